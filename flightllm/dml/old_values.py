@@ -61,7 +61,7 @@ def _errors_at(node: Node) -> Json | None:
         return _errors_of_case(node)
     if kind(node) == "BinaryOp":
         return _errors_of_logic(node)
-    return _errors_in_order(arguments(body(node)), "v IS NOT NULL")
+    return _errors_in_order(arguments(body(node)), "(v) IS NOT NULL")
 
 
 def _errors_of_case(case: Node) -> Json | None:
@@ -87,7 +87,7 @@ def _errors_of_logic(operation: Node) -> Json | None:
     """Return the errors of AND or OR: operands without a call come first, as in the plan of the query."""
     operator = body(operation)["op"]
     operands = sorted(operands_of(operation, operator), key=lambda one: any(map(_keeps, walk(one))))
-    return _errors_in_order(operands, "v IS FALSE" if operator == "And" else "v IS TRUE")
+    return _errors_in_order(operands, "(v) IS FALSE" if operator == "And" else "(v) IS TRUE")
 
 
 def _errors_in_order(values: Sequence[Json], decided: str) -> Json | None:

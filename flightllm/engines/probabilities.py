@@ -16,6 +16,8 @@ _LEAD = b" \t\r\n\"'`*_:"
 """Characters that can precede an answer in the same token."""
 _MOST_UNKNOWN = 0.01
 """The bound on the share of options without a listed token; above this share, the probability is unknown."""
+_NEARNESS = 4
+"""The power of the distance by which numbers divide a common probability."""
 _LEAST_LOGPROB = 10_000
 """The bound on the size of a log probability; vLLM writes -9999 for an impossible token."""
 _SPECIAL = re.compile(rb"<[^<>]*>")
@@ -32,8 +34,9 @@ class TokenStep:
 def read_probabilities(logprobs: object, text: str | None, options: Sequence[str]) -> tuple[float, ...] | None:
     """Return the probability of each option, from a choice's `logprobs` in an endpoint's body.
 
-    `text` is the option that the answer chose. The probabilities are in the order of `options`, and their sum is 1. The
-    body has the format of OpenAI's chats or completions. Return None if it does not have enough log probabilities.
+    `text` is the option that the answer chose. The probabilities are in the order of `options`. Their sum is 1, unless
+    some are NaN, which stands for unknown. The body has the format of OpenAI's chats or completions. Return None if it
+    does not have enough log probabilities.
     """
     if text is None or not options or not isinstance(logprobs, Mapping):
         return None
@@ -91,24 +94,68 @@ def first_token_probabilities(
     likely = {way: max(spellings.values()) for way, spellings in ways.items()}
     if text not in options or not sum(likely.values()):
         return None
-    found = [0.0] * len(options)
-    _spread(found, likely, except_for=options.index(text))
     total = sum(likely.values())
-    return tuple(one / total for one in found)
+    shares = _Shares(options, options.index(text))
+    shares.add({way: probability / total for way, probability in likely.items()})
+    return shares.all() if shares.known[shares.chosen] else None
 
 
-def _spread(found: list[float], ways: Mapping[frozenset[int], float], except_for: int) -> None:
-    """Add the probability of each way to its options; options that only other ways lead to get equal parts.
+class _Shares:
+    """The probabilities of options, of which some are known only together: `1` and `10` can begin with one token.
 
-    `except_for` is the chosen option, of which the own probability is known: a way of several options is not its way.
-    With the options 1 and 10, the ways {10} 0.1 and {1, 10} 0.3, the option 1 gets 0.3.
+    Numbers divide a common probability by their distance from the known ones: beside `9` 0.6, `10` gets nearly all of
+    it. Other options do so only where it is a trace; else their probabilities are unknown, which NaN says.
     """
-    alone = {option for way in ways if len(way) == 1 for option in way}
-    for way, probability in ways.items():
-        others = way - {except_for} if len(way) > 1 else way
-        options = others - alone or others
-        for option in options:
-            found[option] += probability / len(options)
+
+    def __init__(self, options: Sequence[str], chosen: int) -> None:
+        self.chosen = chosen
+        self.known = [0.0] * len(options)
+        self._together: list[tuple[frozenset[int], float]] = []
+        self._numbers = _numbers(options)
+
+    def add(self, ways: Mapping[frozenset[int], float]) -> None:
+        """Add the probability of each way. An option with a way of its own has no part in others.
+
+        The chosen option has its own probability: a way of several options is not its way. With the options 1 and 10,
+        the ways {10} 0.1 and {1, 10} 0.3, the option 1 gets 0.3.
+        """
+        alone = {option for way in ways if len(way) == 1 for option in way}
+        for way, probability in ways.items():
+            others = way - {self.chosen} if len(way) > 1 else way
+            options = others - alone or others
+            if len(options) == 1:
+                self.known[next(iter(options))] += probability
+            else:
+                self._together.append((options, probability))
+
+    def all(self) -> tuple[float, ...]:
+        """Return the probability of each option."""
+        found = list(self.known)
+        trace = sum(probability for _, probability in self._together) <= _MOST_UNKNOWN
+        for options, probability in self._together:
+            weights = {option: 1.0 if self._numbers is None else self._nearness(option) for option in options}
+            total = sum(weights.values())
+            known = total and (trace or self._numbers is not None)
+            for option, weight in weights.items():
+                found[option] += probability * weight / total if known else math.nan
+        return tuple(found)
+
+    def _nearness(self, option: int) -> float:
+        numbers = self._numbers or []
+        step = (max(numbers) - min(numbers)) / (len(numbers) - 1)
+        return sum(
+            probability / (1 + abs(number - numbers[option]) / step) ** _NEARNESS
+            for probability, number in zip(self.known, numbers, strict=True)
+        )
+
+
+def _numbers(options: Sequence[str]) -> list[float] | None:
+    """Return the options as different numbers, or None for other options."""
+    try:
+        found = [float(option) for option in options]
+    except ValueError:
+        return None
+    return found if len(set(found)) == len(found) > 1 and all(map(math.isfinite, found)) else None
 
 
 class _Walk:
@@ -136,7 +183,7 @@ class _Walk:
         """Return the probability of each option. The walk leaves options behind, each with the share of its branch."""
         probability = 1.0
         others: frozenset[int] = frozenset()
-        found = [0.0] * len(self._names)
+        shares = _Shares([name.decode("utf-8", "replace") for name in self._names], self._chosen)
         for step in steps:
             ways = self._ways(step)
             way = self._leads_to(step.token)
@@ -144,7 +191,7 @@ class _Walk:
             if self._chosen not in way or share is None:
                 return None
             left = {one: probability * part / sum(ways.values()) for one, part in ways.items() if one != way}
-            _spread(found, left, except_for=self._chosen)
+            shares.add(left)
             probability *= share
             self._open, self._read = way, self._read + step.token
             if len(way) == 1:
@@ -154,8 +201,8 @@ class _Walk:
             # The steps have no end token. An option that another token leads to is out, as `10` after the answer `1`.
             if not self._read or self._open - others != {self._chosen}:
                 return None
-        found[self._chosen] = probability
-        return tuple(found)
+        shares.known[self._chosen] = probability
+        return shares.all()
 
     def _ways(self, step: TokenStep) -> dict[frozenset[int], float]:
         """Return the probability of each set of options that tokens lead to.

@@ -327,6 +327,7 @@ class _Binder:
         chosen = {one.answer for one in examples}
         calibrates = (
             isinstance(constraint, Choice)
+            and bool(names)
             and self._options.get(CALIBRATE.name) is CALIBRATE
             and values[CALIBRATE.name] == "examples"
             and not values.get("temperature")

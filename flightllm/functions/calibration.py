@@ -14,17 +14,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from flightllm.functions.call import AICall
-from flightllm.functions.confidence import joined, split
+from flightllm.functions.confidence import all_known, joined, split
 from flightllm.llm.engine import Choice
 
 _Numbers = NDArray[np.float64]
 _LEAST: float = 1e-6
 """The least probability of an option: engines report less than this as 0."""
-_STRENGTH = 1.0
-"""How strongly offsets are drawn to 0: as a standard normal prior draws them."""
+_STRENGTH = 0.1
+"""How strongly offsets are drawn to 0: weakly, because a model that is sure of its bias needs offsets of 5 and more."""
 _STEPS, _ENOUGH, _MOST_STEP = 50, 1e-6, 4.0
 
 
@@ -59,7 +60,7 @@ def with_offsets(call: AICall, offsets: Sequence[float]) -> AICall:
 
     def parse_shifted(text: str) -> Any:
         probabilities = split(text)[1]
-        if len(probabilities) != len(options):
+        if not all_known(probabilities, len(options)):
             return parse(text)
         parse(text)  # a text without an option stays unusable
         found = shifted(probabilities, offsets)
@@ -70,13 +71,18 @@ def with_offsets(call: AICall, offsets: Sequence[float]) -> AICall:
 
 def probabilities_of(call: AICall) -> AICall:
     """Return a call whose value is the list of its options' probabilities, which is empty where they are unknown."""
-    import pyarrow as pa
+    constraint = call.parameters.constraint
+    count = len(constraint.options) if isinstance(constraint, Choice) else 0
 
     def parse(text: str) -> list[float]:
         call.parse(text)
-        return list(split(text)[1])
+        probabilities = split(text)[1]
+        return list(probabilities) if all_known(probabilities, count) else []
 
-    return replace(call, parse=parse, output=pa.list_(pa.float64()), on_error="null", fresh=False)
+    on_error = "fail" if call.on_error == "fail" else "null"
+    return replace(
+        call, parse=parse, output=pa.list_(pa.float64()), on_error=on_error, fresh=False, reading="probabilities"
+    )
 
 
 def _logs(probabilities: Sequence[float] | Sequence[Sequence[float]]) -> _Numbers:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from flightllm.functions.base import Answer
 from flightllm.llm.engine import Choice
 
+_MOST_MISSING = 0.02
 _SEPARATOR = "\x1f"
 """Separates an answer from its probabilities (ASCII's unit separator); nothing follows if they are unknown."""
 
@@ -40,7 +41,7 @@ def expected_number(answer: Answer) -> Answer:
     def parse(text: str) -> Any:
         chosen, probabilities = split(text)
         value = answer.parse(chosen)
-        if len(probabilities) != len(numbers):
+        if not all_known(probabilities, len(numbers)):
             return value
         return math.fsum(p * number for p, number in zip(probabilities, numbers, strict=True))
 
@@ -49,7 +50,7 @@ def expected_number(answer: Answer) -> Answer:
 
 def joined(text: str, probabilities: Sequence[float] | None) -> str:
     """Return an answer and the probabilities of all options as one text, in the form that `split` reads."""
-    return f"{text}{_SEPARATOR}{','.join(map(repr, probabilities or ()))}"
+    return f"{text}{_SEPARATOR}{','.join(f'{one:.9g}' for one in probabilities or ())}"
 
 
 def answer_alone(text: str) -> str:
@@ -58,7 +59,7 @@ def answer_alone(text: str) -> str:
 
 
 def split(text: str) -> tuple[str, tuple[float, ...]]:
-    """Return the answer and the probabilities in a text of `joined`; their sum is 1, and unknown ones are empty.
+    """Return the answer and the probabilities in a text of `joined`. Unknown ones are NaN, or empty if all are.
 
     A text of an earlier version has only the probability of the chosen option.
     """
@@ -83,16 +84,22 @@ def _parse_both(answer: Answer) -> Callable[[str], dict[str, Any]]:
     def parse_both(text: str) -> dict[str, Any]:
         chosen, probabilities = split(text)
         place = place_of(chosen, answer) if len(probabilities) > 1 else 0
-        confidence = None if place is None or place >= len(probabilities) else probabilities[place]
-        return {"answer": answer.parse(text if answer.probability else chosen), "confidence": confidence}
+        confidence = math.nan if place is None or place >= len(probabilities) else probabilities[place]
+        value = answer.parse(text if answer.probability else chosen)
+        return {"answer": value, "confidence": None if math.isnan(confidence) else confidence}
 
     return parse_both
 
 
 def _probabilities(text: str) -> tuple[float, ...]:
-    """Return numbers from 0 to 1, or none for other texts: the output of engines and caches is not trusted."""
+    """Return numbers from 0 to 1 and NaN, or none for other texts: the output of engines and caches is not trusted."""
     try:
         values = tuple(map(float, text.split(",")))
     except ValueError:
         return ()
-    return tuple(min(1.0, max(0.0, one)) for one in values) if all(map(math.isfinite, values)) else ()
+    return tuple(one if math.isnan(one) else min(1.0, max(0.0, one)) for one in values)
+
+
+def all_known(probabilities: Sequence[float], count: int) -> bool:
+    """Return whether these are the probabilities of `count` options: numbers whose sum is about 1."""
+    return len(probabilities) == count and abs(math.fsum(probabilities) - 1) < _MOST_MISSING  # false for NaN

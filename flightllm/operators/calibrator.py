@@ -5,6 +5,7 @@ from threading import Lock
 
 import numpy as np
 import pyarrow as pa
+import structlog
 
 from flightllm.functions.calibration import fitted_offsets, with_offsets
 from flightllm.functions.call import AICall
@@ -13,6 +14,8 @@ from flightllm.operators.cache import CacheKeys
 from flightllm.operators.call_context import CallContext, CallSite, ModelBinding, all_at_once
 from flightllm.operators.call_executor import CallExecutor
 from flightllm.operators.rows import Counters
+
+_log = structlog.get_logger(__name__)
 
 
 class Calibrator:
@@ -49,16 +52,22 @@ class Calibrator:
     def _calibrated(self, call: AICall, binding: ModelBinding, counters: Counters) -> AICall:
         answers = self._ask(call, binding, _WithoutRows(counters))
         known = [(found, one.wanted) for found, one in zip(answers, call.labelled, strict=True) if found]
+        failed = sum(found is None for found in answers)
+        if failed:
+            _log.warning("examples without an answer", failed=failed, examples=len(answers), function=call.function)
         offsets = fitted_offsets([found for found, _ in known], [wanted for _, wanted in known])
         if offsets is None:
             reason = "they would not improve the answers" if known else "the model's probabilities are unknown"
-            self._told[call.stub] = f"by none of its {len(call.labelled)} examples: {reason}"
+            self._told[call.stub] = f"by none of {len(answers)} examples: {reason}"
             return call
-        self._told[call.stub] = f"by {len(known)} examples"
+        self._told[call.stub] = f"by {len(known)} of {len(answers)} examples"
         return with_offsets(call, offsets)
 
-    def _ask(self, call: AICall, binding: ModelBinding, counters: Counters) -> list[list[float]]:
-        """Return the probabilities of the options for each example, in one pass: example n is the tuple of call n."""
+    def _ask(self, call: AICall, binding: ModelBinding, counters: Counters) -> list[list[float] | None]:
+        """Return the probabilities of the options for each example; None for an example without an answer.
+
+        One pass asks them all: example n is the tuple of call n.
+        """
         examples, width = call.labelled, len(call.fields)
         columns = [pa.array([one.values[field] for one in examples], pa.string()) for field in range(width)]
         asks = [pa.array([row == place for row in range(len(examples))]) for place in range(len(examples))]
@@ -83,7 +92,7 @@ class Calibrator:
         turns = all_at_once(len(sites))
         context = CallContext(binding, binding.in_flight.open(), sites, turns, prompts_counted=False)
         [done] = CallExecutor(context).answer(iter([batch]), self._cancelled)
-        return [done.answers[place][place] or [] for place in range(len(sites))]
+        return [done.answers[place][place] for place in range(len(sites))]
 
 
 class _WithoutRows:

@@ -210,6 +210,7 @@ def test_a_value_and_its_error_are_of_one_answer(session: Session, endpoint: End
         (f"NOT (id < 5 OR {KEEP} = 'says ROW6')", [5, 6], [False, False, False, False, True, False]),
         (f"id > 4 AND {KEEP} = 'x' AND {TELL} = 'x'", [5, 6], [False, False, False, False, True, False]),
         (f"ifnull(nullif(id, 2) > 0, {KEEP} = 'x')", [2], [True] * 6),
+        (f"NOT (nullif(id, 2) > 2) AND {KEEP} = 'x'", [1, 2], [False, True, False, False, False, False]),
     ],
 )
 def test_certain_values_are_stored(

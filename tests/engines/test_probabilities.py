@@ -181,12 +181,34 @@ def test_the_first_token_alone() -> None:
     ("text", "options", "steps", "expected"),
     [
         ("7", ("1", "7", "10"), [step("7", **{"7": 0.6, "1": 0.3, "10": 0.1})], (0.3, 0.6, 0.1)),
-        ("7", ("1", "7", "10"), [step("7", **{"7": 0.6, "1": 0.4})], (0.2, 0.6, 0.2)),
         ("10", ("1", "7", "10"), [step("1", **{"7": 0.6, "1": 0.4}), step("0", **{"0": 1.0})], (0.0, 0.6, 0.4)),
         ("bad", ("good", "bad", "bat"), [step("ba", ba=0.6, good=0.2), step("d", d=0.9, t=0.1)], (0.25, 0.675, 0.075)),
     ],
-    ids=["own tokens", "shared token", "two tokens", "branches"],
+    ids=["own tokens", "two tokens", "branches"],
 )
 def test_all_options(text: str, options: tuple[str, ...], steps: list[TokenStep], expected: tuple[float, ...]) -> None:
-    """Each option gets the share of the branch that leads to it; options of one unresolved branch share it equally."""
+    """Each option gets the share of the branch that leads to it."""
     assert option_probabilities(steps, text, options) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "top", "expected"),
+    [("0", {"0": 0.5, "1": 0.49, "2": 0.01}, 0.51), ("9", {"9": 0.5, "1": 0.3, "8": 0.2}, 9.1)],
+)
+def test_digits_that_are_tokens(text: str, top: Top, expected: float) -> None:
+    """Where `1` and `10` begin with one token, the numbers beside them say which of the two is meant."""
+    numbers = tuple(map(str, range(11)))
+    found = option_probabilities([step(text, **top)], text, numbers)
+    assert found is not None
+    assert sum(found) == pytest.approx(1.0)
+    assert sum(p * n for n, p in enumerate(found)) == pytest.approx(expected, abs=0.1)
+
+
+def test_labels_that_begin_alike() -> None:
+    """Labels of one token have unknown probabilities, unless these are a trace; the chosen label has its own."""
+    labels = ("bad", "very bad", "very good")
+    found = option_probabilities([step("bad", bad=0.6, very=0.4)], "bad", labels)
+    assert found == pytest.approx((0.6, math.nan, math.nan), nan_ok=True)
+    assert option_probabilities([step("bad", bad=0.99, very=0.006)], "bad", labels) == pytest.approx(
+        (0.994, 0.003, 0.003), abs=1e-4
+    )

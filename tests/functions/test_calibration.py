@@ -21,6 +21,15 @@ def test_a_shifted_cut() -> None:
     assert sum(shifted((0.6, 0.4), offsets)) == pytest.approx(1.0)
 
 
+def test_a_sure_model() -> None:
+    """A model that is sure of one option, and less sure where the other one is right, is cut in between."""
+    odds = np.array([5.1, 6.9, 5.3, 6.7, 5.5, 6.5, 5.7, 6.3])
+    given = [(1 / (1 + np.exp(-one)), 1 / (1 + np.exp(one))) for one in odds]
+    offsets = fitted_offsets(given, [1, 0] * 4)
+    assert offsets is not None
+    assert [int(np.argmax(shifted(one, offsets))) for one in given] == [1, 0] * 4
+
+
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
@@ -71,6 +80,7 @@ def test_the_answer_follows_the_offsets(options: str) -> None:
     with pytest.raises(ValueError, match="expected one of Yes, No"):
         shifts.parse(joined("Maybe", (0.7, 0.3)))
     assert probabilities_of(asked).parse(joined("Yes", (0.7, 0.3))) == [0.7, 0.3]
+    assert probabilities_of(asked).parse(joined("Yes", (0.7, 0.1))) == []
 
 
 def test_what_calibrates() -> None:
@@ -89,6 +99,7 @@ def test_what_calibrates() -> None:
     "asked",
     [
         "ai_filter('x', a)",
+        f"ai_filter('x', {FOUR})",
         f"ai_filter('x', a, {FOUR}, calibrate => 'off')",
         f"ai_filter('x', a, {FOUR}, temperature => 0.5)",
         "ai_filter('x', a, examples => [('a', 'Yes'), ('b', 'Yes')])",

@@ -1,5 +1,6 @@
 """Answers with their probability: the struct's shape, its fields in SQL, and what keeps and shares it."""
 
+import math
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -61,6 +62,7 @@ def test_expected_numbers() -> None:
     kept = joined("4", (0.0, 0.1, 0.2, 0.4, 0.3))
     assert call(rating.format("")).parse(kept) == pytest.approx(3.9)
     assert call(rating.format("")).parse(joined("4", None)) == 4.0
+    assert call(rating.format("")).parse(joined("4", (0.0, math.nan, math.nan, 0.4, 0.3))) == 4.0
     both = call(rating.format(", confidence => true")).parse(kept)
     assert both == {"answer": pytest.approx(3.9), "confidence": 0.4}
     for option in (", expected => false", ", temperature => 0.5"):
