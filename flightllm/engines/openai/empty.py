@@ -7,13 +7,17 @@ only the constraint of the call can prove that such a text is the answer.
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from jsonschema import Draft202012Validator
+
 from flightllm.engines.openai.answers import EndpointAnswer
 from flightllm.engines.openai.coerced import coerced
+from flightllm.engines.openai.marks import folded
 from flightllm.engines.openai.reading import fits, read_schema, whole_option
 from flightllm.engines.openai.strict import KEY, resolved, without_nulls
 from flightllm.llm.engine import Choice, Constraint, JsonSchema, Regex
@@ -24,6 +28,8 @@ _FIRST_SECONDS, _LATER_SECONDS = 0.3, 20.0
 """They must last until second tries, or as long as a disturbance of an endpoint that has given other answers."""
 _PROSE: Final = "Hm, 1 thought: it {is} no answer.\nSo?"
 """A pattern that fits this text fits any text, and proves nothing."""
+_WORDS: Final = re.compile(r"[^\W\d_]\S*\s+\S*[^\W\d_]|[^\W\d_]{4}")
+"""Two words or a long one: a thought can look so."""
 
 
 class EmptyAnswers:
@@ -75,24 +81,41 @@ def _read(text: str, constraint: Constraint, *, wrapped: bool) -> str | None:
     """Return the answer that a whole text is; None for a text that only contains an answer."""
     match constraint:
         case Choice(options):
-            said = _value(text) or text.strip()
-            return None if "\n" in said else whole_option(said, options)
+            value = _answered(text)
+            return _same(value, options) if isinstance(value, str) else whole_option(json.dumps(value), options)
         case Regex(pattern):
-            said = _value(text) or text.strip()
-            return said if fits(pattern, said) and not fits(pattern, _PROSE) else None
+            value = _answered(text)
+            said = value.strip() if isinstance(value, str) else json.dumps(value)
+            return said if fits(pattern, said) and not _fits_prose(pattern, said) else None
         case JsonSchema(schema):
             return _json(text, read_schema(schema), wrapped=wrapped)
         case None:
             return None
 
 
-def _value(text: str) -> str | None:
-    """Return the only value of a JSON object as text, or None for another text."""
+def _answered(text: str) -> str | bool | float:
+    """Return the value of a JSON object with no key but the one that requests name, else the text."""
     document = _document(text)
-    if not isinstance(document, dict) or len(document) != 1:
-        return None
-    [value] = document.values()
-    return value if isinstance(value, str) else json.dumps(value) if isinstance(value, bool | int | float) else None
+    if isinstance(document, dict) and document.keys() == {KEY} and isinstance(document[KEY], str | bool | int | float):
+        value: str | bool | float = document[KEY]
+        return value
+    return text
+
+
+def _same(text: str, options: Sequence[str]) -> str | None:
+    """Return the option equal to a text, apart from case and surrounding marks: thoughts begin with such words."""
+    if text.strip() in options:
+        return text.strip()
+    found = [option for option in options if folded(option) == folded(text)]
+    return found[0] if len(found) == 1 else None
+
+
+def _fits_prose(pattern: str, said: str) -> bool:
+    """Return whether a pattern also fits prose, or other letters in place of a text's words."""
+    if fits(pattern, _PROSE):
+        return True
+    other = "".join(chr(ord(one) + (-1 if one in "zZ" else 1)) if one.isalpha() else one for one in said)
+    return _WORDS.search(said) is not None and fits(pattern, other)
 
 
 def _json(text: str, schema: Any, *, wrapped: bool) -> str | None:
@@ -100,15 +123,19 @@ def _json(text: str, schema: Any, *, wrapped: bool) -> str | None:
     if wrapped and isinstance(value, dict) and set(value) == {KEY}:
         value = value[KEY]
     value = coerced(without_nulls(value, schema), schema)
-    if value is None or not _has_form(value, resolved(schema, schema)):
+    if not value or not _has_form(value, resolved(schema, schema)):
         return None
-    return json.dumps(value, ensure_ascii=False)
+    try:
+        valid = Draft202012Validator(schema).is_valid(value)
+    except (re.error, RecursionError):
+        return None  # a pattern that only the engine supports
+    return json.dumps(value, ensure_ascii=False) if valid else None
 
 
 def _has_form(value: Any, schema: Mapping[str, Any]) -> bool:
-    """Return whether a value has the keys of an object's schema, or is a list for a list's; others prove too little."""
+    """Return whether a value has only the schema's keys, or is a list for a list's schema; others prove too little."""
     if isinstance(value, dict) and (properties := schema.get("properties")):
-        return value.keys() <= properties.keys() and set(schema.get("required", properties)) <= value.keys()
+        return set(value) <= set(properties)
     return isinstance(value, list) and schema.get("type") == "array"
 
 

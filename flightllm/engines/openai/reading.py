@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from flightllm.engines.openai.coerced import WrittenFloat, coerced
 from flightllm.engines.openai.marks import LEAD, folded, normalised, uncited, unmarked
 from flightllm.engines.openai.strict import KEY, without_nulls
-from flightllm.engines.openai.truth import WORDS, truth
+from flightllm.engines.openai.truth import WORDS, is_question, truth
 from flightllm.llm.engine import Choice, Constraint, JsonSchema, Regex
 
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
@@ -216,9 +216,11 @@ def _first_words(text: str, options: Sequence[str]) -> str | None:
         return None
     word = re.escape(normalised(named[0]).casefold())
     begun = re.match(word + r"[*_\"'`)\]}»」』】》]*\s*(?:[.,:;!。、،؛।\n-]|$)", said)
-    if begun is None or (folded(named[0]) not in WORDS and _NEGATION.match(said, begun.end())):
-        return None  # such as `spam - no`
-    return named[0]
+    if begun is None:
+        return None
+    if folded(named[0]) in WORDS:  # `No, it is Danish` names no code of a language
+        return named[0] if is_question(options) or begun.end() == len(said) else None
+    return None if _NEGATION.match(said, begun.end()) else named[0]  # such as `spam - no`
 
 
 def _last_words(text: str, options: Sequence[str]) -> str | None:

@@ -20,30 +20,54 @@ WORDS: Mapping[str, bool] = MappingProxyType(
     {folded(word): True for word in _YES.split()} | {folded(word): False for word in _NO.split()}
 )
 """Whether a folded word says yes."""
+_UNCLEAR_FIRST = (
+    "nu ei sai da ano áno tak ja si sì sí ya iya y n 1 0 ne nie sim na true false wahr falsch vrai faux"
+    " vero falso verdadero verdadeiro 真 假 对 對 对的 對的 不 不是 예 네 はい ไม่ না"
+)
+_AMBIGUOUS = frozenset(map(folded, _UNCLEAR_FIRST.split()))
+"""Words that mean something else before other text: in another language, as a filler or as a concession."""
+_NEGATION = re.compile(
+    r"\b(?:not|never|nicht|kein\w*|nie|pas|jamais|nunca|não|non|niet|geen|ikke|inte|не|tidak|bukan|değil|không|نہیں)\b"
+    r"|n't\b|[不没沒未非无無别]|ない|ません|않|없|아니|아닙|नहीं|ليس|لا |לא "
+)
+_DOUBT = re.compile(
+    r"\b(?:but|however|although|unsure|unclear|know|aber|jedoch|weiss|weiß|unklar|mais|cependant|sais|pero|sé|mas|ma"
+    r"|men|maar|но|однако|знаю|ale|tapi|ama|fakat)\b|但|不过|不過|可是|然而|不确定|不確定|不知道|しかし|ただし|けど|でも|わから|지만|그러나|모르"
+)
 _FIRST = re.compile(r"(?P<word>[^\s.,:;!。、，；！।]+)[.,:;!。、，；！।]\s*(?P<rest>.*)", re.DOTALL)
 _SPACELESS = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]{2,}")
+_PAIRS = ({"yes", "no"}, {"true", "false"})
+_NEITHER = frozenset({"n/a", "na", "unknown", "unsure", "unclear"})
 
 
 def truth(text: str, options: Sequence[str]) -> str | None:
-    """Return the option that a text says in another word; None unless one option says yes, and one says no.
+    """Return the option that a text says in another word; None unless the options are Yes and No, or True and False.
 
-    The text is such a word, or begins with one whose sentence ends there, and has no word of the other meaning.
+    A third option can say that neither holds. The text is such a word, or begins with a clear one whose sentence ends
+    there. After it, no word can say the other meaning, a negation or a doubt.
     """
     known = {folded(option): option for option in options}
-    yes, no = (
-        [known[key] for key in known if WORDS.get(key) is says and key not in {"0", "1"}] for says in (True, False)
-    )
-    if len(known) < len(options) or len(yes) != 1 or len(no) != 1 or {"0", "1"} & known.keys():
+    if len(known) < len(options) or known.keys() - _NEITHER not in _PAIRS or len(known) > 3:
         return None
-    answers = {True: yes[0], False: no[0]}
+    answers = {WORDS[key]: option for key, option in known.items() if key in WORDS}
     if (found := WORDS.get(folded(text))) is not None:
         return answers[found]
     begun = _FIRST.match(unmarked(text, ends=False))
-    said = WORDS.get(folded(begun["word"])) if begun is not None and _is_word(folded(begun["word"])) else None
+    word = folded(begun["word"]) if begun is not None else ""
+    said = WORDS.get(word) if word not in _AMBIGUOUS else None
     if begun is None or said is None or _says(begun["rest"], not said):
         return None
-    others = {key for key in known if key not in WORDS and key in begun["rest"].casefold()}
-    return None if others else answers[said]
+    rest = begun["rest"].casefold()
+    others = {key for key in known if key not in WORDS and key in rest}
+    return None if others or _DOUBT.search(rest) or (said and _NEGATION.search(rest)) else answers[said]
+
+
+def is_question(options: Sequence[str]) -> bool:
+    """Return whether the options are words for yes and no, not labels or codes such as `da` and `no` that look so."""
+    said = {folded(option) for option in options} - _NEITHER
+    pair = [WORDS.get(word) for word in said]
+    clear = said in _PAIRS or any(len(word) > 2 or not word.isascii() for word in said)
+    return len(options) <= 3 and len(pair) == 2 and set(pair) == {True, False} and clear
 
 
 def _says(text: str, meaning: bool) -> bool:  # noqa: FBT001 - the only meaning of this argument

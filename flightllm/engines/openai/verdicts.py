@@ -33,6 +33,8 @@ _RECENT_SECONDS: Final = 30.0
 _BY_CHANCE, _LATE_BY_CHANCE = 1e-5, 2.5e-3
 """A row has failed by its own fault if chance gives so many failures more rarely: then 200 rows have their answers even
 where many fail at random. A timeout takes long, so two are enough where no other row had one."""
+_NEW_BY_CHANCE, _NEW_LATE_BY_CHANCE = 3e-4, 1e-3
+"""The same at the failure rate since the row's first try. Only rows at the start of a disturbance need this rate."""
 _FEWEST: Final = 3
 """The fewest failures with an HTTP status that count: two can come of one moment."""
 _USUAL_RETRIES: Final = 5
@@ -75,6 +77,8 @@ class Trial:
     """How often to send the rows again at most; None: as often as configured."""
     sent: float = -math.inf
     """The time of the last try."""
+    began: float = -math.inf
+    """The time of the first try that succeeded or failed by chance."""
     own: int = 0
     """The failures during which another row succeeded."""
     vain: int = 0
@@ -114,8 +118,10 @@ class EndpointHistory:
     """The next success after a failure."""
     _next_try: float = field(default=-math.inf, init=False)
     """When the next row asks again, while nothing succeeds."""
-    _failed: deque[bool] = field(default_factory=partial(deque, maxlen=_RECENT), init=False)
-    """For each of the latest first tries, whether it failed."""
+    _tries: deque[tuple[Trial, float, bool]] = field(default_factory=partial(deque, maxlen=_RECENT), init=False)
+    """The latest first tries: the row, the time, and whether it failed."""
+    _all: deque[tuple[Trial, float, bool]] = field(default_factory=partial(deque, maxlen=_RECENT), init=False)
+    """The latest of all tries."""
 
     @property
     def works(self) -> bool:
@@ -129,8 +135,8 @@ class EndpointHistory:
 
     def succeeded(self, trial: Trial | None = None) -> None:
         """Record that a request succeeded; `trial` is the history of its rows."""
-        if trial is not None and not trial.tries:
-            self._failed.append(False)
+        if trial is not None:
+            self._note(trial, failed=False)
         if self._trouble != math.inf:
             self._success.set()
             self._success = asyncio.Event()
@@ -145,8 +151,8 @@ class EndpointHistory:
         """Record a failure of a row, and return what follows from it."""
         others = self._succeeded > trial.sent
         retries = self.retries if trial.retries is None else trial.retries
-        if not trial.tries and fault.kind in _OF_CHANCE:
-            self._failed.append(True)
+        if fault.kind in _OF_CHANCE:
+            self._note(trial, failed=True)
         if others:
             trial.own += 1
         else:
@@ -159,7 +165,7 @@ class EndpointHistory:
             return Verdict.ENDPOINT
         if fault.kind in _DEFINITE:
             return Verdict.ROW if others else Verdict.PROBE
-        enough = min(retries + 1, self._enough(fault))
+        enough = min(retries + 1, self._enough(trial, fault))
         if trial.own >= enough or trial.proofs >= _PROOFS:
             return Verdict.ROW
         if self._is_too_late(fault):
@@ -170,29 +176,40 @@ class EndpointHistory:
             return Verdict.AGAIN
         return Verdict.ROW if fault.kind in _ALIVE and not self.worked else Verdict.PROBE
 
+    def _note(self, trial: Trial, *, failed: bool) -> None:
+        if trial.began == -math.inf:
+            trial.began = trial.sent
+        outcome = trial, self.clock(), failed
+        self._all.append(outcome)
+        if not trial.tries:
+            self._tries.append(outcome)
+
     def _usual(self, trial: Trial) -> int:
         """Return the retries of rows where the failure rate does not decide."""
         return min(_USUAL_RETRIES, self.retries if trial.retries is None else trial.retries)
 
-    def _enough(self, fault: Fault) -> int:
+    def _enough(self, trial: Trial, fault: Fault) -> int:
         """Return how many failures of one row are hardly chance at the failure rate of the other rows.
 
-        If 20 of 200 other rows failed at their first try, 5 failures in a row come by chance once in 60,000 rows.
+        If 20 of 200 other rows failed at their first try, 5 failures in a row come by chance once in 60,000 rows. The
+        rate can have risen just now: so few tries of others since the row's first one show little, too.
         """
         if fault.kind not in _OF_CHANCE:
             return _USUAL_RETRIES + 1
-        tries = [*self._failed]
-        failed, latest = (max(0, sum(some) - 1) for some in (tries, tries[-_LATEST:]))  # one is this row's own
-        rate = max((failed + 1) / (len(tries) + 2), min(0.9, latest / _LATEST))
-        if fault.kind is FaultKind.TIMEOUT and not failed:
-            return max(2, math.ceil(math.log(_LATE_BY_CHANCE) / math.log(rate)))
-        return max(_FEWEST, math.ceil(math.log(_BY_CHANCE) / math.log(rate)))
+        tries = [failed for row, _, failed in self._tries if row is not trial]
+        since = [failed for row, at, failed in self._all if row is not trial and at > trial.began]
+        failed, latest, now = sum(tries), tries[-_LATEST:], (sum(since) + 1) / (len(since) + 2)
+        rate = max((failed + 1) / (len(tries) + 2), min(0.9, sum(latest) / _LATEST))
+        late = fault.kind is FaultKind.TIMEOUT and not failed
+        if late:
+            return max(2, _failures(rate, _LATE_BY_CHANCE), _failures(now, _NEW_LATE_BY_CHANCE))
+        return max(_FEWEST, _failures(rate, _BY_CHANCE), _failures(now, _NEW_BY_CHANCE))
 
     def after_probe(self, trial: Trial, fault: Fault, *, succeeded: bool) -> Verdict:
         """Return what follows from a failure after a probe."""
         if succeeded:
             trial.proofs += 1
-            proofs = trial.proofs + (trial.own if trial.tries >= self._enough(fault) else 0)
+            proofs = trial.proofs + (trial.own if trial.tries >= self._enough(trial, fault) else 0)
             definite = fault.kind in _DEFINITE or proofs >= _PROOFS or self._is_too_late(fault)
             return Verdict.ROW if definite else Verdict.AGAIN
         if trial.tries <= self._usual(trial) and fault.kind in _OF_CHANCE and not self._is_too_late(fault):
@@ -229,3 +246,8 @@ class EndpointHistory:
         if scouts:
             self._next_try = self.clock() + pause
         return pause
+
+
+def _failures(rate: float, chance: float) -> int:
+    """Return how many failures in a row come by chance more rarely than `chance`."""
+    return math.ceil(math.log(chance) / math.log(rate))

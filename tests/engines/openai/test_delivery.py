@@ -143,6 +143,37 @@ def test_faults_by_chance(kind: FaultKind, share: float) -> None:
     assert lost <= rows_ / 1_000
 
 
+@pytest.mark.parametrize(
+    ("kind", "share"), [(FaultKind.TIMEOUT, 0.3), (FaultKind.TIMEOUT, 0.1), (FaultKind.FAILED, 0.3)]
+)
+def test_failures_that_begin_after_a_quiet_time(kind: FaultKind, share: float) -> None:
+    """Where failures begin after many successes, two requests in flight are enough to see the new rate."""
+    chance, lost = random.Random(1), 0  # noqa: S311 - a seed makes the test repeatable
+    for _ in range(200):
+        clock = count()
+        history = EndpointHistory(8, 300, lambda clock=clock: float(next(clock)))  # type: ignore[misc]
+        for _ in range(200):
+            history.succeeded(Trial(sent=float(next(clock))))
+        flying, left = [Trial(sent=float(next(clock))) for _ in range(2)], 20
+        while flying:
+            trial = flying.pop(0)
+            verdict = Verdict.AGAIN
+            if failed := chance.random() < share:
+                verdict = history.judge(trial, Fault(kind, "no"))
+                if verdict is Verdict.PROBE:
+                    verdict = history.after_probe(trial, Fault(kind, "no"), succeeded=True)
+            else:
+                history.succeeded(trial)
+            lost += verdict is not Verdict.AGAIN
+            if failed and verdict is Verdict.AGAIN:
+                trial.sent = float(next(clock))
+                flying.append(trial)
+            elif left:
+                flying.append(Trial(sent=float(next(clock))))
+                left -= 1
+    assert lost <= 8
+
+
 def test_a_row_that_is_always_too_late() -> None:
     """A row whose answer never comes in time fails alone, and the others go on meanwhile."""
 

@@ -15,6 +15,7 @@ pytest.importorskip("openai", reason="the extra 'openai' is not installed")
 from flightllm.engines.openai.empty import EmptyAnswers
 
 YES = Choice(("Yes", "No"))
+SCORE = Choice(tuple(map(str, range(11))))
 PERSON = JsonSchema(
     '{"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}, "required": ["name"]}'
 )
@@ -48,12 +49,12 @@ def tool(arguments: object, name: str = "answer") -> Body:
     [
         ({"content": None, "reasoning_content": "Yes"}, YES, "Yes"),
         ({"content": "", "reasoning": "**no**."}, YES, "No"),
-        ({"content": [{"type": "thinking", "thinking": "Answer: Yes"}]}, YES, "Yes"),
+        ({"content": [{"type": "thinking", "thinking": "Yes!"}]}, YES, "Yes"),
         ({"content": [], "reasoning_content": '{"answer": "No"}'}, YES, "No"),
         (tool('{"answer": "No"}'), YES, "No"),
-        (tool({"verdict": True}), YES, "Yes"),
+        (tool({"answer": True}), YES, "Yes"),
         ({"content": None, "function_call": {"arguments": '{"answer": "Yes"}'}}, YES, "Yes"),
-        ({"content": None, "reasoning_content": "8/10"}, Choice(tuple(map(str, range(11)))), "8"),
+        ({"content": None, "reasoning_content": '{"answer": 8}'}, SCORE, "8"),
         ({"content": None, "reasoning_content": " 42 "}, Regex("[0-9]{1,4}"), "42"),
         ({"content": None, "reasoning": '{"name": "Bo", "age": "5"}'}, PERSON, '{"name": "Bo", "age": 5}'),
         (tool('```json\n{"name": "Bo"}\n```'), PERSON, '{"name": "Bo"}'),
@@ -79,6 +80,26 @@ def test_a_proven_answer(message: Body, constraint: Constraint, text: str) -> No
         ({"content": None, "reasoning": "Is it Yes or No"}, YES, "reasoning has a text"),
         ({"content": [{"type": "thinking", "thinking": "hm"}]}, YES, "content is a list that has only thoughts"),
         ({"content": None, "reasoning": "any thought"}, Regex("[\\s\\S]+"), "reasoning has a text"),
+        *(
+            ({"content": None, "reasoning": thought}, YES, "reasoning has a text")
+            for thought in (
+                "No, wait, let me check.",
+                "True, it is long.",
+                "Ja, mal sehen.",
+                "对，我先看一下。",
+                "True",
+            )
+        ),
+        *(({"content": None, "reasoning": "7 points"}, one, "reasoning has a text") for one in (SCORE, Regex("[^,]+"))),
+        *(
+            ({"content": None, "reasoning": "I see the row"}, Regex(one), "reasoning has a text")
+            for one in (".+", "[^\\n]{1,100}", "[A-Z].*", "\\w+( \\w+)*")
+        ),
+        (tool('{"limit": 5}'), SCORE, r"tool_calls\[0\]"),
+        (tool('{"top_k": 5}'), Regex("-?[0-9]+"), r"tool_calls\[0\]"),
+        (tool('{"query": false}'), YES, r"tool_calls\[0\]"),
+        (tool('{"age": 5}'), PERSON, r"tool_calls\[0\]"),
+        (tool('{"name": ["Bo", "Al"]}'), PERSON, r"tool_calls\[0\]"),
         ({"content": None, "reasoning": 'So {"name": "Bo"}'}, PERSON, "reasoning has a text"),
         ({"content": None, "reasoning": '{"first": "Bo"}'}, PERSON, "reasoning has a text"),
         ({**tool('{"answer": "No"}'), "reasoning": "Yes"}, YES, r"reasoning and tool_calls\[0\].* remove tools"),

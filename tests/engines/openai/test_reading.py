@@ -89,7 +89,38 @@ CASES: list[tuple[Constraint, str, str | None]] = [
     ),
     (YES, "1", "Yes"),
     (YES, "N", "No"),
-    (YES, "Ja, das stimmt.", "Yes"),
+    (YES, "Oui, le texte est long.", "Yes"),
+    (YES, "Nein, der Text hat keinen Sport.", "No"),
+    *(
+        (YES, text, None)
+        for text in (
+            *("Ja, ich weiss nicht", "Nu, det är", "Ei, text", "Da: der Text", "Tak, men", "Vero, ma", "Si, mais"),
+            *(
+                "예: 이 글은",
+                "是。这个文本不涉及体育",
+                "是。没有提到",
+                "Oui, mais",
+                "Evet, ama",
+                "对，我先看",
+                "Oui. Pas de sport.",
+            ),
+        )
+    ),
+    *((YES, word, "Yes") for word in ("Ano", "Tak!", "Si", "예.", "Da.")),
+    *((YES, word, "No") for word in ("Nu.", "Ei", "Sai.", "Ne.")),
+    *(
+        (codes, text, None)
+        for codes in (
+            *(Choice(("da", "no", "sv", "en")), Choice(("ja", "no", "en")), Choice(("SI", "NO", "SE"))),
+            *(Choice(("ja", "no")), Choice(("true", "false", "mixed"))),
+        )
+        for text in ("Yes", "1", "0", "Nein", "Evet", "No, it is Danish", "No: Danish")
+    ),
+    (Choice(("da", "no", "sv", "en")), "No.", "no"),
+    (Choice(("SI", "NO", "SE")), "si", "SI"),
+    (Choice(("да", "нет")), "Да. Текст хвалит.", "да"),
+    (Choice(("Yes", "No", "N/A")), "Nein", "No"),
+    (Choice(("True", "False")), "No", "False"),
     (YES, "是。文章称赞了它。", "Yes"),
     (YES, "是。不过也可以说不是。", None),
     (YES, "Ja, aber eher nein.", None),
@@ -100,7 +131,7 @@ CASES: list[tuple[Constraint, str, str | None]] = [
     (YES, "Sure! I can help with that. The answer is: Yes.", "Yes"),
     (YES, "Sure! Here is my answer: No", "No"),
     (YES, "It is no film. The answer is: Yes.", None),
-    (Choice(("ja", "nein")), "Yes.", "ja"),
+    (Choice(("ja", "nein")), "Yes.", None),
     (Choice(("Yes", "No", "Ja")), "Oui", None),
     (Choice(("Yes", "No", "Ja")), "Ja", "Ja"),
     (Choice(("0", "1", "2")), "yes", None),
