@@ -28,8 +28,12 @@ from tests.packages import needs
 EARLIER: Final = sorted(path for path in (Path(__file__).parent / "data").iterdir() if (path / "made.json").exists())
 NEAR: Final = {"raw": 0.0, "int8": 0.01, "cachegen-2": 0.5}
 """How far a codec's numbers are from those that were kept, at most: the mean distance by their mean size."""
-ASKED_AGAIN: Final = frozenset({"extracted"})
-"""Questions whose kept answers could be cut without an error: those versions bounded named fields in the prompt."""
+ASKED_AGAIN: Final = frozenset({"extracted", "scored"})
+"""Questions whose kept answers no longer count.
+
+Those of `extracted` could be cut without an error, because those versions bounded named fields in the prompt. Those of
+`scored` are the most probable numbers, without the probabilities of the others.
+"""
 vector = needs("faiss", "tantivy", extra="vector")
 kvcache = needs("numba", extra="kvcache")
 local = needs("transformers", extra="local")

@@ -46,7 +46,7 @@ def numbered(tmp_path: Path) -> Session:
         ("SELECT id FROM t WHERE ai_filter('x', a) LIMIT 20", 20, 80),
         ("SELECT id FROM t WHERE ai_filter('x', a) LIMIT 1", 1, 20),
         ("SELECT id FROM t WHERE ai_filter('x', a) LIMIT 5 OFFSET 10", 5, 70),
-        ("SELECT id FROM t WHERE ai_score('x', a) > 9 LIMIT 10", 10, 400),
+        ("SELECT id FROM t WHERE ai_score('x', a, expected => false) > 9 LIMIT 10", 10, 400),
         ("SELECT id FROM t WHERE ai_filter('x', a) AND ai_filter('y', a) LIMIT 10", 10, 160),
         ("SELECT id FROM t WHERE ai_filter('x', a) ORDER BY id DESC LIMIT 10", 10, 60),
         ("SELECT id, ai_gen('g', a) FROM t WHERE ai_filter('x', a) ORDER BY id LIMIT 10", 10, 70),
