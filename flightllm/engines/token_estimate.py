@@ -8,6 +8,7 @@ has published only the tokenizer of its older models.
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect
 from collections import Counter
@@ -21,6 +22,8 @@ _ENGLISH = re.compile(
     r"\b(?:the|of|and|to|in|is|that|it|for|with|on|this|be|are|by|or|not|as|you|from|an?)\b", re.IGNORECASE
 )
 _DIGITS, _MARKS = re.compile(r"[0-9]+"), re.compile(r"[!-/:-@\[-`{-~]+")
+_SPACES, _SPACES_PER_TOKEN = re.compile(r"[ \t]{8,}"), 100
+"""Most tokenizers make one token of about 100 spaces. Shorter runs are a part of the next word."""
 _ENGLISH_SHARE: Final = 0.2
 """The share of the words above from which a line counts as English, whose long words are mostly one token."""
 _USUAL_LETTERS: Final = 6
@@ -73,6 +76,7 @@ class Tokenizer:
             tokens += self.long * sum(len(one) - _USUAL_LETTERS for one in words if len(one) > _USUAL_LETTERS)
         for digits in _DIGITS.findall(line):
             tokens += self.digits + self.digit * len(digits)
+        tokens += sum(math.ceil(len(run) / _SPACES_PER_TOKEN) for run in _SPACES.findall(line))
         if line.isascii():
             return tokens
         return tokens + sum(self._of_character(one) * number for one, number in Counter(line).items())

@@ -32,6 +32,12 @@ def test_long_lines_count_as_short_ones() -> None:
     assert (count(""), count(" "), count("a")) == (0, 1, 1)
 
 
+@pytest.mark.parametrize(("spaces", "counted"), [(8, 2), (40, 2), (80, 2), (120, 3), (400, 5)])
+def test_runs_of_spaces(spaces: int, counted: int) -> None:
+    """A run of spaces before a word is a token for each hundred, as in OpenAI's tokenizer."""
+    assert token_rules("openai", "").tokenizer.count(" " * spaces + "x") == counted
+
+
 @pytest.mark.parametrize(
     ("provider", "model", "like"),
     [
