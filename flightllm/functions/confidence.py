@@ -11,6 +11,7 @@ from flightllm.functions.base import Answer
 from flightllm.llm.engine import Choice
 
 _MOST_MISSING = 0.02
+_PARTS = 4_096
 _SEPARATOR = "\x1f"
 """Separates an answer from its probabilities (ASCII's unit separator); nothing follows if they are unknown."""
 
@@ -32,7 +33,8 @@ def calibrated(answer: Answer) -> Answer:
 def expected_number(answer: Answer) -> Answer:
     """Return the same question with the expected value of its numbers as the answer.
 
-    The numbers are the options of a choice. Where their probabilities are unknown, the chosen number is the answer.
+    The numbers are the options of a choice. Where their probabilities are unknown, the chosen number is the answer. The
+    expected value is rounded to a part of `_PARTS`, so that sums of answers are exact, whatever the order of the rows.
     """
     if not isinstance(answer.constraint, Choice):
         return answer
@@ -43,7 +45,7 @@ def expected_number(answer: Answer) -> Answer:
         value = answer.parse(chosen)
         if not all_known(probabilities, len(numbers)):
             return value
-        return math.fsum(p * number for p, number in zip(probabilities, numbers, strict=True))
+        return round(_PARTS * sum(p * number for p, number in zip(probabilities, numbers, strict=True))) / _PARTS
 
     return replace(answer, parse=parse, probability=True, reading="expected")
 

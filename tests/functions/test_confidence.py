@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import adbc_driver_flightsql.dbapi as adbc
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -60,11 +61,13 @@ def test_expected_numbers() -> None:
     """A rating is the expected value of the numbers where their probabilities are known, at temperature 0."""
     rating = "ai_score('x', a, low => 1, high => 5{})"
     kept = joined("4", (0.0, 0.1, 0.2, 0.4, 0.3))
-    assert call(rating.format("")).parse(kept) == pytest.approx(3.9)
+    assert call(rating.format("")).parse(kept) == pytest.approx(3.9, abs=1e-3)
     assert call(rating.format("")).parse(joined("4", None)) == 4.0
     assert call(rating.format("")).parse(joined("4", (0.0, math.nan, math.nan, 0.4, 0.3))) == 4.0
+    ratings = [call(rating.format("")).parse(joined("4", (0.1, p, 0.2, 0.3, 0.4 - p))) for p in np.linspace(0, 0.4, 99)]
+    assert sum(ratings) == sum(reversed(ratings)) == sum(sorted(ratings))
     both = call(rating.format(", confidence => true")).parse(kept)
-    assert both == {"answer": pytest.approx(3.9), "confidence": 0.4}
+    assert both == {"answer": pytest.approx(3.9, abs=1e-3), "confidence": 0.4}
     for option in (", expected => false", ", temperature => 0.5"):
         plain = call(rating.format(option))
         assert (plain.parse("4"), plain.parameters.probability) == (4.0, False)
