@@ -20,7 +20,7 @@ from flightllm.functions.base import (
     Option,
     Parameter,
 )
-from flightllm.functions.calibration import probabilities_of
+from flightllm.functions.calibration import HeldOut, calibrated_by_examples, held_out, probabilities_of
 from flightllm.functions.call import MODEL, AICall, LabelledExample, name_stub
 from flightllm.functions.confidence import calibrated, with_confidence
 from flightllm.functions.guidance import (
@@ -35,13 +35,9 @@ from flightllm.functions.labels import read_labels, read_meanings, read_names
 from flightllm.functions.normalize import read_normalize
 from flightllm.functions.questions import schema_text
 from flightllm.functions.reserved import is_option, meant_option
-from flightllm.llm.engine import Choice, Parameters
+from flightllm.llm.engine import Parameters
 
 _MODEL_OPTION = "model"
-
-
-_MOST_LABELLED = 64
-"""The most examples that are asked to calibrate a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +245,8 @@ class _Binder:
         given = tuple(f"{answer.through}({item.sql})" if answer.through else item.sql for item in fields.items)
         joined = any(argument.parts or argument.values for argument in self._given.values())
         examples = tuple(
-            LabelledExample(probabilities_of(self._call(one, fields, values, text)), given, wanted)
-            for one, given, wanted in labelled
+            LabelledExample(probabilities_of(self._call(one.answer, fields, values, text)), one.values, one.wanted)
+            for one in labelled
         )
         call = replace(self._call(answer, fields, values, text), joined=joined, labelled=examples)
         return BoundCall(call, given, values.get("ordered") is True)
@@ -308,38 +304,21 @@ class _Binder:
 
     def _guided(
         self, asked: Answer, values: Mapping[str, Literal], fields: _Fields
-    ) -> tuple[Answer, list[tuple[Answer, tuple[str | None, ...], int]]]:
-        """Return the question with the call's instructions and examples before it, and the examples to calibrate by.
-
-        Each of these has the question without the example, the values of its fields, and the place of its option.
-        """
+    ) -> tuple[Answer, Sequence[HeldOut]]:
+        """Return the question with the call's instructions and examples before it, and the examples to calibrate by."""
         names = fields.names()
-        common = {option.name for option in COMMON_OPTIONS if self._options.get(option.name) is option}
-        options = {name: values.get(name) for name in common}
+        options = {option.name: values.get(option.name) for option in COMMON_OPTIONS if self._has(option)}
         examples = examples_of(asked, options, names, {item.name for item in fields.items if item.required})
-        confident = self._options.get(CONFIDENCE.name) is CONFIDENCE and values[CONFIDENCE.name] is True
+        calibrates = bool(examples) and self._has(CALIBRATE) and calibrated_by_examples(asked, values, names, examples)
+        if calibrates:
+            asked = calibrated(asked)
+        if self._has(CONFIDENCE) and values[CONFIDENCE.name] is True:
+            asked = with_confidence(asked)
+        return guided(asked, options, names, examples), held_out(asked, options, names, examples) if calibrates else []
 
-        def finished(answer: Answer) -> Answer:
-            answer = calibrated(answer) if calibrates else answer
-            return with_confidence(answer) if confident else answer
-
-        constraint = asked.constraint
-        chosen = {one.answer for one in examples}
-        calibrates = (
-            isinstance(constraint, Choice)
-            and bool(names)
-            and self._options.get(CALIBRATE.name) is CALIBRATE
-            and values[CALIBRATE.name] == "examples"
-            and not values.get("temperature")
-            and 1 < len(chosen) <= len(examples) <= _MOST_LABELLED
-        )
-        labelled = []
-        if isinstance(constraint, Choice) and calibrates:
-            for place, one in enumerate(examples):
-                told = dict(one.fields)
-                without = finished(guided(asked, options, names, [*examples[:place], *examples[place + 1 :]]))
-                labelled.append((without, tuple(map(told.get, names)), constraint.options.index(one.answer)))
-        return finished(guided(asked, options, names, examples)), labelled
+    def _has(self, option: Option) -> bool:
+        """Return whether the function has this option, and not an option of its own with the same name."""
+        return self._options.get(option.name) is option
 
     def _required(self) -> list[str]:
         """Return the parameters, and the options that this name of the function takes by position."""

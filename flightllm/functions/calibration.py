@@ -9,16 +9,18 @@ Sources: Platt, "Probabilistic Outputs for Support Vector Machines", 1999, for t
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from flightllm.functions.base import CALIBRATE, Answer, Literal
 from flightllm.functions.call import AICall
 from flightllm.functions.confidence import all_known, joined, split
+from flightllm.functions.guidance import Example, guided
 from flightllm.llm.engine import Choice
 
 _Numbers = NDArray[np.float64]
@@ -26,7 +28,52 @@ _LEAST: float = 1e-6
 """The least probability of an option: engines report less than this as 0."""
 _STRENGTH = 0.1
 """How strongly offsets are drawn to 0: weakly, because a model that is sure of its bias needs offsets of 5 and more."""
+_MOST_EXAMPLES = 64
+"""The most examples that are asked to calibrate a call."""
 _STEPS, _ENOUGH, _MOST_STEP = 50, 1e-6, 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """An example that calibrates a call."""
+
+    answer: Answer
+    """The question with the other examples before it."""
+    values: tuple[str | None, ...]
+    """The value of each field of the call."""
+    wanted: int
+    """The place of the right option."""
+
+
+def calibrated_by_examples(
+    answer: Answer, values: Mapping[str, Literal], fields: Sequence[str], examples: Sequence[Example]
+) -> bool:
+    """Return whether examples calibrate a call with these options' `values`: two options or more have examples.
+
+    At a temperature above 0, the model's choice is meant to be random, and offsets would not move it.
+    """
+    chosen = {one.answer for one in examples}
+    return (
+        isinstance(answer.constraint, Choice)
+        and bool(fields)
+        and values[CALIBRATE.name] == "examples"
+        and not values.get("temperature")
+        and 1 < len(chosen) <= len(examples) <= _MOST_EXAMPLES
+    )
+
+
+def held_out(
+    answer: Answer, options: Mapping[str, Literal], fields: Sequence[str], examples: Sequence[Example]
+) -> list[HeldOut]:
+    """Return each example of a choice, to be asked with the other examples before it."""
+    choices = answer.constraint.options if isinstance(answer.constraint, Choice) else ()
+    found = []
+    for place, one in enumerate(examples):
+        others = [*examples[:place], *examples[place + 1 :]]
+        given = dict(one.fields)
+        values = tuple(map(given.get, fields))
+        found.append(HeldOut(guided(answer, options, fields, others), values, choices.index(one.answer)))
+    return found
 
 
 def fitted_offsets(probabilities: Sequence[Sequence[float]], wanted: Sequence[int]) -> tuple[float, ...] | None:
