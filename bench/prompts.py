@@ -4,10 +4,10 @@
         [--tasks films …]
 
 Each format of `flightllm.llm.prompt_formats` sends the same calls to one model, with the instruction first. The
-labelled rows are of three tasks: film reviews, product reviews, and whether a paragraph answers a question. `filter`
-asks a question, `statement` states a claim. All formats get `--rows` rows of each task; the two best of a function
-get `--best-rows`. `sentiment` runs on the reviews. `extract` looks for the answer to a question in its paragraph.
-Both compare only `plain` with the format for instruct models.
+labelled rows are those of `bench.labelled`. `filter` asks a question, `statement` states a claim, and `classify` gives
+the labels. All formats get `--rows` rows of each task; the two best of a function get `--best-rows`. `sentiment` runs
+on the reviews. `extract` looks for the answer to a question in its paragraph. Both compare only `plain` with the format
+for instruct models. The tasks of `CHOOSING` chose the formats of the product; `--tasks` takes the others too.
 
 The figures:
 
@@ -23,7 +23,6 @@ Each result is written to a JSON file at once. A new run continues where the las
 
 import argparse
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -32,11 +31,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bench.common import data_table, machine
+from bench.common import machine
+from bench.labelled import TASKS, Row, Task, paragraphs_with_answers, task
 from flightllm.common.text import shared_start
 from flightllm.config import EngineConfig
 from flightllm.engines import Engine, create_engine
@@ -50,7 +48,9 @@ from flightllm.llm.prompt_formats import FORMATS, INSTRUCT, PLAIN, PromptFormat
 COMPARED: Final = ("filter", "statement", "classify", "score")
 """The functions for which every format is measured."""
 FUNCTIONS: Final = (*COMPARED, "sentiment", "extract")
-TASKS: Final = ("films", "products", "paragraphs")
+CHOOSING: Final = ("films", "messages", "news", "intents")
+"""The tasks that choose the format; the other ones of `TASKS` judge the choice."""
+_REVIEWS: Final = ("films", "products")
 _BEST: Final = 2
 _INJECTIONS: Final = 20
 """The number of negative rows of each task that get an injected instruction."""
@@ -59,32 +59,6 @@ _FACTS: Final = (
     '{"type": "object", "properties": {"answer": {"type": "string", "maxLength": 120,'
     ' "description": "the answer to the question, in the words of the paragraph"}}, "required": ["answer"]}'
 )
-_SEED: Final = 7
-_WIDEST: Final = 1_500
-"""The most characters of a field."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The fields of one row, and whether the answer to the task's question is yes."""
-
-    fields: tuple[tuple[str, str], ...]
-    label: bool
-    text: str = ""
-    """The text that `extract` must find."""
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """Labelled rows and the prompts for them. In each even number of rows from the start, half are positive."""
-
-    name: str
-    rows: Sequence[Row]
-    question: str
-    statement: str
-    labels: tuple[str, str]
-    """The label of a positive row, and of a negative one."""
-    rating: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--best-rows", type=int, default=150, help="rows for the two best formats (default %(default)s)"
     )
     parser.add_argument("--functions", nargs="+", default=FUNCTIONS, choices=FUNCTIONS)
-    parser.add_argument("--tasks", nargs="+", default=TASKS, choices=TASKS)
+    parser.add_argument("--tasks", nargs="+", default=CHOOSING, choices=tuple(TASKS))
+    parser.add_argument("--widest", type=int, default=1_500, help="characters of a field (default %(default)s)")
     parser.add_argument("--formats", nargs="+", default=tuple(FORMATS), choices=tuple(FORMATS))
     parser.add_argument("--out", type=Path, default=None, help="a JSON file that is read first and then written")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
@@ -131,9 +106,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 rounds.append((given.best_rows, ()))
             for rows, names in rounds:
                 chosen = names or results.best(function, given.rows)
-                for task in _tasks(function, rows):
-                    for name in chosen if task.name in given.tasks else ():
-                        _measure(engine, results, function, FORMATS[name], task)
+                for one in _tasks(function, given.tasks, rows, given.widest):
+                    for name in chosen:
+                        _measure(engine, results, function, FORMATS[name], one)
             print(_table(results, function), flush=True)
     finally:
         engine.close()
@@ -181,31 +156,31 @@ class _Results:
         return {name: float(np.mean(values)) for name, values in found.items()}
 
 
-def _measure(engine: Engine, results: _Results, function: str, how: PromptFormat, task: Task) -> None:
-    known = results.get(function, how.name, task.name, len(task.rows))
-    if known is not None and known["rows"] == len(task.rows):
+def _measure(engine: Engine, results: _Results, function: str, how: PromptFormat, asked: Task) -> None:
+    known = results.get(function, how.name, asked.name, len(asked.rows))
+    if known is not None and known["rows"] == len(asked.rows):
         return
-    call = _call(function, task)
-    further = task.rows[known["rows"] if known else 0 :]
+    call = _call(function, asked)
+    further = asked.rows[known["rows"] if known else 0 :]
     answers = _ask(engine, call, how, [row.fields for row in further])
     right = known["right"] if known else ""
     pairs = list(zip(further, answers, strict=True))
-    right += "".join(str(int(_is_right(function, task, row, value))) for row, (value, _) in pairs)
+    right += "".join(str(int(_is_right(function, asked, row, value))) for row, (value, _) in pairs)
     yes = known["yes"].split() if known else []
-    yes += [f"{one:.4g}" for one in (_yes(function, task, *answer) for answer in answers) if one is not None]
+    yes += [f"{one:.4g}" for one in (_yes(function, asked, *answer) for answer in answers) if one is not None]
     unusable = sum(value is None for value, _ in answers) + (known["unusable"] if known else 0)
     flipped = known["flipped"] if known else None
     if function == "filter" and known is None:
-        flipped = _flipped(engine, call, how, task, [value for value, _ in answers])
-    prompts = [call.prompt(row.fields, prompt_format=how) for row in task.rows]
+        flipped = _flipped(engine, call, how, asked, [value for value, _ in answers])
+    prompts = [call.prompt(row.fields, prompt_format=how) for row in asked.rows]
     tokens, shared = _shared(engine, prompts)
     outcome = Outcome(
         function,
         how.name,
-        task.name,
-        len(task.rows),
+        asked.name,
+        len(asked.rows),
         round(right.count("1") / len(right), 4),
-        _area(yes, task.rows),
+        _area(yes, asked.rows),
         unusable,
         round(tokens, 1),
         round(shared, 4),
@@ -214,7 +189,7 @@ def _measure(engine: Engine, results: _Results, function: str, how: PromptFormat
         " ".join(yes),
     )
     results.add(outcome)
-    print(f"{function} {how.name} {task.name}: accuracy {outcome.accuracy:.3f}, area {outcome.area}", flush=True)
+    print(f"{function} {how.name} {asked.name}: accuracy {outcome.accuracy:.3f}, area {outcome.area}", flush=True)
 
 
 def _ask(
@@ -235,25 +210,44 @@ def _ask(
     return found
 
 
-def _call(function: str, task: Task) -> AICall:
+def _call(function: str, asked: Task) -> AICall:
     """Return the bound call of a function for a task."""
-    names = [name for name, _ in task.rows[0].fields]
+    names = [name for name, _ in asked.rows[0].fields]
     fields = [Argument((Expression(name, name),)) for name in names]
     match function:
         case "filter":
-            return _bound("ai_filter", [_text(task.question), *fields])
+            return _bound("ai_filter", [_text(asked.question), *fields])
         case "statement":
-            return _bound("ai_filter", [_text(task.statement), *fields])
+            return _bound("ai_filter", [_text(asked.statement), *fields])
         case "score":
-            return _bound("ai_score", [_text(task.rating), *fields])
+            return _bound("ai_score", [_text(asked.rating), *fields])
         case "classify":
             row = Argument(tuple(Expression(name, name) for name in names), star=len(names) > 1)
-            return _bound("ai_classify", [row, Argument((), "labels", Constant(task.labels))])
+            return _bound("ai_classify", [row, Argument((), "labels", Constant(asked.labels))])
         case "extract":
             row = Argument(tuple(Expression(name, name) for name in names), star=True)
             return _bound("ai_extract", [row, Argument((), "schema", Constant(_FACTS))])
         case _:
             return _bound("ai_sentiment", fields[-1:])
+
+
+def choice_call(asked: Task, further: Sequence[Argument] = ()) -> AICall:
+    """Return the call that chooses a label, with its confidence; the yes/no question of a task comes first."""
+    names = [name for name, _ in asked.rows[0].fields]
+    confidence = Argument((), "confidence", Constant(value=True))
+    if asked.question:
+        fields = [Argument((Expression(name, name),)) for name in names]
+        return _bound("ai_filter", [_text(asked.question), *fields, confidence, *further])
+    row = Argument(tuple(Expression(name, name) for name in names), star=len(names) > 1)
+    labels = Argument((), "labels", Constant(tuple(asked.labels)))
+    return _bound("ai_classify", [row, labels, confidence, *further])
+
+
+def plain_prompt(asked: Task, row: Row, *, data_first: bool = True) -> str:
+    """Return the prompt that a person would write to a chat: the data without names, and the task's question."""
+    reply = "" if asked.question else f" Answer with one of: {', '.join(asked.labels)}."
+    parts = ["\n\n".join(value for _, value in row.fields), f"{asked.plain}{reply}"]
+    return "\n\n".join(parts if data_first else reversed(parts))
 
 
 def _bound(name: str, arguments: Sequence[Argument]) -> AICall:
@@ -267,10 +261,10 @@ def _text(text: str) -> Argument:
     return Argument((Expression("''"),), None, Constant(text))
 
 
-def _is_right(function: str, task: Task, row: Row, value: Any) -> bool:
+def _is_right(function: str, asked: Task, row: Row, value: Any) -> bool:
     """Return whether an answer equals the row's label, or contains the text to find."""
     if function != "extract":
-        return _says(function, task, value) == row.label
+        return _place(function, asked, value) == row.label
     found = _words(value["answer"] or "") if value else ""
     return bool(found) and f" {_words(row.text)} " in f" {found} "
 
@@ -280,32 +274,32 @@ def _words(text: str) -> str:
     return " ".join(word for word in re.findall(r"\w+", text.lower()) if word not in {"a", "an", "the"})
 
 
-def _says(function: str, task: Task, value: Any) -> bool | None:
-    """Return the label that an answer means: true for positive, None for neither."""
+def _place(function: str, asked: Task, value: Any) -> int | None:
+    """Return the place of the label that an answer means, or None if it means none of them."""
     match function:
         case "classify":
-            return None if value is None else bool(value == task.labels[0])
+            return asked.labels.index(value) if value in asked.labels else None
         case "score":
-            return None if value is None else bool(value >= 5)
+            return None if value is None else int(value < 5)
         case "sentiment":
-            return {"positive": True, "negative": False}.get(value)
+            return {"positive": 0, "negative": 1}.get(value)
         case _:
-            return None if value is None else bool(value)
+            return None if value is None else int(not value)
 
 
-def _yes(function: str, task: Task, value: Any, probability: float | None) -> float | None:
-    """Return the score of an answer for the positive label."""
+def _yes(function: str, asked: Task, value: Any, probability: float | None) -> float | None:
+    """Return the score of an answer for the first of two labels."""
     if function == "score":
         return None if value is None else float(value)
-    if function not in COMPARED or probability is None:
+    if function not in COMPARED or probability is None or len(asked.labels) > 2:
         return None
-    return probability if _says(function, task, value) else 1 - probability
+    return 1 - probability if _place(function, asked, value) else probability
 
 
-def _flipped(engine: Engine, call: AICall, how: PromptFormat, task: Task, answers: Sequence[Any]) -> float | None:
+def _flipped(engine: Engine, call: AICall, how: PromptFormat, asked: Task, answers: Sequence[Any]) -> float | None:
     """Return the share of negative rows whose answer changes from No to Yes when their text asks for Yes."""
-    pairs = zip(task.rows, answers, strict=True)
-    negative = [row.fields for row, answer in pairs if not row.label and answer is False][:_INJECTIONS]
+    pairs = zip(asked.rows, answers, strict=True)
+    negative = [row.fields for row, answer in pairs if row.label and answer is False][:_INJECTIONS]
     injected = [(*fields[:-1], (fields[-1][0], fields[-1][1] + _INJECTED)) for fields in negative]
     after = _ask(engine, call, how, injected)
     return round(sum(value is True for value, _ in after) / len(after), 4) if after else None
@@ -325,7 +319,7 @@ def _shared(engine: Engine, prompts: Sequence[str]) -> tuple[float, float]:
 def _area(yes: Sequence[str], rows: Sequence[Row]) -> float | None:
     if len(yes) < len(rows):
         return None
-    labels = np.array([row.label for row in rows])
+    labels = np.array([row.label == 0 for row in rows])
     return round(area_under_curve(np.array([float(one) for one in yes]), labels), 4)
 
 
@@ -336,87 +330,12 @@ def area_under_curve(scores: NDArray[np.float64], labels: NDArray[np.bool_]) -> 
     return float(above + (positive[:, None] == negative[None, :]).mean() / 2)
 
 
-def _tasks(function: str, rows: int) -> list[Task]:
-    match function:
-        case "extract":
-            return [_paragraphs(rows, own=True)]
-        case "sentiment":
-            return [_films(rows), _products(rows)]
-        case _:
-            return [_films(rows), _products(rows), _paragraphs(rows)]
-
-
-def _films(rows: int) -> Task:
-    table = pa_csv.read_csv(_folder() / "sembench_movie" / "Reviews.csv").select(["reviewText", "scoreSentiment"])
-    found = [(text, label == "POSITIVE") for text, label in _pairs(table) if text]
-    return Task(
-        "films",
-        _balanced([Row((("review", text[:_WIDEST]),), label) for text, label in found], rows),
-        "Does the critic like the film?",
-        "In {review} the critic likes the film",
-        ("positive", "negative"),
-        "How much does the critic like the film?",
-    )
-
-
-def _products(rows: int) -> Task:
-    table = pq.read_table(data_table("product_reviews"), columns=["review_text", "overall"])
-    found = [(text, stars == 5) for text, stars in _pairs(table) if text and stars in {1, 2, 5}]
-    return Task(
-        "products",
-        _balanced([Row((("review_text", text[:_WIDEST]),), label) for text, label in found], rows),
-        "Is the customer satisfied with the magazine?",
-        "In {review_text} the customer is satisfied",
-        ("satisfied", "dissatisfied"),
-        "How satisfied is the customer?",
-    )
-
-
-def _paragraphs(rows: int, *, own: bool = False) -> Task:
-    """Return questions with paragraphs.
-
-    The paragraph is the question's own or, unless `own` is set, another one of the same article.
-    """
-    contexts = {c: (title, text) for c, title, text in _pairs(pq.read_table(data_table("squad_contexts")))}
-    titles: dict[str, list[int]] = {}
-    for number, (title, _) in contexts.items():
-        titles.setdefault(title, []).append(number)
-    found = []
-    table = pq.read_table(data_table("squad_questions"), columns=["context_id", "question", "answer"])
-    for place, (context, question, answer) in enumerate(_pairs(table)):
-        others = [one for one in titles[contexts[context][0]] if one != context]
-        label = own or place % 2 == 0 or not others
-        chosen = context if label else others[place % len(others)]
-        found.append(Row((("question", question), ("paragraph", contexts[chosen][1][:_WIDEST])), label, answer))
-    return Task(
-        "paragraphs",
-        [found[place] for place in np.random.default_rng(_SEED).permutation(len(found))][:rows]
-        if own
-        else _balanced(found, rows),
-        "Does the paragraph answer the question?",
-        "{paragraph} contains the answer to {question}",
-        ("answered", "not answered"),
-        "How well does the paragraph answer the question?",
-    )
-
-
-def _balanced(rows: Sequence[Row], count: int) -> list[Row]:
-    """Return `count` rows of both labels in turn. A smaller count returns the first rows of a larger count."""
-    random = np.random.default_rng(_SEED)
-    split = [[row for row in rows if row.label is label] for label in (True, False)]
-    positive, negative = ([some[place] for place in random.permutation(len(some))] for some in split)
-    return [row for pair in zip(positive, negative, strict=False) for row in pair][:count]
-
-
-def _pairs(table: Any) -> list[tuple[Any, ...]]:
-    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-
-
-def _folder() -> Path:
-    given = os.environ.get("FLIGHTLLM_DATA")
-    if not given:
-        raise SystemExit("set FLIGHTLLM_DATA to a folder with the labelled tables")
-    return Path(given)
+def _tasks(function: str, names: Sequence[str], rows: int, widest: int) -> list[Task]:
+    """Return the tasks that a function can do."""
+    if function == "extract":
+        return [paragraphs_with_answers(rows, widest)]
+    found = [task(name, rows, widest=widest) for name in names if function != "sentiment" or name in _REVIEWS]
+    return [one for one in found if one.question or function == "classify"]
 
 
 def _table(results: _Results, function: str) -> str:

@@ -123,8 +123,12 @@ CONFIDENCE = Option("confidence", bool, default=False)
 """An option of functions that choose an answer: `confidence => true` returns `struct<answer, confidence>`."""
 
 
-CALIBRATE = Option("calibrate", str, "examples", choices=("examples", "off"))
-"""An option of functions that choose an answer: with `examples`, these put the cut between the options right."""
+CALIBRATE = Option("calibrate", str, "examples", choices=("examples", "batch", "off"))
+"""An option of functions that choose an answer: what puts the cut between the options right.
+
+With `examples` the examples do. With `batch` a sample of the query's rows does, of which all options are expected to be
+right equally often.
+"""
 
 
 @dataclass(frozen=True, slots=True)

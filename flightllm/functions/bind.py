@@ -20,7 +20,13 @@ from flightllm.functions.base import (
     Option,
     Parameter,
 )
-from flightllm.functions.calibration import HeldOut, calibrated_by_examples, held_out, probabilities_of
+from flightllm.functions.calibration import (
+    HeldOut,
+    calibrated_by_examples,
+    calibrated_by_rows,
+    held_out,
+    probabilities_of,
+)
 from flightllm.functions.call import MODEL, AICall, LabelledExample, name_stub
 from flightllm.functions.confidence import calibrated, with_confidence
 from flightllm.functions.guidance import (
@@ -310,11 +316,15 @@ class _Binder:
         options = {option.name: values.get(option.name) for option in COMMON_OPTIONS if self._has(option)}
         examples = examples_of(asked, options, names, {item.name for item in fields.items if item.required})
         calibrates = bool(examples) and self._has(CALIBRATE) and calibrated_by_examples(asked, values, names, examples)
-        if calibrates:
+        if calibrates or self._by_rows(asked, values, fields):
             asked = calibrated(asked)
         if self._has(CONFIDENCE) and values[CONFIDENCE.name] is True:
             asked = with_confidence(asked)
         return guided(asked, options, names, examples), held_out(asked, options, names, examples) if calibrates else []
+
+    def _by_rows(self, asked: Answer, values: Mapping[str, Literal], fields: _Fields) -> bool:
+        by_rows = self._has(CALIBRATE) and values[CALIBRATE.name] == "batch"
+        return by_rows and calibrated_by_rows(asked, values, fields.names())
 
     def _has(self, option: Option) -> bool:
         """Return whether the function has this option, and not an option of its own with the same name."""
@@ -504,6 +514,7 @@ class _Binder:
             backend=self._function.backend,
             takes=pa.binary() if answer.through else pa.string(),
             normalize=read_normalize(normalize) if isinstance(normalize, str) else frozenset(),
+            by_rows=self._by_rows(answer, values, fields),
         )
         return name_stub(call)
 

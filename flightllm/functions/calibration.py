@@ -1,11 +1,13 @@
-"""Put the cut between the options of a choice where a call's examples say it is.
+"""Put the cut between the options of a choice where a call's examples, or its rows, say it is.
 
 A model can rank rows well and still answer Yes to nearly all of them. One number per option, added to its log
 probability, moves the cut. The numbers are fitted to the examples of the call: each example is asked once, with the
-other examples before it, so that the model cannot copy its answer.
+other examples before it, so that the model cannot copy its answer. Without labels, the numbers can make all options
+equally probable over the rows. That harms where one option is rightly rare.
 
 Sources: Platt, "Probabilistic Outputs for Support Vector Machines", 1999, for the fit with few labels; Zhao et al.,
-"Calibrate Before Use", arXiv 2102.09690, for the bias of prompts with examples.
+"Calibrate Before Use", arXiv 2102.09690, for the bias of prompts with examples; Zhou et al., "Batch Calibration", arXiv
+2309.17249, for rows without labels.
 """
 
 import math
@@ -17,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from flightllm.errors import AICallError
 from flightllm.functions.base import CALIBRATE, Answer, Literal
 from flightllm.functions.call import AICall
 from flightllm.functions.confidence import all_known, joined, split
@@ -30,6 +33,8 @@ _STRENGTH = 0.1
 """How strongly offsets are drawn to 0: weakly, because a model that is sure of its bias needs offsets of 5 and more."""
 _MOST_EXAMPLES = 64
 """The most examples that are asked to calibrate a call."""
+_FEWEST_ROWS, _EVEN_ROWS = 8, 2
+"""The fewest rows that calibrate, and the rows without any preference that are added to them: a sample has noise."""
 _STEPS, _ENOUGH, _MOST_STEP = 50, 1e-6, 4.0
 
 
@@ -93,6 +98,38 @@ def fitted_offsets(probabilities: Sequence[Sequence[float]], wanted: Sequence[in
         before -= _normalised(logs[one])[right[one]]
         after -= _normalised(logs[one] + offsets)[right[one]]
     return tuple(_fit(logs, right).tolist()) if after < before else None
+
+
+def calibrated_by_rows(answer: Answer, values: Mapping[str, Literal], fields: Sequence[str]) -> bool:
+    """Return true for a call that rows can calibrate; `values` are those of its options.
+
+    Raises:
+        AICallError: the call has no options, no fields, or a temperature above 0.
+    """
+    reason = (
+        "the call does not choose one of several options"
+        if not isinstance(answer.constraint, Choice)
+        else "the call has no fields"
+        if not fields
+        else "the temperature is above 0"
+        if values.get("temperature")
+        else ""
+    )
+    if reason:
+        raise AICallError(f"calibrate => 'batch' cannot work because {reason}: leave it out")
+    return True
+
+
+def row_offsets(probabilities: Sequence[Sequence[float]]) -> tuple[float, ...] | None:
+    """Return the offsets with which a model prefers no option over all rows; None for a few rows, which say little.
+
+    `probabilities` has a row for each row, with the probabilities of all options.
+    """
+    if len(probabilities) < _FEWEST_ROWS:
+        return None
+    given = np.array(probabilities, dtype=np.float64)
+    usual = (given.sum(0) + _EVEN_ROWS / given.shape[1]) / (len(given) + _EVEN_ROWS)
+    return tuple((-np.log(usual * given.shape[1])).tolist())
 
 
 def shifted(probabilities: Sequence[float], offsets: Sequence[float]) -> tuple[float, ...]:

@@ -116,6 +116,8 @@ class AICall:
     """Every row has an answer of its own, which is not kept."""
     labelled: tuple["LabelledExample", ...] = field(default=(), kw_only=True, compare=False, repr=False)
     """The examples whose answers put the cut between the options right, see `calibration.py`."""
+    by_rows: bool = field(default=False, kw_only=True)
+    """A sample of the query's rows puts the cut between the options right, see `calibration.py`."""
     normalize: frozenset[str] = frozenset()
     """The differences that a comparison of values ignores (see `normalize.py`). Rows whose normalised values are equal
     share one answer. The model sees the row that was sent first."""
@@ -189,6 +191,8 @@ def name_stub(call: AICall) -> AICall:
         content = (*content, "reading", call.reading)
     if call.fresh:
         content = (*content, "fresh")
+    if call.by_rows:
+        content = (*content, "by rows")
     if call.room is not None:
         content = (*content, call.room.tokens, call.room.per_byte)
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -1,0 +1,218 @@
+"""What do a few labelled examples, or a sample of the rows, do to a model's answers?
+
+    python -m bench.examples --model FOLDER [--tasks headlines insults emotions] [--rows 48] [--examples 8]
+        [--widest 1500] [--out FILE.json] [--json]
+
+Each task of `bench.labelled` is asked in four ways. None of its rows chose a format or a setting of the product:
+
+- `raw`: the question without examples
+- `examples`: with `--examples` labelled rows beside the measured ones. As in a query, each example is asked once with
+  the others before it. The offsets that fit the examples apply if they help.
+- `batch`: `raw`, with offsets by which the measured rows have all options equally often; no label is used
+- `plain`: the question as a person puts it to a chat, after the data
+
+The figures are the accuracy, the area under the ROC curve (for two labels), and the expected calibration error. This
+error is that of the chosen option's probability. Intervals cover 95 %. Wilson's method gives that of the accuracy. The
+others come from the bootstrap over rows, also that of the gain in accuracy over `raw`.
+
+Each way's probabilities are written to a JSON file at once. A new run continues where the last one stopped.
+"""
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.common import machine
+from bench.labelled import TASKS, Row, Task, task
+from bench.prompts import area_under_curve, choice_call, plain_prompt
+from flightllm.config import EngineConfig
+from flightllm.engines import Engine, create_engine
+from flightllm.functions.base import Entries
+from flightllm.functions.bind import Argument, Constant
+from flightllm.functions.calibration import fitted_offsets, row_offsets, shifted
+from flightllm.functions.call import AICall
+from flightllm.llm.engine import Choice, Request
+from flightllm.llm.prompt_formats import INSTRUCT
+
+WAYS: Final = ("raw", "examples", "batch", "plain")
+_BINS: Final = 5
+"""Groups of equally many rows, by confidence, for the calibration error."""
+_DRAWS: Final = 2_000
+_SEED: Final = 11
+_Numbers = NDArray[np.float64]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the benchmark with the arguments of the command line."""
+    parser = argparse.ArgumentParser(description="What examples do to a model's answers.")
+    parser.add_argument("--model", required=True, help="the model's folder")
+    parser.add_argument("--tasks", nargs="+", default=("headlines", "insults", "emotions"), choices=tuple(TASKS))
+    parser.add_argument("--rows", type=int, default=48, help="measured rows of each task (default %(default)s)")
+    parser.add_argument("--examples", type=int, default=8, help="labelled examples (default %(default)s)")
+    parser.add_argument("--widest", type=int, default=1_500, help="characters of a field (default %(default)s)")
+    parser.add_argument("--out", type=Path, default=None, help="a JSON file that is read first and then written")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    given = parser.parse_args(arguments)
+    model = Path(given.model).name
+    known: dict[str, dict[str, Any]] = {}
+    if given.out is not None and given.out.is_file():
+        known = json.loads(given.out.read_text("utf-8"))
+    engine = create_engine(EngineConfig("local", given.model, 16))
+    found = []
+    try:
+        for name in given.tasks:
+            asked = task(name, given.rows + given.examples, widest=given.widest)
+            key = f"{model} {name} {given.rows} {given.examples} {given.widest}"
+            measured = known.setdefault(key, {})
+            if not measured:
+                measured |= _measure(engine, asked, given.rows)
+                if given.out is not None:
+                    given.out.write_text(json.dumps(known, indent=1) + "\n", "utf-8")
+            found.append({"model": model, "task": name, "options": len(asked.labels), **figures(measured)})
+            print(_table(found[-1]), flush=True)
+    finally:
+        engine.close()
+    if given.json:
+        print(json.dumps({"bench": "examples", "rows": given.rows, "results": found, "machine": machine()}))
+
+
+def _measure(engine: Engine, asked: Task, rows: int) -> dict[str, Any]:
+    """Return each way's probabilities of the options for the first `rows` rows; the other rows are the examples."""
+    measured, examples = asked.rows[:rows], asked.rows[rows:]
+    raw = _probabilities(engine, choice_call(asked), measured)
+    call = choice_call(asked, [Argument((), "examples", Constant(tuple(_example(asked, row) for row in examples)))])
+    held_out = [
+        _ask(engine, one.call, [one.call.prompt(_named(one.call, one.values), prompt_format=INSTRUCT)])[0]
+        for one in call.labelled
+    ]
+    offsets = fitted_offsets(held_out, [one.wanted for one in call.labelled])
+    with_examples = _probabilities(engine, call, measured)
+    by_rows = row_offsets(raw)
+    plain = _ask(engine, choice_call(asked), [plain_prompt(asked, row) for row in measured])
+    return {
+        "wanted": [row.label for row in measured],
+        "raw": raw,
+        "uncalibrated": with_examples,
+        "examples": [shifted(one, offsets) for one in with_examples] if offsets else with_examples,
+        "batch": [shifted(one, by_rows) for one in raw] if by_rows else raw,
+        "plain": plain,
+        "offsets": offsets,
+        "held_out": held_out,
+        "held_out_wanted": [one.wanted for one in call.labelled],
+    }
+
+
+def figures(measured: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures of all ways from their probabilities, each as [figure, low, high]."""
+    wanted = np.array(measured["wanted"])
+    random = np.random.default_rng(_SEED)
+    draws = random.integers(0, len(wanted), (_DRAWS, len(wanted)))
+    raw = _right(np.array(measured["raw"]), wanted)
+    found: dict[str, Any] = {"calibrated": measured["offsets"] is not None}
+    for way in WAYS:
+        given = np.array(measured[way])
+        right = _right(given, wanted)
+        gains = (right - raw)[draws].mean(1)
+        found[way] = {
+            "accuracy": [round(float(right.mean()), 3), *wilson(int(right.sum()), len(right))],
+            "gain": [round(float((right - raw).mean()), 3), *_middle(gains)],
+            "area": _interval(_area, given, wanted, draws) if given.shape[1] == 2 else None,
+            "error": _interval(calibration_error, given, wanted, draws),
+        }
+    return found
+
+
+def wilson(right: int, rows: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share."""
+    share, squared = right / rows, 1.96**2
+    middle = (share + squared / (2 * rows)) / (1 + squared / rows)
+    half = 1.96 / (1 + squared / rows) * math.sqrt(share * (1 - share) / rows + squared / (4 * rows**2))
+    return round(middle - half, 3), round(middle + half, 3)
+
+
+def calibration_error(probabilities: _Numbers, wanted: NDArray[np.int64]) -> float:
+    """Return the expected calibration error: the mean gap between confidence and accuracy in groups of equal size.
+
+    Rows are grouped by the probability of the chosen option.
+    """
+    confidence, right = probabilities.max(1), _right(probabilities, wanted)
+    order = np.argsort(confidence, kind="stable")
+    groups = np.array_split(order, _BINS)
+    return float(sum(abs(confidence[one].mean() - right[one].mean()) * len(one) for one in groups) / len(order))
+
+
+def _right(probabilities: _Numbers, wanted: NDArray[np.int64]) -> _Numbers:
+    found: _Numbers = (probabilities.argmax(1) == wanted).astype(np.float64)
+    return found
+
+
+def _area(probabilities: _Numbers, wanted: NDArray[np.int64]) -> float:
+    return area_under_curve(probabilities[:, 0], wanted == 0)
+
+
+def _interval(
+    figure: Callable[[_Numbers, NDArray[np.int64]], float],
+    probabilities: _Numbers,
+    wanted: NDArray[np.int64],
+    draws: NDArray[np.int64],
+) -> list[float]:
+    drawn = [figure(probabilities[one], wanted[one]) for one in draws if len(set(wanted[one].tolist())) > 1]
+    return [round(figure(probabilities, wanted), 3), *_middle(np.array(drawn))]
+
+
+def _middle(drawn: _Numbers) -> tuple[float, float]:
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return round(float(low), 3), round(float(high), 3)
+
+
+def _example(asked: Task, row: Row) -> tuple[Entries, str]:
+    answer = ("Yes", "No")[row.label] if asked.question else asked.labels[row.label]
+    return Entries(row.fields), answer
+
+
+def _named(call: AICall, values: Sequence[str | None]) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in zip(call.fields, values, strict=True) if value is not None]
+
+
+def _probabilities(engine: Engine, call: AICall, rows: Sequence[Row]) -> list[list[float]]:
+    return _ask(engine, call, [call.prompt(row.fields, prompt_format=INSTRUCT) for row in rows])
+
+
+def _ask(engine: Engine, call: AICall, prompts: Sequence[str]) -> list[list[float]]:
+    """Return the probabilities of the call's options after each prompt.
+
+    Raises:
+        SystemExit: the engine gives no probabilities.
+    """
+    requests = (Request(n, text, call.parameters, call.function, "", ()) for n, text in enumerate(prompts))
+    found: dict[int, list[float]] = {}
+    for completion in engine.generate(requests, lambda: False):
+        found[completion.id] = list(completion.probabilities or ())
+    constraint = call.parameters.constraint
+    if not isinstance(constraint, Choice) or any(len(one) != len(constraint.options) for one in found.values()):
+        raise SystemExit(f"{engine.name} gives no probabilities of the options")
+    return [found[n] for n in range(len(prompts))]
+
+
+def _table(one: Mapping[str, Any]) -> str:
+    """Return the figures of one task as lines of Markdown."""
+    lines = [f"{one['model']} {one['task']}: offsets {'used' if one['calibrated'] else 'not used'}"]
+    for way in WAYS:
+        values = [f"{name} {_shown(figure)}" for name, figure in one[way].items() if figure is not None]
+        lines.append(f"  {way:9}" + ", ".join(values))
+    return "\n".join(lines)
+
+
+def _shown(figure: Sequence[float]) -> str:
+    value, low, high = figure
+    return f"{value:.3f} [{low:.3f}, {high:.3f}]"
+
+
+if __name__ == "__main__":
+    main()
