@@ -439,10 +439,10 @@ class _Binder:
         if argument.parts and argument.text is not None and self._further:
             return Constant(argument.text), argument.text
         if argument.parts:
-            told = "".join(fields.render_part(part) for part in argument.parts)
-            return told, told
-        told = reference(fields.add(Argument(argument.expressions), name))
-        return f"Do what {told} says.", told
+            prompt = "".join(fields.render_part(part) for part in argument.parts)
+            return prompt, prompt
+        referred = reference(fields.add(Argument(argument.expressions), name))
+        return f"Do what {referred} says.", referred
 
     def _stored(self, argument: Argument) -> str | None:
         """Return the text of the stored prompt of `prompt => name`; a prompt passed by position is the text itself."""

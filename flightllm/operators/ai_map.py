@@ -267,11 +267,11 @@ class _Pass:
             self._counters[place],
             fields_first,
             self._binding.prompt_format,
-            arranged.as_written,
+            arranged.keeps_field_order,
         )
 
     def _note(self, rows: int, arranged: Arranged) -> None:
-        by_sql = "rows, by DataFusion" if arranged.as_written else "fixed, by DataFusion"
+        by_sql = "rows, by DataFusion" if arranged.keeps_field_order else "fixed, by DataFusion"
         ordering = by_sql if arranged.ordering is None else arranged.ordering.method
         for call, counters in zip(self._calls, self._counters, strict=True):
             calibration = self._runtime.calibrator().told(call.ai) if call.ai.labelled else ""

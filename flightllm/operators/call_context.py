@@ -216,7 +216,7 @@ class CallSite:
     """For each field of `ai`, the positions of its value in a tuple: one position, or one for each element of a
     list."""
     order: tuple[int, ...]
-    """The positions of a tuple; without `as_written` in prompt order, for batches that have no orders of their own."""
+    """The positions of a tuple, for batches without own orders; without `keeps_field_order`, in prompt order."""
     when: int | None
     """The boolean column that says which rows need the call."""
     guard: Condition | None
@@ -226,7 +226,7 @@ class CallSite:
     fields_first: bool = False
     """The prompt begins with the fields, which several calls share, and not with the instruction."""
     prompt_format: PromptFormat = PLAIN
-    as_written: bool = True
+    keeps_field_order: bool = True
     """The fields have the order in which the call has them, so that the prompt depends on nothing but the call."""
 
     @property
@@ -245,7 +245,7 @@ class CallSite:
 
     def named(self, order: Sequence[int]) -> list[Named]:
         """Return the fields in prompt order. Of a required list, only the first element must be there."""
-        rank = {position: 0 if self.as_written else at for at, position in enumerate(order)}
+        rank = {position: 0 if self.keeps_field_order else at for at, position in enumerate(order)}
         placed = [(position, field) for field, positions in enumerate(self.arguments) for position in positions]
         ranked = sorted(placed, key=lambda place: rank[place[0]])
         ai = self.ai
