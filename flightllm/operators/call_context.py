@@ -75,6 +75,8 @@ class ModelBinding:
     """A prompt is sent a second time if its answer has the wrong form."""
     prompt_format: PromptFormat = PLAIN
     """The format of prompts for the model."""
+    has_probabilities: Callable[[], bool] = lambda: True
+    """Returns False where the latest answers came without the probabilities that they were asked with."""
 
     @property
     def revision(self) -> str:
@@ -228,6 +230,11 @@ class CallSite:
     prompt_format: PromptFormat = PLAIN
     keeps_field_order: bool = True
     """The fields have the order in which the call has them, so that the prompt depends on nothing but the call."""
+    prepare: Callable[[Callable[[], bool]], None] | None = None
+    """Must return before the first prompt of the call is sent or read; it asks the call's examples. It gets a function
+    that says whether the query was cancelled."""
+    asks_example: bool = False
+    """The call asks an example, so it adds no row to the counters."""
 
     @property
     def repeats(self) -> bool:

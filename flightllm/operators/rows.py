@@ -70,6 +70,9 @@ class Reading:
 class Counters(Protocol):
     """A sink for a call site's figures."""
 
+    def note(self, input_rows: int, tuples: int, **notes: str) -> None:
+        """Add rows and tuples of arguments that the operator has to process, and note how their prompts are made."""
+
     def add(self, **deltas: int) -> None:
         """Add to the named counters."""
 
