@@ -27,6 +27,8 @@ _ENOUGH = 16
 """The least number of answers for a prediction."""
 _ENOUGH_OF_ONE = 4
 """The least number of answers to one instruction, to predict the length of others and the share of each option."""
+_MOST_WITHOUT_PROBABILITIES = 8
+"""After so many answers in a row without probabilities, the engine counts as one that returns none."""
 _REMEMBERED_SECONDS = 30.0
 """After this long, a failed engine counts as up again: callers do not ask an engine that is down, so they would not
 notice its return."""
@@ -53,6 +55,8 @@ class Learned:
         self._options: dict[str, int] = {}
         self._last: tuple[Asked | None, _Seen] = (None, _Seen())
         """The call site that was observed last: it is the latest one of `_sites`, and need not be moved to the end."""
+        self._without_probabilities = 0
+        """The answers, since the last one with probabilities, that came without those that they were asked with."""
 
     def observe(self, asked: Asked, completion: Completion) -> None:
         """Record an answer; ignore a failed completion."""
@@ -67,6 +71,10 @@ class Learned:
                 seen.texts.append(completion.text)
             else:
                 seen.texts[seen.count % most] = completion.text
+            if asked[2].probability:
+                self._without_probabilities += 1
+                if completion.probabilities is not None:
+                    self._without_probabilities = 0
             if isinstance(asked[2].constraint, Choice):
                 self._options.pop(completion.text, None)
                 self._options[completion.text] = completion.completion_tokens
@@ -74,6 +82,10 @@ class Learned:
                     del self._options[next(iter(self._options))]
             seen.count += 1
             seen.tokens += completion.completion_tokens
+
+    def has_probabilities(self) -> bool:
+        """Return False where the latest answers came without the probabilities that they were asked with."""
+        return self._without_probabilities < _MOST_WITHOUT_PROBABILITIES
 
     def tokens_of(self, option: str) -> int | None:
         """Return how many tokens the engine reported for an option of a `Choice`; None if it was never an answer."""

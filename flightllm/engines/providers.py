@@ -177,8 +177,8 @@ def provider_at(base_url: str) -> Provider:
 
 def provider_of(owners: Iterator[str]) -> Provider:
     """Return the provider by the values of `owned_by` in its list of models, or `UNKNOWN`."""
-    told = set(owners)
-    return next((one for one in PROVIDERS if told & set(one.owners)), UNKNOWN)
+    found = set(owners)
+    return next((one for one in PROVIDERS if found & set(one.owners)), UNKNOWN)
 
 
 def thinks(model: str) -> bool:
@@ -219,10 +219,10 @@ def thinking_steps(style: str, level: str, model: str) -> list[ThinkingLevel]:
         case _:
             # Local endpoints accept variables of the chat template; a template without these variables ignores them.
             on = level != "off"
-            told = {"enable_thinking": on, "thinking": on}
+            switches = {"enable_thinking": on, "thinking": on}
             effort = level if on else "none"
             return [
-                ThinkingLevel((("chat_template_kwargs", told),), effort),
+                ThinkingLevel((("chat_template_kwargs", switches),), effort),
                 *([] if on else [_effort("low")]),
                 nothing,
             ]

@@ -28,7 +28,7 @@ def supervised(config: RecoveryConfig, lost: EngineConfig | None = None) -> Call
 
     def create(engine: EngineConfig) -> Engine:
         name = f"{engine.kind} ({engine.model})"
-        return SupervisedEngine(name, partial(create_engine, engine), config, beside=engine is lost)
+        return SupervisedEngine(name, partial(create_engine, engine), config, in_background=engine is lost)
 
     return create
 
@@ -37,12 +37,13 @@ class SupervisedEngine:
     """The owner of an engine that `create` opens; it opens a new engine when the present one dies.
 
     When an engine dies, a query sends its unanswered requests again; answers so far stay valid. An engine that has
-    never answered is more likely misconfigured than dead: its first queries fail at once. With `beside`, a thread opens
-    the engine, which counts as lost before. Otherwise the constructor raises the errors of `create`.
+    never answered is more likely misconfigured than dead: its first queries fail at once. With
+    `in_background`, a thread opens the engine, which counts as lost before. Otherwise the constructor raises the errors
+    of `create`.
     """
 
     def __init__(
-        self, name: str, create: Callable[[], Engine], config: RecoveryConfig, *, beside: bool = False
+        self, name: str, create: Callable[[], Engine], config: RecoveryConfig, *, in_background: bool = False
     ) -> None:
         self._name = name
         self._create = create
@@ -53,12 +54,12 @@ class SupervisedEngine:
         self._closed = threading.Event()
         self._reason = "the engine is being opened"
         self._failures = 0
-        self._worked = beside
-        self._engine: tuple[Engine, int] | None = None if beside else (self._created(), 0)
+        self._worked = in_background
+        self._engine: tuple[Engine, int] | None = None if in_background else (self._created(), 0)
         """The engine, and how often it was replaced or reconnected."""
         self._kept: Engine | None = None
         """An engine that is down and reconnects by itself."""
-        if beside:
+        if in_background:
             self._reopen(None, 0)
 
     @property

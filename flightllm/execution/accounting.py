@@ -117,7 +117,7 @@ def real_bindings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
             binding_of(name): ModelBinding(
                 ObservedEngine(
                     model.engine,
-                    model.learned.of(rights.principal.name),
+                    learned := model.learned.of(rights.principal.name),
                     model.costs,
                     model.health,
                     str if name is None else without_section,
@@ -133,6 +133,7 @@ def real_bindings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
                 model.replicas,
                 model.config.repair,
                 model.prompt_format,
+                learned.has_probabilities,
             )
             for name, model in models.items()
         }

@@ -115,7 +115,7 @@ class BatchQuery:
             lambda call: record.call_site(call.function, call.text, backend=call.backend, model=call.model),
             record.cancelled.is_set,
             self.services.backends.searcher,
-            Calibrator(record.cancelled.is_set, fields_first=self.settings.fields_first),
+            Calibrator(record.warn, fields_first=self.settings.fields_first),
             errors,
         )
         functions.register(context, self.extracted.calls)

@@ -98,6 +98,7 @@ class DryRun:
                 costs=self.models[name].costs,
                 repair=self.models[name].config.repair,
                 prompt_format=self.models[name].prompt_format,
+                has_probabilities=self.models[name].learned.of(self.user).has_probabilities,
             )
             for name, engine in engines.items()
         }

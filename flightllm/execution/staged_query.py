@@ -128,7 +128,7 @@ class StagedQuery:
                 settings=self.settings,
                 loop=self.services.loop,
                 record=record,
-                calibrator=cache(partial(Calibrator, record.cancelled.is_set, fields_first=self.settings.fields_first)),
+                calibrator=cache(partial(Calibrator, record.warn, fields_first=self.settings.fields_first)),
                 folder=Path(folder),
                 room=SpoolLimits(limits.memory_bytes // 8, limits.spill_bytes),
                 elsewhere=Isolated(self.services, self.extracted),

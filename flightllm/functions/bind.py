@@ -247,14 +247,16 @@ class _Binder:
         if isinstance(prompt, Constant):
             prompt = resolve_template(_text(prompt, "prompt"), fields.names())
         asked = self._built(Arguments(prompt or "", values, self._indexes))
-        answer, labelled = self._guided(asked, values, fields)
+        answer, labelled, uncalibrated = self._guided(asked, values, fields)
         given = tuple(f"{answer.through}({item.sql})" if answer.through else item.sql for item in fields.items)
         joined = any(argument.parts or argument.values for argument in self._given.values())
         examples = tuple(
             LabelledExample(probabilities_of(self._call(one.answer, fields, values, text)), one.values, one.wanted)
             for one in labelled
         )
-        call = replace(self._call(answer, fields, values, text), joined=joined, labelled=examples)
+        call = replace(
+            self._call(answer, fields, values, text), joined=joined, labelled=examples, uncalibrated=uncalibrated
+        )
         return BoundCall(call, given, values.get("ordered") is True)
 
     def _check_order(self) -> None:
@@ -310,17 +312,25 @@ class _Binder:
 
     def _guided(
         self, asked: Answer, values: Mapping[str, Literal], fields: _Fields
-    ) -> tuple[Answer, Sequence[HeldOut]]:
-        """Return the question with the call's instructions and examples before it, and the examples to calibrate by."""
+    ) -> tuple[Answer, Sequence[HeldOut], str]:
+        """Return the question with the call's instructions and examples before it, and the examples to calibrate by.
+
+        The text says why no example calibrates the call.
+        """
         names = fields.names()
         options = {option.name: values.get(option.name) for option in COMMON_OPTIONS if self._has(option)}
         examples = examples_of(asked, options, names, {item.name for item in fields.items if item.required})
-        calibrates = bool(examples) and self._has(CALIBRATE) and calibrated_by_examples(asked, values, names, examples)
+        reason = None
+        if examples and self._has(CALIBRATE):
+            reason = calibrated_by_examples(asked, values, names, examples)
+        calibrates = reason == ""
         if calibrates or self._by_rows(asked, values, fields):
             asked = calibrated(asked)
         if self._has(CONFIDENCE) and values[CONFIDENCE.name] is True:
             asked = with_confidence(asked)
-        return guided(asked, options, names, examples), held_out(asked, options, names, examples) if calibrates else []
+        labelled = held_out(asked, options, names, examples) if calibrates else []
+        uncalibrated = f"by none of {len(examples)} examples: {reason}" if reason else ""
+        return guided(asked, options, names, examples), labelled, uncalibrated
 
     def _by_rows(self, asked: Answer, values: Mapping[str, Literal], fields: _Fields) -> bool:
         by_rows = self._has(CALIBRATE) and values[CALIBRATE.name] == "batch"
@@ -449,10 +459,10 @@ class _Binder:
         if argument.parts and argument.text is not None and self._further:
             return Constant(argument.text), argument.text
         if argument.parts:
-            told = "".join(fields.render_part(part) for part in argument.parts)
-            return told, told
-        told = reference(fields.add(Argument(argument.expressions), name))
-        return f"Do what {told} says.", told
+            prompt = "".join(fields.render_part(part) for part in argument.parts)
+            return prompt, prompt
+        referred = reference(fields.add(Argument(argument.expressions), name))
+        return f"Do what {referred} says.", referred
 
     def _stored(self, argument: Argument) -> str | None:
         """Return the text of the stored prompt of `prompt => name`; a prompt passed by position is the text itself."""

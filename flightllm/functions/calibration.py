@@ -52,19 +52,18 @@ class HeldOut:
 
 def calibrated_by_examples(
     answer: Answer, values: Mapping[str, Literal], fields: Sequence[str], examples: Sequence[Example]
-) -> bool:
-    """Return whether examples calibrate a call with these options' `values`: two options or more have examples.
+) -> str | None:
+    """Return why examples do not calibrate a call with these options' `values`; empty if they do.
 
-    At a temperature above 0, the model's choice is meant to be random, and offsets would not move it.
+    Return None if they are not meant to: the call does not choose, has no rows, or says `calibrate => 'off'`.
     """
-    chosen = {one.answer for one in examples}
-    return (
-        isinstance(answer.constraint, Choice)
-        and bool(fields)
-        and values[CALIBRATE.name] == "examples"
-        and not values.get("temperature")
-        and 1 < len(chosen) <= len(examples) <= _MOST_EXAMPLES
-    )
+    if not (isinstance(answer.constraint, Choice) and fields and values[CALIBRATE.name] == "examples"):
+        return None
+    if values.get("temperature"):
+        return "at a temperature above 0 the answers are random"
+    if len({one.answer for one in examples}) < 2:
+        return "all have the same answer"
+    return f"more than {_MOST_EXAMPLES} would be asked" if len(examples) > _MOST_EXAMPLES else ""
 
 
 def held_out(
@@ -154,7 +153,10 @@ def with_offsets(call: AICall, offsets: Sequence[float]) -> AICall:
 
 
 def probabilities_of(call: AICall) -> AICall:
-    """Return a call whose value is the list of its options' probabilities, which is empty where they are unknown."""
+    """Return a call whose value is the list of its options' probabilities, or the error of its answer.
+
+    The list is empty where the probabilities are unknown.
+    """
     constraint = call.parameters.constraint
     count = len(constraint.options) if isinstance(constraint, Choice) else 0
 
@@ -163,9 +165,8 @@ def probabilities_of(call: AICall) -> AICall:
         probabilities = split(text)[1]
         return list(probabilities) if all_known(probabilities, count) else []
 
-    on_error = "fail" if call.on_error == "fail" else "null"
     return replace(
-        call, parse=parse, output=pa.list_(pa.float64()), on_error=on_error, fresh=False, reading="probabilities"
+        call, parse=parse, output=pa.list_(pa.float64()), on_error="struct", fresh=False, reading="probabilities"
     )
 
 

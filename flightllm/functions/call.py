@@ -118,6 +118,8 @@ class AICall:
     """The examples whose answers put the cut between the options right, see `calibration.py`."""
     by_rows: bool = field(default=False, kw_only=True)
     """A sample of the query's rows puts the cut between the options right, see `calibration.py`."""
+    uncalibrated: str = field(default="", kw_only=True, compare=False, repr=False)
+    """Why no example of the call can do this, for EXPLAIN ANALYZE; empty if some can, or if nobody asks for it."""
     normalize: frozenset[str] = frozenset()
     """The differences that a comparison of values ignores (see `normalize.py`). Rows whose normalised values are equal
     share one answer. The model sees the row that was sent first."""

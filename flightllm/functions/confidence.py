@@ -11,7 +11,9 @@ from flightllm.functions.base import Answer
 from flightllm.llm.engine import Choice
 
 _MOST_MISSING = 0.02
+"""The most by which the probabilities of all options can miss 1: endpoints round them."""
 _PARTS = 4_096
+"""Expected values are multiples of 1 / `_PARTS`, which floats add without error."""
 _SEPARATOR = "\x1f"
 """Separates an answer from its probabilities (ASCII's unit separator); nothing follows if they are unknown."""
 
@@ -25,9 +27,9 @@ def with_confidence(answer: Answer) -> Answer:
 
 def calibrated(answer: Answer) -> Answer:
     """Return the same question with the probabilities of all options beside the answer, see `calibration.py`."""
-    if answer.probability:
-        return replace(answer, reading=f"{answer.reading} calibrated")
-    return replace(answer, parse=lambda text: answer.parse(answer_alone(text)), probability=True, reading="calibrated")
+    reading = f"{answer.reading} calibrated".lstrip()
+    parse = answer.parse if answer.probability else lambda text: answer.parse(answer_alone(text))
+    return replace(answer, parse=parse, probability=True, reading=reading)
 
 
 def expected_number(answer: Answer) -> Answer:

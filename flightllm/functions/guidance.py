@@ -55,12 +55,12 @@ def guided(
     parts = [resolve_template(instructions.strip(), fields)] if isinstance(instructions, str) else []
     if examples:
         parts.append("\n\n".join(["Examples:", *(one.text for one in examples)]))
-    told = "\n\n".join(part for part in parts if part)
-    if not told:
+    preface = "\n\n".join(part for part in parts if part)
+    if not preface:
         return answer
     asked = answer.asked or Question("", answer.instruction, "")
-    task = "\n\n".join(part for part in (asked.task, told) if part)
-    return replace(answer, instruction=f"{told}\n\n{answer.instruction}", asked=replace(asked, task=task))
+    task = "\n\n".join(part for part in (asked.task, preface) if part)
+    return replace(answer, instruction=f"{preface}\n\n{answer.instruction}", asked=replace(asked, task=task))
 
 
 def examples_of(
@@ -105,8 +105,8 @@ def _example(answer: Answer, example: Literal, fields: Sequence[str], required: 
         raise AICallError(
             f"{place} lacks {' and '.join(map(repr, missing))}; add {missing[0]!r}: 'a value', or NULL for no value"
         )
-    told = None if reason is None else _text(reason)
-    return Example([(name, _text(value)) for name, value in named], _written(answer, wanted, place), told)
+    why = None if reason is None else _text(reason)
+    return Example([(name, _text(value)) for name, value in named], _written(answer, wanted, place), why)
 
 
 def _parts(
@@ -115,8 +115,8 @@ def _parts(
     """Return an example's named values, its answer and its explanation."""
     if isinstance(example, tuple) and 2 <= len(example) <= 3:
         first = example[0]
-        told = first.items if isinstance(first, Entries) else ((_INPUT, first),)
-        return told, example[1], example[2] if len(example) == 3 else None
+        named = first.items if isinstance(first, Entries) else ((_INPUT, first),)
+        return named, example[1], example[2] if len(example) == 3 else None
     given = dict(example.items) if isinstance(example, Entries) else {}
     free = [name for name in given if name.lower() not in {field.lower() for field in fields}]
     key = next((name for name in _ANSWERS if name in free), None)

@@ -51,8 +51,8 @@ def read_meanings(value: Literal, name: str) -> Entries:
         value = read_json(value)
     pairs = value.items if isinstance(value, Entries) else value if isinstance(value, tuple) else ()
     found = tuple((str(pair[0]), pair[1]) for pair in pairs if isinstance(pair, tuple) and len(pair) == 2)
-    told = all(isinstance(meaning, str) and meaning.strip() for _, meaning in found)
-    if not found or len(found) < len(pairs) or not told:
+    are_texts = all(isinstance(meaning, str) and meaning.strip() for _, meaning in found)
+    if not found or len(found) < len(pairs) or not are_texts:
         raise AICallError(f"{name} must give each value a meaning as text, such as {{0: 'useless', 10: 'perfect'}}")
     _check_distinct([key for key, _ in found], name)
     return Entries(found)

@@ -1,9 +1,10 @@
 """Run one AI operator: order its rows, answer their distinct argument tuples, and append one column per call."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import groupby
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -17,9 +18,13 @@ from flightllm.operators.batches import Conditions
 from flightllm.operators.cache import CacheKeys
 from flightllm.operators.call_context import CallContext, CallSite, LimitTracker, Ranking, all_at_once
 from flightllm.operators.call_executor import CallExecutor
+from flightllm.operators.row_sample import sampled_tuples
 from flightllm.operators.runtime import Runtime, SpooledArguments, with_row_ids
 from flightllm.operators.searches import run_searches
 from flightllm.plan.stages import Operator
+
+_Sampler: TypeAlias = Callable[[Sequence[int], int | None], Sequence[tuple[str | None, ...]]]
+"""Returns some distinct values of columns, among the rows for which another column is true."""
 
 
 def run_operator(operator: Operator, rows: Batches, runtime: Runtime, tracker: LimitTracker) -> Batches:
@@ -176,8 +181,8 @@ class _Pass:
         given = pa.schema(list(schema)[: len(schema) - len(self._calls)])
         arranged = arrange(spooled, table, given, self._arguments(), self._how(tracker), runtime.sql)
         tracker.rows_per_trial = spooled.rows / max(1, arranged.distinct) if self._shares_tuples else 1.0
-        calls = [self._calibrated(i) if spooled.rows else call.ai for i, call in enumerate(self._calls)]
-        sites = tuple(self._site(i, arranged, ai) for i, ai in enumerate(calls))
+        sample = partial(sampled_tuples, runtime, spooled, table, given)
+        sites = tuple(self._site(i, arranged, sample) for i in range(len(self._calls)))
         ranking = self._ranking(arranged)
         self._note(spooled.rows, arranged)
         expected = not tracker.limited and len(ranking.steps) == len(ranking.steps[0].rounds) == 1
@@ -251,14 +256,14 @@ class _Pass:
             expected.append(Work(len(calls), round(tokens), 0, len(calls)))
         return Ranking(self._operator.steps, expected, self._binding.costs.weigher())
 
-    def _calibrated(self, place: int) -> AICall:
-        call = self._calls[place].ai
-        return self._runtime.calibrator().of(call, self._binding, self._counters[place]) if call.labelled else call
-
-    def _site(self, place: int, arranged: Arranged, ai: AICall) -> CallSite:
+    def _site(self, place: int, arranged: Arranged, sample: _Sampler) -> CallSite:
         call, fields_first = self._calls[place], self._runtime.settings.fields_first
+        calibration = None
+        if call.ai.labelled or call.ai.uncalibrated or call.ai.by_rows:
+            own = partial(sample, call.arguments[: len(call.ai.fields)], call.when) if call.ai.by_rows else None
+            calibration = self._runtime.calibrator().of(call.ai, self._binding, self._counters[place], own)
         return CallSite(
-            ai,
+            call.ai if calibration is None else calibration.call,
             tuple(arranged.places[self._columns.index(a)] for a in call.arguments[: len(call.ai.fields)]),
             arranged.order,
             call.when,
@@ -267,14 +272,14 @@ class _Pass:
             self._counters[place],
             fields_first,
             self._binding.prompt_format,
-            arranged.as_written,
+            arranged.keeps_field_order,
+            None if calibration is None else calibration.ask,
         )
 
     def _note(self, rows: int, arranged: Arranged) -> None:
-        by_sql = "rows, by DataFusion" if arranged.as_written else "fixed, by DataFusion"
+        by_sql = "rows, by DataFusion" if arranged.keeps_field_order else "fixed, by DataFusion"
         ordering = by_sql if arranged.ordering is None else arranged.ordering.method
-        for call, counters in zip(self._calls, self._counters, strict=True):
-            calibration = self._runtime.calibrator().told(call.ai) if call.ai.labelled else ""
+        for counters in self._counters:
             tuples = arranged.distinct if self._shares_tuples else rows
             layout = "fields first" if self._runtime.settings.fields_first else "instruction first"
-            counters.note(rows, tuples, ordering=ordering, layout=layout, idle=arranged.idle, calibration=calibration)
+            counters.note(rows, tuples, ordering=ordering, layout=layout, idle=arranged.idle)

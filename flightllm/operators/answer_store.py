@@ -69,7 +69,7 @@ class AnswerStore(ABC):
         self._hits = self._misses = self._failures = 0
         self._counted = (-math.inf, 0, 0)
         """The time of the last count, and the entries and bytes that it found."""
-        self._told = set[str]()
+        self._logged = set[str]()
         """Events that the log already has, and reports only once."""
         self._database: sqlite3.Connection | None = None
 
@@ -212,9 +212,9 @@ class AnswerStore(ABC):
     def _bad(self, event: str, error: Exception) -> None:
         """Count a failure of one row; log the first one of each kind. The caller holds the lock."""
         self._failures += 1
-        if event not in self._told:
-            self._told.add(event)
-            _log.warning(event, error_type=type(error).__name__, told="once")
+        if event not in self._logged:
+            self._logged.add(event)
+            _log.warning(event, error_type=type(error).__name__, logged="once")
 
     def _write(self, statements: Sequence[tuple[str, Iterable[tuple[object, ...]]]]) -> int:
         """Run statements in one transaction; return the number of changed rows, or 0 if it failed."""

@@ -65,7 +65,7 @@ class Arranged:
     """For each argument, the positions of its value in a tuple: one position, or one for each element of a list."""
     order: tuple[int, ...]
     """The positions in prompt order, if one order holds for all batches."""
-    as_written: bool
+    keeps_field_order: bool
     """Whether each call's fields keep the written order; `order` and the batches' orders do not count then."""
     ordering: Ordering | None
     """How the tuples were ordered, if the rows fit into memory."""
@@ -86,7 +86,7 @@ class How:
     """The size of the next batch."""
 
     @property
-    def as_written(self) -> bool:
+    def keeps_field_order(self) -> bool:
         """Return whether only rows are ordered, and each call's fields keep the written order."""
         return self.method not in REORDERING
 
@@ -99,11 +99,11 @@ def arrange(
         return _by_sql(table, schema, arguments, how, sql)
     if not spooled.rows:
         as_given = tuple(range(len(arguments.columns)))
-        return Arranged(iter(()), 0, tuple((place,) for place in as_given), as_given, how.as_written, None)
+        return Arranged(iter(()), 0, tuple((place,) for place in as_given), as_given, how.keeps_field_order, None)
     rows = spooled.encoded
     given = {c: rows.column(c) for c in arguments.columns}
-    lists = {} if how.as_written else {c: places(given[c]) for c in arguments.lists}
-    if how.as_written:
+    lists = {} if how.keeps_field_order else {c: places(given[c]) for c in arguments.lists}
+    if how.keeps_field_order:
         given |= {c: _as_sent(given[c]) for c in arguments.lists}
     ends = list(accumulate((lists.get(c, 1) for c in arguments.columns), initial=0))
     placed = tuple(tuple(range(start, end)) for start, end in pairwise(ends))
@@ -125,7 +125,7 @@ def arrange(
     sending = _in_sending_order(tuples, ordering, dedup=how.dedup)
     batches = _in_memory(rows, *sending, ordering, arguments, how, lists)
     as_given = tuple(range(len(columns)))
-    return Arranged(batches, len(ordering.rows), placed, as_given, how.as_written, ordering, idle)
+    return Arranged(batches, len(ordering.rows), placed, as_given, how.keeps_field_order, ordering, idle)
 
 
 def _columns_of_calls(arguments: ArgumentColumns, placed: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -193,7 +193,7 @@ def _in_memory(
     starts = np.flatnonzero(np.diff(ranks, prepend=-1)) if how.dedup else np.arange(len(ranks))
     for first, last, begin, end in _cuts(starts, np.cumsum(rows.row_bytes()[taken]), rows.most_taken):
         batch = rows.take(pa.array(taken[begin:end]))
-        patterns = () if how.as_written else ordering.pattern[ranks[starts[first:last]]].tolist()
+        patterns = () if how.keeps_field_order else ordering.pattern[ranks[starts[first:last]]].tolist()
         orders = [ordering.patterns[p] for p in patterns]
         places_of = np.maximum(starts[first:last] - begin, 0)
         goes_on = end < (starts[last] if last < len(starts) else len(ranks))
@@ -233,10 +233,12 @@ def _by_sql(table: str, schema: pa.Schema, arguments: ArgumentColumns, how: How,
     names = [schema.field(c).name for c in arguments.columns]
     fixed = fixed_order(sql, table, names)
     placed = tuple((place,) for place in range(len(names)))
-    keys = written_columns(_columns_of_calls(arguments, placed), fixed.columns) if how.as_written else fixed.columns
+    keys = (
+        written_columns(_columns_of_calls(arguments, placed), fixed.columns) if how.keeps_field_order else fixed.columns
+    )
     rows = sql(f"SELECT * FROM {table} ORDER BY {', '.join(names[i] for i in keys)}")
     batches = prompt_batches(rows, arguments.columns, how.size)
-    return Arranged(batches, fixed.distinct, placed, keys, how.as_written, None)
+    return Arranged(batches, fixed.distinct, placed, keys, how.keeps_field_order, None)
 
 
 def _characters_per_token(columns: Sequence[pa.ChunkedArray | pa.DictionaryArray], engine: Engine) -> float:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import structlog
 from datafusion import SessionContext, udf
 
+from flightllm.errors import InvalidInputError
 from flightllm.functions.call import SEARCH, AICall
 from flightllm.functions.normalize import normalised_tuple
 from flightllm.llm.engine import Completion, Dispatch, Request
@@ -53,6 +54,8 @@ class BatchFunctions:
             context.register_udf(udf(self._kept(answer, call.function), inputs, call.type, "volatile", stub))
 
     def _answer(self, call: AICall) -> _Function:
+        if call.by_rows:
+            raise InvalidInputError(f"{call.text}: calibrate => 'batch' needs SET flightllm.optimizer = 'on'")
         if call.backend == SEARCH:
             search, counters = self.searcher().open(call.instruction), self.counters(call)
             return lambda queries: QueryColumn(search, queries, counters).answers(0, len(queries))
@@ -84,9 +87,21 @@ def _each_prompt(shared: BatchFunctions, call: AICall, binding: ModelBinding) ->
     keys = CacheKeys(call, binding.revision, fields_first=shared.fields_first)
     counters = shared.counters(call)
 
+    calibration = shared.calibrator.of(call, binding, counters)
+    site = CallSite(
+        call if calibration is None else calibration.call,
+        places,
+        fields,
+        None,
+        None,
+        keys,
+        counters,
+        shared.fields_first,
+        binding.prompt_format,
+        prepare=None if calibration is None else calibration.ask,
+    )
+
     def answer(*columns: pa.Array) -> pa.Array:
-        asked = shared.calibrator.of(call, binding, counters)
-        site = CallSite(asked, places, fields, None, None, keys, counters, shared.fields_first, binding.prompt_format)
         runs: dict[tuple[str | None, ...], tuple[int, tuple[str | None, ...]]] = {}
         values = zip(*(c.to_pylist() for c in columns), strict=True)
         numbers = (runs.setdefault(normalised_tuple(v, call.normalize), (len(runs), v))[0] for v in values)
@@ -103,10 +118,13 @@ def _each_prompt(shared: BatchFunctions, call: AICall, binding: ModelBinding) ->
 def _each_row(shared: BatchFunctions, call: AICall, binding: ModelBinding) -> _Function:
     """Answer a batch by one call per row."""
     counters = shared.counters(call)
+    calibration = shared.calibrator.of(call, binding, counters)
+    asked = call if calibration is None else calibration.call
 
     def answer(*columns: pa.Array) -> pa.Array:
-        asked = shared.calibrator.of(call, binding, counters)
         rows = _Rows(binding, asked, counters, len(columns[0]), fields_first=shared.fields_first)
+        if calibration is not None and rows.any_asked(columns):
+            calibration.ask(shared.cancelled)
         try:
             for completion in binding.engine.generate(rows.requests(columns), shared.cancelled):
                 rows.settle(completion)
@@ -130,6 +148,7 @@ class _Rows:
         self._prompt_format = binding.prompt_format
         self._fields_first = fields_first
         self._call = call
+        self._named = [(name, i, i in call.required, i in call.lists) for i, name in enumerate(call.fields)]
         self._counters = counters
         self._trace = Trace()
         self._reservations: dict[int, Reservation] = {}
@@ -140,12 +159,16 @@ class _Rows:
         self._again: deque[Request] = deque()
         self.values: list[Any] = [None] * count
 
+    def any_asked(self, columns: tuple[pa.Array, ...]) -> bool:
+        """Return whether a row needs an answer."""
+        rows = zip(*(c.to_pylist() for c in columns), strict=True)
+        return any(given_fields(self._named, values) is not None for values in rows)
+
     def requests(self, columns: tuple[pa.Array, ...]) -> Iterator[Request | None]:
         """Yield a request for each row that needs one and that the budget allows; None while the next one must wait."""
         call = self._call
-        named = [(name, i, i in call.required, i in call.lists) for i, name in enumerate(call.fields)]
         for row, values in enumerate(zip(*(c.to_pylist() for c in columns), strict=True)):
-            fields = given_fields(named, values)
+            fields = given_fields(self._named, values)
             if fields is None:
                 continue
             self._counters.add(distinct_prompts=1)

@@ -75,6 +75,8 @@ class ModelBinding:
     """A prompt is sent a second time if its answer has the wrong form."""
     prompt_format: PromptFormat = PLAIN
     """The format of prompts for the model."""
+    has_probabilities: Callable[[], bool] = lambda: True
+    """Returns False where the latest answers came without the probabilities that they were asked with."""
 
     @property
     def revision(self) -> str:
@@ -216,7 +218,7 @@ class CallSite:
     """For each field of `ai`, the positions of its value in a tuple: one position, or one for each element of a
     list."""
     order: tuple[int, ...]
-    """The positions of a tuple; without `as_written` in prompt order, for batches that have no orders of their own."""
+    """The positions of a tuple, for batches without own orders; without `keeps_field_order`, in prompt order."""
     when: int | None
     """The boolean column that says which rows need the call."""
     guard: Condition | None
@@ -226,8 +228,13 @@ class CallSite:
     fields_first: bool = False
     """The prompt begins with the fields, which several calls share, and not with the instruction."""
     prompt_format: PromptFormat = PLAIN
-    as_written: bool = True
+    keeps_field_order: bool = True
     """The fields have the order in which the call has them, so that the prompt depends on nothing but the call."""
+    prepare: Callable[[Callable[[], bool]], None] | None = None
+    """Must return before the first prompt of the call is sent or read; it asks the call's examples. It gets a function
+    that says whether the query was cancelled."""
+    asks_example: bool = False
+    """The call asks an example, so it adds no row to the counters."""
 
     @property
     def repeats(self) -> bool:
@@ -245,7 +252,7 @@ class CallSite:
 
     def named(self, order: Sequence[int]) -> list[Named]:
         """Return the fields in prompt order. Of a required list, only the first element must be there."""
-        rank = {position: 0 if self.as_written else at for at, position in enumerate(order)}
+        rank = {position: 0 if self.keeps_field_order else at for at, position in enumerate(order)}
         placed = [(position, field) for field, positions in enumerate(self.arguments) for position in positions]
         ranked = sorted(placed, key=lambda place: rank[place[0]])
         ai = self.ai

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Final, cast
 
 from flightllm.errors import EngineError, InternalError, check_cancelled
@@ -26,6 +27,15 @@ _FEWEST_WINDOWS: Final = 2
 further rows of an open tuple has no new prompts, and does not open then."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """Calls of a batch that are asked together, with the prompts of each."""
+
+    open_batch: OpenBatch
+    calls: Sequence[int]
+    wanted: Sequence[list[PendingPrompt]]
+
+
 class CallExecutor:
     """Drive the engine over the batches of one pass, step by step. One thread uses it.
 
@@ -45,6 +55,10 @@ class CallExecutor:
         self._steps = StepOrder(context, self._lister)
         self._registry = PromptRegistry(context)
         self._sender = PromptSender(context)
+        self._unprepared = {call for call, site in enumerate(context.sites) if site.prepare is not None}
+        """The calls that must be prepared before their first prompt."""
+        self._held: list[_Round] = []
+        """The prompts that wait for this."""
         self._answers = 0
         """How many prompts have an answer of this pass."""
 
@@ -76,6 +90,7 @@ class CallExecutor:
                             yield from self._finished(window)
                 if self._sender.sent:
                     raise InternalError(f"{engine.name} left {self._sender.sent} prompts without an answer")
+                self._prepare(window, alive)
                 yield from self._finished(window)
         except EngineError as error:
             error.args = (f"{error}{self._kept()}",)
@@ -116,7 +131,9 @@ class CallExecutor:
             request = self._next_request(window)
             if request is not None:
                 yield request
-            elif not self._sender.has_ready and window.can_open():
+            elif self._held and not self._sender.sent:
+                return  # `answer` prepares their calls, because an engine must not be asked while it pulls
+            elif not self._held and not self._sender.has_ready and window.can_open():
                 open_batch = window.open_next()
                 if open_batch is not None:
                     self._advance(open_batch, window)
@@ -143,13 +160,36 @@ class CallExecutor:
                 return
 
     def _ask(self, open_batch: OpenBatch, calls: Sequence[int]) -> None:
-        """Fill in the known answers of calls, and make the other prompts ready."""
+        """List the prompts of calls. Those of a call that is not prepared wait until it is."""
         wanted = [self._lister.pending(open_batch, call) for call in calls]
-        lookup = self._registry.look_up([prompt.key for prompts in wanted for prompt in prompts])
-        to_send: list[PendingPrompt] = []
         for call, prompts in zip(calls, wanted, strict=True):
             open_batch.batch.answers.setdefault(call, [None] * len(open_batch.batch.tuples))
             open_batch.pending += len(prompts)
+        asked = _Round(open_batch, calls, wanted)
+        if any(prompts and call in self._unprepared for call, prompts in zip(calls, wanted, strict=True)):
+            self._held.append(asked)
+        else:
+            self._look_up(asked)
+
+    def _prepare(self, window: BatchWindow, cancelled: Callable[[], bool]) -> None:
+        """Prepare the calls of the prompts that wait for this, and go on with the batches of these prompts."""
+        held, self._held = self._held, []
+        needed = {call for asked in held for call, prompts in zip(asked.calls, asked.wanted, strict=True) if prompts}
+        for call in needed & self._unprepared:
+            self._unprepared.discard(call)
+            if (prepare := self._sites[call].prepare) is not None:
+                prepare(cancelled)
+        for asked in held:
+            self._look_up(asked)
+            if not asked.open_batch.finished:
+                self._advance(asked.open_batch, window)
+
+    def _look_up(self, asked: _Round) -> None:
+        """Fill in the known answers of prompts, and make the others ready."""
+        open_batch, calls, wanted = asked.open_batch, asked.calls, asked.wanted
+        lookup = self._registry.look_up([prompt.key for prompts in wanted for prompt in prompts])
+        to_send: list[PendingPrompt] = []
+        for prompts in wanted:
             if self._registry.knows_none(lookup):
                 to_send += self._registry.all_to_send(prompts, lookup)
             else:

@@ -106,7 +106,8 @@ class PromptLister:
         ]
         distinct = sum(prompt.first_use for prompt in prompts)
         expected = distinct if self._count_prompts else 0
-        self._sites[call].counters.add(rows=batch.kept, distinct_prompts=distinct, prompts_expected=expected)
+        rows = 0 if self._sites[call].asks_example else batch.kept
+        self._sites[call].counters.add(rows=rows, distinct_prompts=distinct, prompts_expected=expected)
         return prompts
 
     def keys(self, batch: PromptBatch, call: int) -> list[bytes]:
@@ -318,5 +319,5 @@ def write_answer(
         own = read_answer(site.ai, response) if cut and response is not None and call != prompt.call else reading
         batch.answers[call][slot.tuple_index] = sql_value(site.ai, own.value, own.failure)
         open_batch.pending -= 1
-        if own.failure is not None:
+        if own.failure is not None and not site.asks_example:
             site.counters.add(failed_rows=batch.kept_rows_of(slot.tuple_index))

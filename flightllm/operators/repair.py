@@ -30,8 +30,8 @@ def repaired(first: Reading, second: Reading) -> Reading:
 
 def _wish(constraint: Constraint) -> str:
     match constraint:
-        case Choice(options) if len(told := ", ".join(options)) <= _MOST_SHOWN:
-            return f"Answer again with exactly one of these, and nothing else: {told}"
+        case Choice(options) if len(listed := ", ".join(options)) <= _MOST_SHOWN:
+            return f"Answer again with exactly one of these, and nothing else: {listed}"
         case Choice():
             return "Answer again with exactly one of the options above, and nothing else."
         case JsonSchema():

@@ -12,7 +12,7 @@ SAMPLED: Final = 128
 
 
 def sampled_tuples(
-    spooled: SpooledArguments, table: str, schema: pa.Schema, columns: Sequence[int], when: int | None, runtime: Runtime
+    runtime: Runtime, spooled: SpooledArguments, table: str, schema: pa.Schema, columns: Sequence[int], when: int | None
 ) -> list[tuple[str | None, ...]]:
     """Return up to `SAMPLED` distinct values of `columns` among the rows of a pass; `when` is the column of its guard.
 

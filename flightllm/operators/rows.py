@@ -70,6 +70,9 @@ class Reading:
 class Counters(Protocol):
     """A sink for a call site's figures."""
 
+    def note(self, input_rows: int, tuples: int, **notes: str) -> None:
+        """Add rows and tuples of arguments that the operator has to process, and note how their prompts are made."""
+
     def add(self, **deltas: int) -> None:
         """Add to the named counters."""
 
@@ -168,14 +171,14 @@ def _is_whole(call: AICall, text: str) -> bool:
     match call.parameters.constraint:
         case Choice(options):
             begun = [option for option in options if option.startswith(text)]
-            return begun == [text] and not pa.types.is_floating(_answered(call))
+            return begun == [text] and not pa.types.is_floating(_answer_type(call))
         case JsonSchema():
             return text.removesuffix("```").rstrip().endswith(("}", "]"))
         case _:
             return False
 
 
-def _answered(call: AICall) -> pa.DataType:
+def _answer_type(call: AICall) -> pa.DataType:
     """Return the type of the answer itself, without its probability."""
     with_confidence = call.parameters.probability and pa.types.is_struct(call.output)
     return call.output.field("answer").type if with_confidence else call.output

@@ -93,7 +93,7 @@ class Runtime:
     loop: Loop
     record: QueryRecord
     calibrator: Callable[[], Calibrator]
-    """Returns the object that puts the cut between the options of calls with examples right; few queries need it."""
+    """Returns the calibrations of calls with examples; few queries need them."""
     folder: Path
     """The spill folder of this query, which is removed when the query ends."""
     room: SpoolLimits

@@ -53,7 +53,7 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
     lines = [text if len(text) <= _TEXT_WIDTH else f"{text[: _TEXT_WIDTH - 1]}…"]
     if call.model is not None:
         lines.append(f"model: {call.model}")
-    if call.notes:
+    if "ordering" in call.notes:
         lines.append(f"prompts: {_ORDERINGS[call.notes['ordering']]}; {_LAYOUTS[call.notes['layout']]}")
         if idle := call.notes.get("idle"):
             lines.append(f"no order of the prompts saves anything: {idle}")

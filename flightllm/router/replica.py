@@ -44,15 +44,15 @@ class ReplicaStatus:
 class Replica:
     """An engine that is reopened when it dies. The lock of `RoutedEngine` guards all other fields."""
 
-    def __init__(self, number: int, name: str, create: Callable[[], Engine], *, beside: bool = False) -> None:
-        """Open the engine; with `beside`, in the background.
+    def __init__(self, number: int, name: str, create: Callable[[], Engine], *, in_background: bool = False) -> None:
+        """Open the engine; `in_background` lets a thread open it.
 
         Raises:
             FlightLLMError: `create` raised this error.
         """
         self.number = number
         self.name = name
-        self.engine = SupervisedEngine(name, create, _FAIL_AT_ONCE, beside=beside)
+        self.engine = SupervisedEngine(name, create, _FAIL_AT_ONCE, in_background=in_background)
         self.up = False
         self.leaving = False
         self.error: str | None = "the replica is being opened"

@@ -158,7 +158,7 @@ class Replicas:
         with self.lock:
             number = self.fleet.add(None)
             self.fleet.lose(number)  # until the engine is open
-            self._replicas[number] = Replica(number, name, create, beside=True)
+            self._replicas[number] = Replica(number, name, create, in_background=True)
             return number
 
     def remove(self, number: int) -> None:
@@ -210,7 +210,7 @@ class Replicas:
             except EngineUnavailableError as error:
                 failure = failure or error
                 _log.warning("replica did not start", replica=name, error=str(error))
-                replica = Replica(number, name, create, beside=True)
+                replica = Replica(number, name, create, in_background=True)
             self._replicas[number] = replica
         if failure is not None and not any(replica.engine.alive for replica in self._replicas.values()):
             raise failure

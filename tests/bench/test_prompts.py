@@ -25,7 +25,8 @@ def test_a_run_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     """Each format is measured once on each task; the two best are asked about more rows; a second run asks nothing."""
     out = tmp_path / "found.json"
     given = ["--model", str(demo_model()), "--rows", "4", "--best-rows", "6", "--out", str(out)]
-    given += ["--functions", "filter", "extract", "--formats", "plain", "question", "fenced", "--tasks", "films", "paragraphs"]
+    given += ["--functions", "filter", "extract", "--formats", "plain", "question", "fenced"]
+    given += ["--tasks", "films", "paragraphs"]
     main(given)
     found = json.loads(out.read_text())["weights"]
     assert [sum(one["rows"] == rows for one in found) for rows in (4, 6)] == [8, 4]

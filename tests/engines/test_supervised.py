@@ -28,9 +28,9 @@ def fake(**options: object) -> Callable[[], Engine]:
     return partial(create_engine, EngineConfig("fake", "demo", 8, options))
 
 
-def supervised(create: Callable[[], Engine], *, beside: bool = False, **recovery: object) -> SupervisedEngine:
+def supervised(create: Callable[[], Engine], *, in_background: bool = False, **recovery: object) -> SupervisedEngine:
     """Return an engine that is opened again when it dies."""
-    return SupervisedEngine("the engine", create, RecoveryConfig(**recovery), beside=beside)  # type: ignore[arg-type]
+    return SupervisedEngine("the engine", create, RecoveryConfig(**recovery), in_background=in_background)  # type: ignore[arg-type]
 
 
 def answers(engine: Engine, requests: list[Request]) -> list[Completion]:
@@ -117,7 +117,7 @@ def test_closed_while_it_is_down(make_requests: MakeRequests, monkeypatch: pytes
     assert closed.wait(60)
 
 
-def test_opened_beside(make_requests: MakeRequests) -> None:
+def test_opened_in_background(make_requests: MakeRequests) -> None:
     """An engine that is still being opened holds nobody up but those who ask it."""
     ready = threading.Event()
 
@@ -125,7 +125,7 @@ def test_opened_beside(make_requests: MakeRequests) -> None:
         assert ready.wait(60)
         return fake(cache_blocks=7)()
 
-    engine = supervised(create, beside=True)
+    engine = supervised(create, in_background=True)
     assert (engine.name, engine.alive) == ("the engine", False)
     threading.Timer(0.3, ready.set).start()
     assert len(answers(engine, make_requests(3))) == 3

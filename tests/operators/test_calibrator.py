@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from flightllm.errors import AnswerError, InvalidInputError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import ask, explained, small_database
@@ -14,6 +15,8 @@ from tests.endpoints import Body, Endpoint, Reply, endpoint_of, refuse
 
 GOOD, BAD = ("oak", "elm", "fir", "ash", "yew"), ("cat", "dog", "cow", "hen", "pig")
 EXAMPLES = "examples => [('oak', 'Yes'), ('cat', 'No'), ('elm', 'Yes'), ('dog', 'No')]"
+_sent_words: dict[str, bool] = {}
+"""The words whose next prompt is refused."""
 FILTER = f"ai_filter('Is it a tree?', word, model => m, {EXAMPLES}{{}})"
 
 
@@ -23,6 +26,8 @@ def _behave(path: str, body: Body, number: int) -> Reply:
     word = next(one for one in reversed(words) if one in GOOD + BAD)
     if word == "pig":
         return refuse(400, "the prompt was flagged")
+    if word == "yew" and _sent_words.pop("yew", None):
+        return refuse(400, "the prompt was flagged once")
     share = 0.95 if word in GOOD else 0.75
     listed = [{"token": "Yes", "logprob": math.log(share)}, {"token": "No", "logprob": math.log(1 - share)}]
     choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Yes"}}
@@ -91,9 +96,11 @@ def test_unknown_probabilities(session: Session, endpoint: Endpoint) -> None:
     """A model that does not return probabilities answers as before, and EXPLAIN ANALYZE says so."""
     asked = FILTER.format("").replace("=> m", "=> closed")
     assert trees(session, asked) == {**dict.fromkeys(GOOD + BAD, True), "pig": None}
+    assert len(endpoint.bodies) == 14
+    session.update("SET flightllm.cache = 'off'")
     plan = explained(session, f"ANALYZE SELECT {asked} FROM words")
-    assert "calibrated by none of 4 examples: the model's probabilities are unknown" in "\n".join(plan.values())
-    assert len(endpoint.bodies) > 14
+    assert "calibrated by none of 4 examples, which are not asked: the model's" in "\n".join(plan.values())
+    assert len(endpoint.bodies) == 14 + 10
     plan = explained(session, f"ANALYZE SELECT {FILTER.format('')} FROM words")
     assert "calibrated by 4 of 4 examples" in "\n".join(plan.values())
 
@@ -112,11 +119,132 @@ def test_counts(session: Session) -> None:
 
 
 def test_conditions(session: Session) -> None:
-    """A filter and a change of rows use the same cut; a failed example leaves the others."""
+    """A filter and a change of rows use the same cut."""
     rows = ask(session, f"SELECT word FROM words WHERE {FILTER.format('')} ORDER BY word").rows
     assert [row["word"] for row in rows] == sorted(GOOD)
-    flagged = FILTER.format("").replace("('dog', 'No')", "('dog', 'No'), ('pig', 'No')")
-    found = trees(session, flagged)
-    assert [word for word, is_tree in found.items() if is_tree] == list(GOOD)
     session.update("CREATE OR REPLACE TABLE copied AS SELECT * FROM words WHERE word <> 'pig'")
     assert session.update(f"DELETE FROM copied WHERE NOT {FILTER.format('')}") == 4
+
+
+@pytest.mark.parametrize("optimizer", ["on", "off"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT CASE WHEN word > 'zzz' THEN {} END FROM words",
+        "SELECT word FROM words WHERE word > 'zzz' AND {}",
+        "SELECT {} FROM words WHERE word > 'zzz'",
+        "SELECT {null} FROM words",
+    ],
+    ids=["guard", "filter", "no rows", "no values"],
+)
+def test_no_row_needs_an_answer(session: Session, endpoint: Endpoint, query: str, optimizer: str) -> None:
+    """Without a row that needs an answer, no example is asked."""
+    call = FILTER.format("")
+    asked = query.format(call, null=call.replace("word, model", "nullif(word, word), model"))
+    ask(session, asked, optimizer=optimizer)
+    assert not endpoint.bodies
+
+
+@pytest.mark.parametrize(("optimizer", "dedup"), [("on", "on"), ("off", "off")])
+def test_guards_that_depend_on_answers(session: Session, optimizer: str, dedup: str) -> None:
+    """A guard that another call decides lets some rows through: these are cut by the examples."""
+    query = f"SELECT word, CASE WHEN ai_filter('Is it short?', word, model => m) THEN {FILTER.format('')} END AS v"
+    found = {
+        row["word"]: row["v"] for row in ask(session, f"{query} FROM words", optimizer=optimizer, dedup=dedup).rows
+    }
+    assert found == {**dict.fromkeys(GOOD, True), **dict.fromkeys(BAD, False), "pig": None}
+
+
+def with_example(word: str, option: str, rest: str = "") -> str:
+    """Return the filter with one more example."""
+    return FILTER.format(rest).replace("('dog', 'No')", f"('dog', 'No'), ('{word}', '{option}')")
+
+
+def test_failed_examples(session: Session) -> None:
+    """An example that fails is asked again. If it fails again, nothing is calibrated, and the query says so."""
+    _sent_words["yew"] = True
+    plan = explained(session, f"ANALYZE SELECT {with_example('yew', 'Yes')} FROM words WHERE word = 'cow'")
+    assert "calibrated by 5 of 5 examples" in "\n".join(plan.values())
+    assert trees(session, with_example("pig", "No")) == {**dict.fromkeys(GOOD + BAD, True), "pig": None}
+    [row] = ask(session, "SELECT error FROM system.queries WHERE error LIKE '%calibrated%' LIMIT 1").rows
+    assert "calibrated by none of 5 examples: 1 of them had no answer, because" in row["error"]
+    assert "flagged" in row["error"]
+    with pytest.raises(AnswerError, match=r"none of 5 examples.*flagged.*calibrate => 'off'"):
+        trees(session, with_example("pig", "No", ", on_error => 'fail'"))
+
+
+@pytest.mark.parametrize(
+    ("examples", "more", "reason"),
+    [
+        ([("oak", "Yes"), ("cat", "No")] * 33, "", "none of 66 examples: more than 64 would be asked"),
+        ([("oak", "Yes"), ("elm", "Yes")], "", "none of 2 examples: all have the same answer"),
+        ([("oak", "Yes"), ("cat", "No")], ", temperature => 1", "at a temperature above 0 the answers are random"),
+    ],
+    ids=["too many", "one option", "random"],
+)
+@pytest.mark.parametrize("optimizer", ["on", "off"])
+def test_examples_that_are_not_asked(
+    session: Session, endpoint: Endpoint, examples: list[tuple[str, str]], more: str, reason: str, optimizer: str
+) -> None:
+    """EXPLAIN ANALYZE says why the examples of a call do not calibrate it."""
+    session.update(f"SET flightllm.optimizer = '{optimizer}'")
+    call = FILTER.format(more).replace(EXAMPLES, f"examples => [{', '.join(map(str, examples))}]")
+    plan = explained(session, f"ANALYZE SELECT {call} FROM words WHERE word = 'cow'")
+    assert reason in "\n".join(plan.values())
+    assert len(endpoint.bodies) == 1
+
+
+BATCH = "ai_filter('Is it a tree?', word, model => m, calibrate => 'batch')"
+
+
+@pytest.mark.parametrize("cache", ["on", "off"])
+def test_rows_move_the_cut(session: Session, endpoint: Endpoint, cache: str) -> None:
+    """Over all rows no option is preferred. The sampled rows are the rows of the query, so with a cache none is extra."""
+    found = trees(session, BATCH, cache=cache)
+    assert found == {**dict.fromkeys(GOOD, True), **dict.fromkeys(BAD, False), "pig": None}
+    if cache == "on":
+        assert len(endpoint.bodies) == len(GOOD + BAD) + 1  # a refused prompt is no kept answer
+    text = str(explained(session, f"ANALYZE SELECT {BATCH} FROM words"))
+    assert "by a sample of 9 rows" in text
+
+
+def test_the_sample_does_not_depend_on_the_order_of_rows(session: Session) -> None:
+    """The order of rows changes no answer; a guard leaves rows out of the sample."""
+    backwards = ask(session, f"SELECT word, {BATCH} AS v FROM (SELECT * FROM words ORDER BY word DESC) w").rows
+    assert {row["word"]: row["v"] for row in backwards} == trees(session, BATCH)
+    few = trees(session, f"CASE WHEN word <> 'pig' AND word <> 'yew' THEN {BATCH} END")
+    assert few == {**dict.fromkeys(GOOD, True), **dict.fromkeys(BAD, False), "pig": None, "yew": None}
+
+
+def test_a_few_rows_say_little(session: Session) -> None:
+    """Fewer rows than eight move nothing, and EXPLAIN ANALYZE says so; an empty table asks nothing."""
+    text = str(explained(session, f"ANALYZE SELECT {BATCH} FROM words WHERE word IN ('oak', 'cat')"))
+    assert "by none of 2 rows: they are too few" in text
+    assert ask(session, f"SELECT {BATCH} AS v FROM words WHERE word = 'none'").rows == []
+
+
+def test_rows_without_probabilities(session: Session) -> None:
+    """A model without log probabilities answers as ever, and EXPLAIN ANALYZE says why nothing moved."""
+    closed = BATCH.replace("model => m", "model => closed")
+    assert trees(session, closed)["cat"] is True
+    assert "the model's probabilities are unknown" in str(explained(session, f"ANALYZE SELECT {closed} FROM words"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ("ai_classify(word, ['a', 'b'], multi => true, calibrate => 'batch')", "does not choose one of several options"),
+        ("ai_filter('Is it a tree?', calibrate => 'batch')", "the call has no fields"),
+        ("ai_filter('Is it?', word, temperature => 1, calibrate => 'batch')", "the temperature is above 0"),
+    ],
+)
+def test_calls_that_rows_cannot_calibrate(session: Session, asked: str, reason: str) -> None:
+    """The error names the reason and says what to do."""
+    with pytest.raises(InvalidInputError, match=f"{reason}: leave it out"):
+        ask(session, f"SELECT {asked} FROM words")
+
+
+def test_rows_calibrate_with_the_optimizer_alone(session: Session) -> None:
+    """Without the optimizer no step sees all rows, and another sample would give other answers."""
+    with pytest.raises(InvalidInputError, match="needs SET flightllm.optimizer = 'on'"):
+        trees(session, BATCH, optimizer="off")

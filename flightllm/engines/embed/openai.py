@@ -174,8 +174,8 @@ class OpenAIEmbedder(RemoteEmbedder):
     async def outcomes(self, texts: Sequence[str], role: Role, dispatches: Sequence[Dispatch]) -> list[Outcome]:
         """Return the vector or the error of each text; see `RemoteEmbedder.outcomes`."""
         prefix, most = self._options.prefix(role), self._options.max_chars or None
-        told = [prefix + text[:most] or " " for text in texts]  # endpoints reject an empty text
-        tried = list(zip(told, dispatches, strict=True))
+        sent = [prefix + text[:most] or " " for text in texts]  # endpoints reject an empty text
+        tried = list(zip(sent, dispatches, strict=True))
         try:
             if self._history.worked:
                 found = await self._in_requests(tried)

@@ -77,10 +77,10 @@ class VllmEmbedder:
 
         if not texts:
             return np.empty((0, self.dimensions), np.float32)
-        told = [self._options.prefix(role) + text for text in texts]
+        sent = [self._options.prefix(role) + text for text in texts]
         try:
             with self._lock:
-                ids = self._tokenizer(told, truncation=True, max_length=self._longest).input_ids
+                ids = self._tokenizer(sent, truncation=True, max_length=self._longest).input_ids
                 answers = self._llm.embed([{"prompt_token_ids": one} for one in ids], use_tqdm=False)
         except EngineDeadError as error:
             raise EngineUnavailableError(f"the embedding engine {self.name} died; see its log") from error

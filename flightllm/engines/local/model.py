@@ -63,8 +63,8 @@ class PrefixModel:
     @property
     def rope(self) -> str:
         """Return the type of rotary embeddings, such as `default`, `llama3` or `longrope`; empty without RoPE."""
-        told = getattr(self._model.config.get_text_config(decoder=True), "rope_parameters", None) or {}
-        return str(told.get("rope_type", ""))
+        rope = getattr(self._model.config.get_text_config(decoder=True), "rope_parameters", None) or {}
+        return str(rope.get("rope_type", ""))
 
     @property
     def size(self) -> tuple[int, int, int]:

@@ -63,7 +63,7 @@ class EndpointAnswer:
     """Whether the error can pass: the same prompt can get an answer at the next try."""
     empty: str = field(default="", compare=False)
     """The form of an empty answer: what kind of content the message has, and where it has a text."""
-    beside: tuple[str, ...] = field(default=(), compare=False)
+    texts_elsewhere: tuple[str, ...] = field(default=(), compare=False)
     """The texts of an empty answer in other places: a thought, or the arguments of a tool call."""
 
 
@@ -116,7 +116,7 @@ def _empty(answer: EndpointAnswer, message: Mapping[str, Any]) -> EndpointAnswer
         form += " that has only thoughts" if isinstance(content, list) else ""
     error = f"{_NO_TEXT}: {form}" if answer.error in {None, _NO_TEXT} else answer.error
     texts = tuple(dict.fromkeys(map(well_formed, found.values())))
-    return replace(answer, text=None, error=error, passes=True, logprobs=None, empty=form, beside=texts)
+    return replace(answer, text=None, error=error, passes=True, logprobs=None, empty=form, texts_elsewhere=texts)
 
 
 def _arguments(message: Mapping[str, Any]) -> str:

@@ -59,7 +59,7 @@ def believed(usage: Usage, answers: Sequence[EndpointAnswer], sent: Sent, count:
     known = sum(fewest_tokens(text) for text in texts) <= usage.completion_tokens <= most
     if known and (usage.completion_tokens or not usage.estimated):
         return usage
-    found = [_answered(answer, text, sent, count) for answer, text in zip(answers, texts, strict=True)]
+    found = [_estimated_answer(answer, text, sent, count) for answer, text in zip(answers, texts, strict=True)]
     tokens, bound = sum(tokens for tokens, _ in found), sum(bound for _, bound in found)
     return replace(usage, completion_tokens=tokens, reasoning_tokens=0, estimated=True, bound=bound)
 
@@ -88,7 +88,7 @@ def _most_prompt(sent: Sent, enough: int) -> int:
     return most if most >= enough else most + _most_tokens(json.dumps(dict(sent.further), default=str))
 
 
-def _answered(answer: EndpointAnswer, text: str, sent: Sent, count: Callable[[str], int]) -> tuple[int, int]:
+def _estimated_answer(answer: EndpointAnswer, text: str, sent: Sent, count: Callable[[str], int]) -> tuple[int, int]:
     """Return the estimated tokens of an answer, and the most that it can have."""
     if answer.finish_reason == LENGTH or not text:
         whole = sent.most_answer if answer.finish_reason == LENGTH else 1

@@ -59,12 +59,16 @@ def proven(answer: EndpointAnswer, constraint: Constraint, *, wrapped: bool) -> 
 
     Texts that prove different answers prove none. `wrapped` is as for `read_constrained`.
     """
-    found = [(text, read) for text in answer.beside if (read := _read(text, constraint, wrapped=wrapped)) is not None]
+    found = [
+        (text, read)
+        for text in answer.texts_elsewhere
+        if (read := _read(text, constraint, wrapped=wrapped)) is not None
+    ]
     if len({read for _, read in found}) != 1:
         return answer
     text = found[0][0]
     thought = "" if text == answer.reasoning else answer.reasoning
-    return replace(answer, text=text, error=None, passes=False, empty="", beside=(), reasoning=thought)
+    return replace(answer, text=text, error=None, passes=False, empty="", texts_elsewhere=(), reasoning=thought)
 
 
 def advice(form: str) -> str:
@@ -72,8 +76,8 @@ def advice(form: str) -> str:
     if "arguments" in form:
         return "the endpoint makes the model call a tool: remove tools and tool_choice from extra_body and the server"
     if " has " in form:
-        told = json.dumps({"chat_template_kwargs": {"enable_thinking": False}})
-        return f"set extra_body to {told}, or start the server without a parser of thoughts"
+        setting = json.dumps({"chat_template_kwargs": {"enable_thinking": False}})
+        return f"set extra_body to {setting}, or start the server without a parser of thoughts"
     return "check the chat template of the model at the endpoint, or use another model"
 
 
@@ -81,10 +85,10 @@ def _read(text: str, constraint: Constraint, *, wrapped: bool) -> str | None:
     """Return the answer that a whole text is; None for a text that only contains an answer."""
     match constraint:
         case Choice(options):
-            value = _answered(text)
-            return _same(value, options) if isinstance(value, str) else whole_option(json.dumps(value), options)
+            value = _value_of(text)
+            return _equal_option(value, options) if isinstance(value, str) else whole_option(json.dumps(value), options)
         case Regex(pattern):
-            value = _answered(text)
+            value = _value_of(text)
             said = value.strip() if isinstance(value, str) else json.dumps(value)
             return said if fits(pattern, said) and not _fits_prose(pattern, said) else None
         case JsonSchema(schema):
@@ -93,7 +97,7 @@ def _read(text: str, constraint: Constraint, *, wrapped: bool) -> str | None:
             return None
 
 
-def _answered(text: str) -> str | bool | float:
+def _value_of(text: str) -> str | bool | float:
     """Return the value of a JSON object with no key but the one that requests name, else the text."""
     document = _document(text)
     if isinstance(document, dict) and document.keys() == {KEY} and isinstance(document[KEY], str | bool | int | float):
@@ -102,7 +106,7 @@ def _answered(text: str) -> str | bool | float:
     return text
 
 
-def _same(text: str, options: Sequence[str]) -> str | None:
+def _equal_option(text: str, options: Sequence[str]) -> str | None:
     """Return the option equal to a text, apart from case and surrounding marks: thoughts begin with such words."""
     if text.strip() in options:
         return text.strip()

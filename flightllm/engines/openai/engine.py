@@ -205,8 +205,8 @@ class OpenAIEngine(PatientEngine):
         """Return messages as one text, in the order in which the cache reads them: a schema that counts is first."""
         rules = token_rules(self._record.provider.name, self._model)
         schema = body.get("response_format", {}).get("json_schema") if rules.schema else None
-        told = [json.dumps(schema, separators=(",", ":"))] if schema else []
-        return "\n".join([*told, *(one["content"] for one in said)])
+        schemas = [json.dumps(schema, separators=(",", ":"))] if schema else []
+        return "\n".join([*schemas, *(one["content"] for one in said)])
 
     def known_tokens(self, text: str) -> int | None:
         """Return the tokens that the endpoint reported for a text like `sent_text`; None for one not sent lately."""
@@ -304,17 +304,17 @@ class OpenAIEngine(PatientEngine):
             EngineError: the key, model or path is wrong, or the quota is used up; the message says what to change.
         """
         place = shown_address(self._address)
-        names, told = self._names()
+        names, listed = self._names()
         try:
             impatient = self._quick(min(self._options.timeout, _CHECK_SECONDS))
             completion = self._loop.run(self._answer_one(QUESTION, impatient))
         except EngineUnavailableError as exc:
             if isinstance(exc, _UnreachableError):
                 raise
-            return f"{place} answers{told}", Completion(QUESTION.id, None, str(exc))
+            return f"{place} answers{listed}", Completion(QUESTION.id, None, str(exc))
         except _FaultError as exc:
             raise self._faulty(exc.fault, names) from exc
-        return f"{place} answers{told}", completion
+        return f"{place} answers{listed}", completion
 
     def _names(self) -> tuple[list[str], str]:
         """Return the models that the endpoint lists, and a phrase about the list."""
@@ -735,8 +735,8 @@ class TokenizingOpenAIEngine(OpenAIEngine):
     def _hint(self, group: Sequence[Request]) -> dict[str, Any]:
         if not (self._options.kv_hints or self._options.reuse_hints):
             return {}
-        told = self._hints.extra_args(group, self._encoder.encode([request.prompt for request in group]))
-        return {"vllm_xargs": told} if told else {}
+        hints = self._hints.extra_args(group, self._encoder.encode([request.prompt for request in group]))
+        return {"vllm_xargs": hints} if hints else {}
 
     def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of each prompt as in the endpoint, chat template and special tokens included."""

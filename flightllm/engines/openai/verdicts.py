@@ -165,14 +165,14 @@ class EndpointHistory:
             return Verdict.ENDPOINT
         if fault.kind in _DEFINITE:
             return Verdict.ROW if others else Verdict.PROBE
-        enough = min(retries + 1, self._enough(trial, fault))
+        enough = min(retries + 1, self._failures_beyond_chance(trial, fault))
         if trial.own >= enough or trial.proofs >= _PROOFS:
             return Verdict.ROW
         if self._is_too_late(fault):
             return Verdict.ROW if others else Verdict.PROBE
         if trial.tries >= enough and (trial.own or self.clock() < self._succeeded + _RECENT_SECONDS):
             return Verdict.PROBE  # no other row is in flight that could succeed
-        if others or trial.tries <= self._usual(trial):
+        if others or trial.tries <= self._least_retries(trial):
             return Verdict.AGAIN
         return Verdict.ROW if fault.kind in _ALIVE and not self.worked else Verdict.PROBE
 
@@ -184,11 +184,11 @@ class EndpointHistory:
         if not trial.tries:
             self._tries.append(outcome)
 
-    def _usual(self, trial: Trial) -> int:
+    def _least_retries(self, trial: Trial) -> int:
         """Return the retries of rows where the failure rate does not decide."""
         return min(_USUAL_RETRIES, self.retries if trial.retries is None else trial.retries)
 
-    def _enough(self, trial: Trial, fault: Fault) -> int:
+    def _failures_beyond_chance(self, trial: Trial, fault: Fault) -> int:
         """Return how many failures of one row are hardly chance at the failure rate of the other rows.
 
         If 20 of 200 other rows failed at their first try, 5 failures in a row come by chance once in 60,000 rows. The
@@ -209,10 +209,10 @@ class EndpointHistory:
         """Return what follows from a failure after a probe."""
         if succeeded:
             trial.proofs += 1
-            proofs = trial.proofs + (trial.own if trial.tries >= self._enough(trial, fault) else 0)
+            proofs = trial.proofs + (trial.own if trial.tries >= self._failures_beyond_chance(trial, fault) else 0)
             definite = fault.kind in _DEFINITE or proofs >= _PROOFS or self._is_too_late(fault)
             return Verdict.ROW if definite else Verdict.AGAIN
-        if trial.tries <= self._usual(trial) and fault.kind in _OF_CHANCE and not self._is_too_late(fault):
+        if trial.tries <= self._least_retries(trial) and fault.kind in _OF_CHANCE and not self._is_too_late(fault):
             return Verdict.AGAIN
         if fault.kind in ACCOUNT:
             patience = min(self.patience, _ACCOUNT_PATIENCE) if self.worked else 0.0

@@ -132,9 +132,9 @@ def _told(constraint: Choice | JsonSchema | Regex, *, json_: bool) -> str:
             return f"{begin} that fits the regular expression {pattern}"
         case JsonSchema(schema):
             document = json.loads(schema)
-            told = json.dumps(rooted(document)[0] if json_ else document, ensure_ascii=False, separators=(",", ":"))
+            shown = json.dumps(rooted(document)[0] if json_ else document, ensure_ascii=False, separators=(",", ":"))
             return (
-                f"It follows this JSON Schema: {told}" if json_ else f"Answer with JSON alone, by this schema: {told}"
+                f"It follows this JSON Schema: {shown}" if json_ else f"Answer with JSON alone, by this schema: {shown}"
             )
 
 

@@ -68,12 +68,12 @@ def first_tokens(
     begun = {
         token: [one for one, name in names.items() if text and name.startswith(text)] for token, text in spelled.items()
     }
-    told = {token: found[0] for token, found in begun.items() if len(found) == 1}
+    option_of = {token: found[0] for token, found in begun.items() if len(found) == 1}
     for option, token in zip(options, usual, strict=True):
         likely = token if token is not None and token in spelled else _longest(names[option], spelled)
-        if told.get(likely) != option:
+        if option_of.get(likely) != option:
             return None
-    return FirstTokens(spelled, told)
+    return FirstTokens(spelled, option_of)
 
 
 def _longest(name: bytes, spelled: Mapping[int, bytes]) -> int:

@@ -126,8 +126,8 @@ class VllmEngine(LoadedEngine):
         adapter = read_adapter(options.lora) if options.lora else None
         lossy = lossy_codecs(options.engine_args.get("kv_transfer_config", options.kv_transfer), folder)
         self._events = KvPublishing(options.kv_events, options.kv_replay) if options.kv_events else None
-        told = self._events.open() if self._events else {}
-        arguments = _engine_args(str(folder), window, options, adapter, told)
+        events = self._events.open() if self._events else {}
+        arguments = _engine_args(str(folder), window, options, adapter, events)
         self._name = f"vllm ({model})"
         self._window = window
         self._encoder = PromptEncoder(folder, reasoning=reasoning)
@@ -446,7 +446,7 @@ def _steps(output: Any) -> list[TokenStep]:
 
 
 def _engine_args(
-    folder: str, window: int, options: VllmOptions, adapter: Adapter | None, told: Mapping[str, object]
+    folder: str, window: int, options: VllmOptions, adapter: Adapter | None, events: Mapping[str, object]
 ) -> Any:
     from vllm.engine.arg_utils import AsyncEngineArgs
 
@@ -471,7 +471,7 @@ def _engine_args(
         arguments |= adapter.engine_args
     if options.enforce_eager is not None:
         arguments["enforce_eager"] = options.enforce_eager
-    arguments |= {**told, **options.engine_args}
+    arguments |= {**events, **options.engine_args}
     if options.evicting:
         further = arguments.get("additional_config")
         arguments["additional_config"] = {**options.evicting, **(further if isinstance(further, Mapping) else {})}

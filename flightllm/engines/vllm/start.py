@@ -16,7 +16,7 @@ _EVERY_SECONDS = 15.0
 
 
 @contextmanager
-def telling_of_start(model: str, every: float = _EVERY_SECONDS, **told: object) -> Iterator[Callable[[Any], None]]:
+def telling_of_start(model: str, every: float = _EVERY_SECONDS, **settings: object) -> Iterator[Callable[[Any], None]]:
     """Log the start of an engine, and every `every` seconds that it is still starting, until the block ends.
 
     The block gets a function, which it must call with vLLM's configuration once the engine is up.
@@ -33,7 +33,7 @@ def telling_of_start(model: str, every: float = _EVERY_SECONDS, **told: object) 
     def up(config: Any) -> None:
         _log.info("vllm_started", model=model, seconds=seconds(), **_figures(config))
 
-    _log.info("vllm_starting", model=model, **told)
+    _log.info("vllm_starting", model=model, **settings)
     thread = Thread(target=tell, name="vllm-start", daemon=True)
     thread.start()
     try:
