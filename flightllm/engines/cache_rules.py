@@ -88,14 +88,15 @@ def _of_vendor(model: str) -> CacheRules:
     return NO_CACHE if found is None or found.key else found
 
 
-def tokens_of_start(text: str, characters: int, tokens: int, count: Callable[[str], int]) -> int:
-    """Return how many of a text's `tokens` its first `characters` have; `count` estimates the tokens of a text.
+def tokens_of_start(text: str, characters: int, tokens: int, count: Callable[[str], int], counted: int) -> int:
+    """Return how many of a text's `tokens` its first `characters` have.
 
-    The start can be in another language than the rest, so the share of the characters would be wrong.
+    `count` estimates the tokens of a text, and `counted` is its result for the whole text. The start can be in another
+    language than the rest, so the share of the characters would be wrong.
     """
-    if characters >= len(text):
-        return tokens
-    return tokens * count(text[:characters]) // max(1, count(text))
+    if not 0 < characters < len(text):
+        return tokens if characters else 0
+    return tokens * count(text[:characters]) // max(1, counted)
 
 
 def served(tokens: int, floor: int, step: int) -> int:

@@ -17,9 +17,7 @@ class HostedSimulator:
     `memory` has the texts that the provider knows already, and is changed.
     """
 
-    def __init__(
-        self, shape: PrefixCache, memory: PrefixMemory, at_once: int, count: Callable[[str], int] = len
-    ) -> None:
+    def __init__(self, shape: PrefixCache, memory: PrefixMemory, at_once: int, count: Callable[[str], int]) -> None:
         """`count` estimates the tokens of a text."""
         self._shape = shape
         self._count = count
@@ -38,7 +36,8 @@ class HostedSimulator:
         self._waiting.extendleft(reversed(held))
         for run in runs:
             shared = self._memory.shared(run.text)
-            known = min(run.tokens - 1, tokens_of_start(run.text, shared, run.tokens, self._count))
+            counted = self._count(run.text) if shared else 0
+            known = min(run.tokens - 1, tokens_of_start(run.text, shared, run.tokens, self._count, counted))
             run.cached_tokens = served(known, self._shape.floor_tokens, self._shape.block_tokens)
         for run in runs:
             self._memory.add(run.text)

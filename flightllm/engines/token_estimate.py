@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect
-from collections import Counter
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
-_WORD = re.compile("[A-Z]?[a-z\u00c0-\u024f\u1e00-\u1eff]+|[A-Z\u00c0-\u024f\u1e00-\u1eff]+")
-_ENGLISH = re.compile(
-    r"\b(?:the|of|and|to|in|is|that|it|for|with|on|this|be|are|by|or|not|as|you|from|an?)\b", re.IGNORECASE
-)
-_DIGITS, _MARKS = re.compile(r"[0-9]+"), re.compile(r"[!-/:-@\[-`{-~]+")
+import numpy as np
+from numpy.typing import NDArray
+
+_ENGLISH: Final = frozenset(b"the of and to in is that it for with on this be are by or not as you from a an".split())
+_SAMPLED: Final = 4_096
+"""The characters of a line that show whether it is English."""
 _SPACES, _SPACES_PER_TOKEN = re.compile(r"[ \t]{8,}"), 100
 """Most tokenizers make one token of about 100 spaces. Shorter runs are a part of the next word."""
 _ENGLISH_SHARE: Final = 0.2
@@ -65,31 +65,53 @@ class Tokenizer:
             return 0
         lines = text.split("\n")
         tokens = self.newline * (len(lines) - 1)
-        for line in lines:
-            tokens += _kept(self, line) if len(line) >= _KEPT_LINE else self._of_line(line)
+        tokens += sum(_kept(self, line) for line in lines if len(line) >= _KEPT_LINE)
+        if short := [line for line in lines if line and len(line) < _KEPT_LINE]:
+            tokens += _of_line(self, "\n".join(short))  # together, because each call takes some time
         return max(1, round(tokens))
 
-    def _of_line(self, line: str) -> float:
-        words = _WORD.findall(line)
-        tokens = self.word * len(words) + self.marks * len(_MARKS.findall(line))
-        if len(_ENGLISH.findall(line)) <= _ENGLISH_SHARE * len(words):
-            tokens += self.long * sum(len(one) - _USUAL_LETTERS for one in words if len(one) > _USUAL_LETTERS)
-        for digits in _DIGITS.findall(line):
-            tokens += self.digits + self.digit * len(digits)
+
+def _of_line(tokenizer: Tokenizer, line: str) -> float:
+    """Return the tokens of a line, by operations on bytes, which take less time than a regular expression.
+
+    Example: `Das Haus, 24 m` has the kinds `Aaa Aaaa. 00 a`: three words, a mark, and two digits in a row.
+    """
+    kinds = line.encode().translate(_ASCII_KINDS) if line.isascii() else _kinds(line)
+    words = _words(kinds)
+    tokens = tokenizer.word * len(words) + tokenizer.marks * len(kinds.translate(_MARKS_ALONE).split())
+    if long := [one for one in words if len(one) > _USUAL_LETTERS]:
+        begin = line[:_SAMPLED].encode("ascii", "replace").translate(_LOWER_WORDS).split()
+        sampled = len(words) if len(line) <= _SAMPLED else len(_words(kinds[:_SAMPLED]))
+        if sum(map(_ENGLISH.__contains__, begin)) <= _ENGLISH_SHARE * sampled:
+            tokens += tokenizer.long * (sum(map(len, long)) - _USUAL_LETTERS * len(long))
+    if digits := kinds.count(b"0"):
+        tokens += tokenizer.digit * digits + tokenizer.digits * len(kinds.translate(_DIGITS_ALONE).split())
+    if b"        " in kinds:
         tokens += sum(math.ceil(len(run) / _SPACES_PER_TOKEN) for run in _SPACES.findall(line))
-        if line.isascii():
-            return tokens
-        return tokens + sum(self._of_character(one) * number for one, number in Counter(line).items())
-
-    def _of_character(self, character: str) -> float:
-        """Return the tokens of a character outside ASCII; 0 for the others, which are counted as words or marks."""
-        name = _SCRIPTS[bisect(_STARTS, ord(character)) - 1]
-        return float(getattr(self, name)) if name else 0.0
+    if not line.isascii():
+        tokens += sum(kinds.count(kind) * getattr(tokenizer, name) for kind, name in _KINDS_OF_SCRIPTS)
+    return tokens
 
 
-@lru_cache(maxsize=_KEPT_LINES)
-def _kept(tokenizer: Tokenizer, line: str) -> float:
-    return tokenizer._of_line(line)  # noqa: SLF001 - the cache of this class
+_kept = lru_cache(maxsize=_KEPT_LINES)(_of_line)
+
+
+def _words(kinds: bytes) -> list[bytes]:
+    """Return the words of a line by its characters' kinds: a new word begins at a capital, or after capitals.
+
+    Example: `Aaa` is a word, `aaAaa` is two, and `AAAaa` is `AAA` and `aa`.
+    """
+    letters = b" " + kinds.translate(_LETTERS_ALONE)
+    if b"A" in letters:
+        letters = letters.replace(b" Aa", b" aa").replace(b"aAa", b"a aa").replace(b"Aa", b"A a").replace(b"aA", b"a A")
+    return letters.split()
+
+
+def _kinds(line: str) -> bytes:
+    """Return the kind of each character of a line that is not ASCII."""
+    codes = np.frombuffer(line.encode("utf-32-le", "surrogatepass"), np.uint32)
+    found: bytes = _all_kinds()[np.minimum(codes, _LAST)].tobytes()
+    return found
 
 
 _RANGES: Final[Sequence[tuple[int, str]]] = (
@@ -100,7 +122,53 @@ _RANGES: Final[Sequence[tuple[int, str]]] = (
     (0xD7B0, "other"), (0xF900, "han"), (0xFB00, "other"), (0xFF00, "han"), (0xFFF0, "other"),
 )  # fmt: skip
 """The first character of each range, and its script."""
-_STARTS, _SCRIPTS = [start for start, _ in _RANGES], [name for _, name in _RANGES]
+_LAST: Final = 0xFFFF
+"""Characters from here on have the same script."""
+_KINDS_OF_SCRIPTS: Final = tuple(
+    (bytes([0x80 + place]), name) for place, name in enumerate(sorted({name for _, name in _RANGES if name}))
+)
+"""The byte that stands for a character of each script."""
+
+
+def _alone(kinds: bytes, other: bytes = b"") -> bytes:
+    """Return the table that leaves some kinds, and makes spaces of all others."""
+    return bytes(kind if kind in kinds else b"a"[0] if kind in other else b" "[0] for kind in range(256))
+
+
+_ASCII_KINDS: Final = bytes(
+    b"a"[0]
+    if one in string.ascii_lowercase
+    else b"A"[0]
+    if one in string.ascii_uppercase
+    else b"0"[0]
+    if one in string.digits
+    else b"."[0]
+    if one in string.punctuation
+    else b" "[0]
+    if one in " \t"
+    else 0
+    for one in map(chr, range(256))
+)
+"""The kind of each ASCII character: a small letter, a capital, a digit, a mark, a space, or none of them."""
+_ACCENTED: Final = next(kind for kind, name in _KINDS_OF_SCRIPTS if name == "accented")
+"""The byte that stands for a letter with an accent."""
+_LETTERS_ALONE, _DIGITS_ALONE, _MARKS_ALONE = _alone(b"aA", _ACCENTED), _alone(b"0"), _alone(b".")
+"""Tables that leave the characters of one kind. Letters with an accent become small letters."""
+_LOWER_WORDS: Final = bytes(
+    ord(one.lower()) if one.isalnum() or one == "_" else b" "[0] for one in map(chr, range(128))
+) + bytes(128)
+
+
+@cache
+def _all_kinds() -> NDArray[np.uint8]:
+    """Return the kind of each character up to `_LAST`."""
+    kinds = {name: kind for kind, name in _KINDS_OF_SCRIPTS}
+    table = np.zeros(_LAST + 1, np.uint8)
+    for start, name in _RANGES:
+        table[start:] = kinds[name][0] if name else 0
+    table[:0x80] = np.frombuffer(_ASCII_KINDS[:0x80], np.uint8)
+    return table
+
 
 _OPENAI: Final = Tokenizer(
     0.97, 0.3, 0.43, 0.56, 0.86, 0.95, 0.46, 0.37, 0.3, 0.44, 0.33, 0.38, 0.36, 0.64, 0.6, 0.71, 1.4

@@ -71,7 +71,7 @@ def test_memory() -> None:
 def test_simulation(lead: int, hits: list[int]) -> None:
     """Prompts at the same time do not share, unless one goes ahead."""
     shape = PrefixCache(64, None, at_once=False, floor_tokens=128, lead_characters=lead)
-    simulator = HostedSimulator(shape, PrefixMemory(10), 2)
+    simulator = HostedSimulator(shape, PrefixMemory(10), 2, len)
     for number in range(4):
         simulator.add(SimulatedRequest(number, (), 160, 1, "x" * 40 + str(number) * 8))
     found = sorted((run.id, run.cached_tokens) for _ in range(4) for run in simulator.step())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flightllm.engines.token_estimate import UNKNOWN, token_rules
+from flightllm.engines.token_estimate import UNKNOWN, Tokenizer, token_rules
 
 TEXTS = {
     "Please return the lamp to the shop, because it is broken and the bill was not right.": (19, 19),
@@ -53,3 +53,35 @@ def test_runs_of_spaces(spaces: int, counted: int) -> None:
 def test_the_vendor_of_a_model(provider: str, model: str, like: str) -> None:
     """The tokenizer follows the model's vendor, wherever the model runs."""
     assert token_rules(provider, model).tokenizer == token_rules(like, "").tokenizer
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("the HTMLParser", 3),
+        ("toString", 2),
+        ("NASA, ESA and Max", 4),
+        ("x1y2", 2),
+        ("Straße über Köln", 3),
+        ("ÉCOLE", 2),
+        ("eins\nzwei\tdrei", 3),
+        ("кот 猫 cat 😀 \ud800", 1),
+        ("12:30 -- !", 0),
+    ],
+)
+def test_words(text: str, words: int) -> None:
+    """A word begins at a capital, and after capitals; other scripts, digits and marks have figures of their own."""
+    assert Tokenizer(1, *[0] * 16).count(f"{text}\n" + "one " * 100) == words + 100
+    assert Tokenizer(1, *[0] * 16).count(f"{text} " + "one " * 100) == words + 100
+
+
+def test_digits_marks_and_scripts() -> None:
+    """Each kind of character counts once, also beside others: digits, rows of digits, rows of marks, and scripts."""
+    only = {
+        name: Tokenizer(*(1.0 if name == one else 0.0 for one in Tokenizer.__slots__)) for name in Tokenizer.__slots__
+    }
+    text = "On 2026-03-14: кот... 猫が ελ é — \U0001f600 x\n"
+    found = {name: tokenizer.count(text * 20) / 20 for name, tokenizer in only.items()}
+    wanted = {"digit": 8, "digits": 3, "marks": 4, "newline": 1, "cyrillic": 3, "han": 1, "kana": 1, "greek": 2}
+    assert {name: found[name] for name in wanted} == wanted
+    assert (found["accented"], found["other"], found["word"]) == (1, 2, 3)

@@ -35,6 +35,8 @@ class Sent:
 
     texts: Sequence[str]
     """The prompts with all messages around them."""
+    said: Sequence[list[dict[str, str]]]
+    """The messages of each prompt; empty for prompts that are sent as texts."""
     further: Mapping[str, Any]
     """The other parameters: a schema can count as a part of the prompt."""
     estimate: Callable[[], int]

@@ -33,7 +33,7 @@ class CacheObserver:
     `rules` are those of a hosted provider. Without rules, the cache is `own`, which the configuration describes.
     """
 
-    def __init__(self, rules: CacheRules | None, own: PrefixCache, count: Callable[[str], int] = len) -> None:
+    def __init__(self, rules: CacheRules | None, own: PrefixCache, count: Callable[[str], int]) -> None:
         """`count` estimates the tokens of a text."""
         self.rules = rules
         self._count = count
@@ -101,8 +101,11 @@ class CacheObserver:
             for text in texts:
                 self._memory.add(text)
 
-    def answered(self, text: str, shared: int, usage: Usage) -> None:
-        """Learn from the answer to a text, of which the cache could know `shared` characters."""
+    def answered(self, text: str, shared: int, usage: Usage, counted: int) -> None:
+        """Learn from the answer to a text, of which the cache could know `shared` characters.
+
+        `counted` are the estimated tokens of the text.
+        """
         with self._lock:
             self._memory.add(text)
             if usage.estimated or not text:
@@ -111,7 +114,7 @@ class CacheObserver:
             if self.rules is not None:
                 self._correct(self.rules, cached, shared)
             self._answers += 1
-            possible = self._cache_tokens(text, shared, usage.prompt_tokens)
+            possible = self._cache_tokens(text, shared, usage.prompt_tokens, counted)
             self._possible = self._possible * _MEMORY + possible
             self._reported = self._reported * _MEMORY + cached
 
@@ -129,10 +132,11 @@ class CacheObserver:
             if self._starts == _REPORTS:
                 self.rules, self._memory.whole = replace(rules, whole=False), False
 
-    def _cache_tokens(self, text: str, shared: int, tokens: int) -> int:
+    def _cache_tokens(self, text: str, shared: int, tokens: int, counted: int) -> int:
         """Return how many of a prompt's `tokens` the cache serves if it knows `shared` of its characters."""
         step = self._own.block_tokens if self.rules is None else self.rules.step
-        return served(min(tokens - 1, tokens_of_start(text, shared, tokens, self._count)), self._floor, step)
+        known = tokens_of_start(text, shared, tokens, self._count, counted)
+        return served(min(tokens - 1, known), self._floor, step)
 
     def written_tokens(self, usage: Usage) -> int:
         """Return the tokens that the endpoint stored and charges for; by the rules if it does not report them."""

@@ -56,7 +56,7 @@ from flightllm.llm.engine import (
     cache_salt,
     call_site,
 )
-from flightllm.llm.prompt_formats import messages, one_text
+from flightllm.llm.prompt_formats import messages, one_text, split_prompt
 from flightllm.llm.tokenizer import read_tokenizer
 
 if TYPE_CHECKING:
@@ -220,8 +220,13 @@ class OpenAIEngine(PatientEngine):
         """Return the estimated tokens of a prompt beyond `sent_text`: those of the chat template."""
         if self._options.completions:
             return 0
+        has_system = bool(self._options.system_prompt or split_prompt(request.prompt)[0])
+        return self._template_tokens(2 if has_system and not self._record.no_system else 1)
+
+    def _template_tokens(self, messages: int) -> int:
+        """Return the estimated tokens of the chat template around so many messages; 0 without messages."""
         rules = token_rules(self._record.provider.name, self._model)
-        return rules.prompt + rules.message * len(self._messages(request.prompt, "", folded=self._record.no_system))
+        return rules.prompt + rules.message * messages if messages else 0
 
     def answer_tokens(self, text: str, constraint: Constraint) -> int:
         """Return the estimated tokens of an answer with all that the endpoint writes around it."""
@@ -596,9 +601,8 @@ class OpenAIEngine(PatientEngine):
             answers, usage = read_texts(raw.http_response.content, len(group))
             return answers, self._checked(group, usage, answers, sent, shared)
         further = {**plan.token_limit, **further}
-        said = self._messages(group[0].prompt, plan.form.words, folded=plan.folded)
         raw = await client.chat.completions.with_raw_response.create(
-            model=self._model, messages=said, extra_body=further
+            model=self._model, messages=sent.said[0], extra_body=further
         )
         answers, usage = read_chat(raw.http_response.content, thinks=plan.thinks)
         return answers, self._checked(group, usage, answers, sent, shared)
@@ -615,36 +619,33 @@ class OpenAIEngine(PatientEngine):
         usage = believed(usage, answers, sent, self.count_tokens)
         usage = replace(usage, written_tokens=self._cache.written_tokens(usage))
         if len(shared) == 1:  # of several prompts, the endpoint reports only the sum, or only the last one
-            self._cache.answered(sent.texts[0], shared[0], usage)
+            [text] = sent.texts
+            counted = 0 if usage.estimated else self.count_tokens(text)
+            self._cache.answered(text, shared[0], usage, counted)
             if not usage.estimated:
-                estimate = self._estimate(group[0], sent.texts[0])
-                self._rates.observe(_site(group[0]), sent.texts[0], estimate, usage.prompt_tokens)
+                estimate = counted + self._template_tokens(len(sent.said[0]) if sent.said else 0)
+                self._rates.observe(_site(group[0]), text, estimate, usage.prompt_tokens)
         else:
             self._cache.keep(sent.texts)
         return usage
 
-    def _texts(self, group: Sequence[Request], plan: RequestPlan) -> list[str]:
-        """Return the whole text of each prompt, as it is sent."""
-        if self._options.completions:
-            return [one_text(request.prompt) + plan.form.words for request in group]
-        said = (self._messages(request.prompt, plan.form.words, folded=plan.folded) for request in group)
-        return [self._chat_text(messages, plan.form.body) for messages in said]
-
     def _sent(self, group: Sequence[Request], plan: RequestPlan) -> Sent:
-        texts = self._texts(group, plan)
+        """Return the whole text of each prompt, as it is sent, and what is known about its tokens."""
+        said: list[list[dict[str, str]]] = []
+        if self._options.completions:
+            texts = [one_text(request.prompt) + plan.form.words for request in group]
+        else:
+            said = [self._messages(request.prompt, plan.form.words, folded=plan.folded) for request in group]
+            texts = [self._chat_text(messages, plan.form.body) for messages in said]
         further = {**plan.form.body, **self._options.extra_body}
-        return Sent(texts, further, partial(self._prompt_tokens, group, texts), plan.tokens, plan.allowance)
+        return Sent(texts, said, further, partial(self._prompt_tokens, group, texts), plan.tokens, plan.allowance)
 
     def _prompt_tokens(self, group: Sequence[Request], texts: Sequence[str]) -> int:
         """Estimate the tokens of prompts, which are sent as `texts`."""
         return sum(
-            round(self._estimate(request, text) * self.tokens_per_estimate(request))
+            round((self.count_tokens(text) + self.added_tokens(request)) * self.tokens_per_estimate(request))
             for request, text in zip(group, texts, strict=True)
         )
-
-    def _estimate(self, request: Request, text: str) -> int:
-        """Estimate the tokens of a prompt that is sent as `text`, before any correction by answers."""
-        return self.count_tokens(text) + self.added_tokens(request)
 
     def _lost(self, group: Sequence[Request], plan: RequestPlan) -> Usage:
         return lost(self._sent(group, plan), len(group))

@@ -12,7 +12,7 @@ PROSE = "The hall was full of people who had come from all over the country to h
 
 def sent(text: str = PROSE, most: int = 300, allowance: int = 0) -> Sent:
     """Return a request of one prompt."""
-    return Sent([text], {}, lambda: len(text) // 4, most, allowance)
+    return Sent([text], [], {}, lambda: len(text) // 4, most, allowance)
 
 
 def count(text: str) -> int:

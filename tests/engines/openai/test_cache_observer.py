@@ -15,13 +15,13 @@ def answers(observer: CacheObserver, count: int, cached: int) -> None:
     """Let an endpoint answer prompts with a common start of 4,000 characters."""
     for number in range(count):
         text = f"{START}{number:>400}"
-        observer.answered(text, observer.shared(text), Usage(1_100, cached, 2))
+        observer.answered(text, observer.shared(text), Usage(1_100, cached, 2), len(text))
 
 
 @pytest.mark.parametrize(("cached", "share"), [(0, 0.0), (992, 1.0), (496, 0.5)])
 def test_unknown_endpoint(cached: int, share: float) -> None:
     """After a hundred answers, the reported share replaces the assumed one."""
-    observer = CacheObserver(None, OWN)
+    observer = CacheObserver(None, OWN, len)
     answers(observer, 90, cached)
     assert observer.cache.share == 1.0
     answers(observer, 110, cached)
@@ -32,7 +32,7 @@ def test_unknown_endpoint(cached: int, share: float) -> None:
 
 def test_a_lower_floor() -> None:
     """Several hits below the documented floor lower the floor to whole steps; a false one among them does not count."""
-    observer = CacheObserver(rules_of("gemini", "gemini-2.5-flash"), OWN)
+    observer = CacheObserver(rules_of("gemini", "gemini-2.5-flash"), OWN, len)
     assert observer.cache.floor_tokens == 2_048
     answers(observer, 9, 1)  # no provider stores so little
     answers(observer, 1, 100)
@@ -40,7 +40,7 @@ def test_a_lower_floor() -> None:
     assert observer.cache.floor_tokens == 2_048
     answers(observer, 1, 985)
     assert observer.cache.floor_tokens == 990
-    stepped = CacheObserver(rules_of("groq", "any"), OWN)
+    stepped = CacheObserver(rules_of("groq", "any"), OWN, len)
     answers(stepped, 200, 1)  # less than a step is no hit
     assert stepped.cache.floor_tokens == 1_024
     answers(stepped, 3, 990)
@@ -49,7 +49,7 @@ def test_a_lower_floor() -> None:
 
 def test_whole_prompts() -> None:
     """Storing is charged for by the rules, if the endpoint does not report it; a hit on a start shows other rules."""
-    observer = CacheObserver(rules_of("openai", "gpt-5.6"), OWN)
+    observer = CacheObserver(rules_of("openai", "gpt-5.6"), OWN, len)
     assert [observer.written_tokens(Usage(tokens, 0, 1)) for tokens in (1_023, 1_100)] == [0, 1_100]
     assert observer.written_tokens(Usage(1_100, 0, 1, written_tokens=1_024)) == 1_024
     assert not observer.cache.earns
@@ -57,6 +57,6 @@ def test_whole_prompts() -> None:
     assert observer.cache.whole
     answers(observer, 3, 1_024)  # the first two texts are known as a whole
     assert observer.cache.earns
-    wrong = CacheObserver(rules_of("openai", "gpt-5.6"), OWN)
+    wrong = CacheObserver(rules_of("openai", "gpt-5.6"), OWN, len)
     answers(wrong, 99, 1)
     assert (wrong.cache.whole, wrong.cache.floor_tokens) == (True, 1_024)

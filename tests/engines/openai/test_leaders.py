@@ -23,7 +23,7 @@ TIMEOUT = 60
 
 def cold() -> CacheObserver:
     """Return an empty cache by OpenAI's rules."""
-    return CacheObserver(rules_of("openai", "gpt-4.1"), PrefixCache(16, 1_024, at_once=False))
+    return CacheObserver(rules_of("openai", "gpt-4.1"), PrefixCache(16, 1_024, at_once=False), len)
 
 
 class Crowd:
