@@ -223,7 +223,7 @@ def _call(function: str, asked: Task) -> AICall:
             return _bound("ai_score", [_text(asked.rating), *fields])
         case "classify":
             row = Argument(tuple(Expression(name, name) for name in names), star=len(names) > 1)
-            return _bound("ai_classify", [row, Argument((), "labels", Constant(asked.labels))])
+            return _bound("ai_classify", [row, Argument((), "labels", Constant(tuple(asked.labels)))])
         case "extract":
             row = Argument(tuple(Expression(name, name) for name in names), star=True)
             return _bound("ai_extract", [row, Argument((), "schema", Constant(_FACTS))])

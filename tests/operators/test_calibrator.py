@@ -199,7 +199,7 @@ BATCH = "ai_filter('Is it a tree?', word, model => m, calibrate => 'batch')"
 
 @pytest.mark.parametrize("cache", ["on", "off"])
 def test_rows_move_the_cut(session: Session, endpoint: Endpoint, cache: str) -> None:
-    """Over all rows no option is preferred. The sampled rows are the rows of the query, so with a cache none is extra."""
+    """Over all rows no option is preferred. The sampled rows are rows of the query, so with a cache none is extra."""
     found = trees(session, BATCH, cache=cache)
     assert found == {**dict.fromkeys(GOOD, True), **dict.fromkeys(BAD, False), "pig": None}
     if cache == "on":
@@ -233,7 +233,10 @@ def test_rows_without_probabilities(session: Session) -> None:
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
-        ("ai_classify(word, ['a', 'b'], multi => true, calibrate => 'batch')", "does not choose one of several options"),
+        (
+            "ai_classify(word, ['a', 'b'], multi => true, calibrate => 'batch')",
+            "does not choose one of several options",
+        ),
         ("ai_filter('Is it a tree?', calibrate => 'batch')", "the call has no fields"),
         ("ai_filter('Is it?', word, temperature => 1, calibrate => 'batch')", "the temperature is above 0"),
     ],
@@ -246,5 +249,5 @@ def test_calls_that_rows_cannot_calibrate(session: Session, asked: str, reason: 
 
 def test_rows_calibrate_with_the_optimizer_alone(session: Session) -> None:
     """Without the optimizer no step sees all rows, and another sample would give other answers."""
-    with pytest.raises(InvalidInputError, match="needs SET flightllm.optimizer = 'on'"):
+    with pytest.raises(InvalidInputError, match=r"needs SET flightllm\.optimizer = 'on'"):
         trees(session, BATCH, optimizer="off")
