@@ -26,7 +26,7 @@ from typing import Any, Final
 RESULTS: Final = Path(__file__).parent / "results"
 RECORDS: Final[Mapping[str, str]] = {
     "sql_rules": "llm_queries --engine fake --queries two,latest",
-    "prompt_order": "llm_queries --suite paper --model smollm2",
+    "prompt_order": "llm_queries --suite paper --model demo --rows 8 --topic movies --topic questions",
     "ablations_counts": "ablations --engine fake --rows 400",
     "ablations": "ablations --engine vllm --model smollm2 --rows 32 --cache-blocks 64 --in-flight 4"
     " --orders 1 --shares 0.25,1 --times 1,4",

@@ -17,7 +17,7 @@ from docs.answers import ANSWERS, RULES, percent
 from docs.bars import draw
 from docs.generate import filled, table, written
 from docs.measured import MEASURED
-from docs.steps import Figures, held, kinds, orders
+from docs.steps import DEFAULTS, SORTED, Figures, held, kinds, orders
 
 DOCS: Final = Path(__file__).parent
 FOLDER: Final = DOCS / "benchmarks"
@@ -96,8 +96,9 @@ def _has_own_model(command: str) -> bool:
 def _savings() -> str:
     """Return README's table."""
     paper = _record("prompt_order")
-    without, before, *_, after = paper["whole"].values()
-    *_, off, on = _record("sql_rules")["queries"]["movies"].values()
+    without, before, *_ = paper["whole"].values()
+    after = paper["whole"][DEFAULTS]
+    off, on = (_record("sql_rules")["queries"]["movies"][step] for step in (SORTED, DEFAULTS))
     queries = f"{kinds(paper)}, `{paper['model']}`"
     rows = [
         (f"{queries}, against no prefix cache: seconds", *(f"{one['seconds']:,.0f}" for one in (without, after))),

@@ -34,6 +34,15 @@ def smollm2() -> Path:
     return file
 
 
+def qwen05() -> Path:
+    """Return the folder of Qwen2.5-Coder 0.5B Instruct; skip the test where there is none."""
+    named = os.environ.get("FLIGHTLLM_TEST_MODELS")
+    folder = Path(named, "qwen05").expanduser() if named else None
+    if folder is None or not (folder / "config.json").is_file():
+        pytest.skip("no Qwen2.5-Coder 0.5B: put the model's folder at FLIGHTLLM_TEST_MODELS/qwen05")
+    return folder
+
+
 def fetch(folder: Path) -> Path:
     """Download the model into a folder, unless it is there, and return its file."""
     file = folder / "smollm2.gguf"

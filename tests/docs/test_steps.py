@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from docs.steps import DEDUPLICATED, FIXED, GREEDY, gains, kinds, left_out, lost, orders, spread
+from docs.steps import DEDUPLICATED, DEFAULTS, FIXED, GREEDY, gains, kinds, left_out, lost, orders, spread
 
 
 def steps(*seconds: float, spread: float = 0.1) -> dict[str, Any]:
@@ -86,9 +86,12 @@ def test_kinds_of_queries_are_counted() -> None:
 
 
 def test_orders_are_compared_by_their_seconds() -> None:
-    """The sentence has the seconds of the original, the fixed and the greedy order, all with deduplication."""
-    names = ("original", DEDUPLICATED, FIXED, GREEDY)
+    """The sentence has the seconds of the original order, of the defaults, and of both orders of fields."""
+    names = ("original", DEDUPLICATED, DEFAULTS, FIXED, GREEDY)
     whole = {name: {"seconds": 10.0 * place} for place, name in enumerate(names, 1)}
     found = orders({"model": "small", "whole": whole})
-    places = [found.index(text) for text in ("`small`", "20 s", "30 s with `fixed`", "40 s with `greedy`")]
+    places = [
+        found.index(text)
+        for text in ("`small`", "20 s", "30 s with the defaults", "40 s with `fixed`", "50 s with `greedy`")
+    ]
     assert all(left < right for left, right in pairwise(places))
