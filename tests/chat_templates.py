@@ -67,7 +67,7 @@ TEMPLATES = {
 
 
 def folder() -> Path | None:
-    """Return the folder of the fetched templates; None where none is named."""
+    """Return the folder of the fetched templates; None if no folder is named."""
     named = os.environ.get("FLIGHTLLM_TEST_MODELS")
     return Path(named).expanduser() / "chat_templates" if named else None
 

@@ -20,7 +20,7 @@ _INSIDE = "package/models/tokenizer.json"
 
 
 def folder() -> Path | None:
-    """Return the folder of the fetched tokenizers; None where none is named."""
+    """Return the folder of the fetched tokenizers; None if no folder is named."""
     named = os.environ.get("FLIGHTLLM_TEST_MODELS")
     return Path(named).expanduser() / "tokenizers" if named else None
 

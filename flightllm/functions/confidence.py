@@ -59,7 +59,7 @@ def joined(text: str, probabilities: Sequence[float] | None) -> str:
 
 def answer_alone(text: str) -> str:
     """Return the answer part of a text that `joined` made."""
-    return split(text)[0]
+    return text.rpartition(_SEPARATOR)[0] if _SEPARATOR in text else text
 
 
 def split(text: str) -> tuple[str, tuple[float, ...]]:
@@ -101,7 +101,7 @@ def _probabilities(text: str) -> tuple[float, ...]:
         values = tuple(map(float, text.split(",")))
     except ValueError:
         return ()
-    return tuple(one if math.isnan(one) else min(1.0, max(0.0, one)) for one in values)
+    return tuple([one if 0.0 <= one <= 1.0 or math.isnan(one) else min(1.0, max(0.0, one)) for one in values])
 
 
 def all_known(probabilities: Sequence[float], count: int) -> bool:

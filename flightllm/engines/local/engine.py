@@ -25,7 +25,7 @@ from flightllm.engines.options import read_options
 from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError, check_cancelled
 from flightllm.kvcache.eviction import OFF, check_policy
 from flightllm.kvcache.options import KvOptions, gather_kv_options, read_kv_options
-from flightllm.llm.engine import Choice, Completion, More, Parameters, PrefixCache, Request, pull
+from flightllm.llm.engine import Choice, Completion, Constraint, More, Parameters, PrefixCache, Request, pull
 from flightllm.llm.files import check_model, model_digest, model_folder
 from flightllm.llm.thinking import UNTHINKING, no_room_to_think, thought_room, unfinished_thought
 from flightllm.llm.tokenizer import PromptEncoder, misfit
@@ -293,7 +293,8 @@ class LocalEngine(LoadedEngine):
         try:
             prefill = self._model.prefill if self._kept is None else partial(self._kept.prefill, turn.requests)
             constraint = parameters.constraint
-            branches = self._branches(constraint.options) if isinstance(constraint, Choice) else {}
+            tokens = self._tokens_of_options(constraint)
+            branches = branchings(tokens)
             with self._model.only(_tokens(branches[()])) if () in branches else nullcontext():
                 if self._prefixes is None:
                     rows, reused = prefill(turn.prompts, turn.prefix)
@@ -301,7 +302,7 @@ class LocalEngine(LoadedEngine):
                     rows, reused = self._prefixes.prefill(prefill, turn)
             draws = Draws(parameters, [request.prompt for request in turn.requests], self._random)
             if isinstance(constraint, Choice):
-                answers = self._choose(rows, constraint.options, branches, draws)
+                answers = self._choose(rows, constraint.options, [len(one) - 1 for one in tokens], branches, draws)
             else:
                 room = self._limit - max(map(len, turn.prompts))
                 limits = [
@@ -318,20 +319,23 @@ class LocalEngine(LoadedEngine):
             answer.cached = turn.prefix
         return answers
 
-    def _branches(self, options: Sequence[str]) -> Mapping[tuple[int, ...], Mapping[int, int]]:
-        """Return the places where options differ, with the token of each option there."""
+    def _tokens_of_options(self, constraint: Constraint) -> list[tuple[int, ...]]:
+        """Return the tokens of each option with the end token; an empty list for another constraint than a choice."""
+        options = constraint.options if isinstance(constraint, Choice) else ()
         end = self._encoder.tokenizer.eos_token_id
-        return branchings([(*self._encoder.continuation(option), end) for option in options])
+        return [(*self._encoder.continuation(option), end) for option in options]
 
     def _choose(
         self,
         rows: Rows,
         options: Sequence[str],
+        lengths: Sequence[int],
         branches: Mapping[tuple[int, ...], Mapping[int, int]],
         draws: Draws,
     ) -> list[_Answer]:
         """Choose by the probability of each option; only tokens that continue an option count.
 
+        `lengths` has the number of tokens of each option, and `branches` the places where options differ.
         A score is the log-probability of an option, summed over the places where options differ. At each place, only
         the options' tokens share the probability p. An example:
 
@@ -341,7 +345,6 @@ class LocalEngine(LoadedEngine):
         | `Yes please` | log p(`Yes`) + log p(` please` after `Yes`) |
         | `No` | log p(`No`) |
         """
-        lengths = [len(self._encoder.continuation(option)) for option in options]
         scores = torch.zeros(len(rows.logits), len(options), device=self._model.device)
         for prefix, following in branches.items():
             tokens = _tokens(following)

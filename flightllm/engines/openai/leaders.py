@@ -37,8 +37,8 @@ class Leaders:
     async def turn(self, written: Callable[[], str], rows: int = 1) -> AsyncIterator[Callable[[], None]]:
         """Wait while another prompt brings the start of this one into the endpoint's cache; or bring it.
 
-        `written` returns the prompt as it is sent; most endpoints need no turns, and then nobody calls it. `rows`
-        prompts are sent together. The caller calls the yielded function once the start is in the cache.
+        `written` returns the prompt as it is sent. An endpoint without turns never calls it. `rows` prompts are sent
+        together. The caller calls the yielded function once the start is in the cache.
         """
         length = self._cache.lead_characters
         text = written() if length else ""

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from flightllm.engines.openai.coerced import WrittenFloat, coerced
 from flightllm.engines.openai.marks import LEAD, folded, normalised, uncited, unmarked
 from flightllm.engines.openai.strict import KEY, without_nulls
-from flightllm.engines.openai.truth import WORDS, is_question, truth
+from flightllm.engines.openai.truth import NEGATIONS, WORDS, is_question, truth
 from flightllm.llm.engine import Choice, Constraint, JsonSchema, Regex
 
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
@@ -36,13 +36,13 @@ _COUNTED = re.compile(
 """A number with what it counts."""
 _OF_STARS = 5
 """Stars without a number of all stars are clear only on this scale."""
+_FEWEST_OF_SCALE = 5
+"""Fewer numbers are labels rather than a scale."""
 _BOXED = re.compile(r"\\boxed\{\s*(?:\\(?:text|textbf|mathrm)\{)?([^{}]*)\}")
 _MARKER = re.compile(r"(?:[-*•–+]|[0-9]{1,2}[.)])\s+(?=\S)")
 """The mark of an item in a list."""
 _GREETING = re.compile(r"(?:sure|of course|certainly|okay|ok|understood)\b[^.!:\n]*[.!:]\s+", re.IGNORECASE)
-_NEGATION = re.compile(
-    r"\W*(?:no|not|nope|never|false|wrong|nein|nicht|kein\w*|non|pas|нет|не|不|否|ない)(?!\w)", re.IGNORECASE
-)
+_NEGATION = re.compile(rf"\W*(?:{NEGATIONS}|no|nope|false|wrong|nein|нет|不|否|ない)(?!\w)", re.IGNORECASE)
 _COMMA = re.compile(r"(?<![0-9.,])([0-9]+),([0-9]{1,2})(?![0-9.,])")
 """A number with a decimal comma; three digits after a comma can be thousands."""
 _SPACELESS = r"\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -109,7 +109,22 @@ def _choice(text: str, options: Sequence[str]) -> str | None:
     if (found := whole_option(text, options)) is not None:
         return found
     bare = _without_citations(text, options)[-1]
-    return _first_words(bare, options) or _last_words(bare, options)
+    return _first_words(bare, options) or _last_words(bare, options) or _between(bare, options)
+
+
+def _between(text: str, options: Sequence[str]) -> str | None:
+    """Return the number that a text gives between two numbers of a scale, such as `8.5` from 0 to 10.
+
+    The function that asked decides whether it takes the number: a rating does, and a label does not.
+    """
+    scale = sorted(number for option in options if (number := _number(option)) is not None)
+    if len(scale) < max(_FEWEST_OF_SCALE, len(options)):
+        return None
+    step = (scale[-1] - scale[0]) / (len(scale) - 1)
+    if any(abs(one - scale[0] - place * step) > step / 100 for place, one in enumerate(scale)):
+        return None
+    found = {number for bare in _bare(text) if (number := _score(bare, options)) is not None}
+    return f"{found.pop():.10g}" if len(found) == 1 and scale[0] < min(found) < scale[-1] else None
 
 
 def _without_citations(text: str, options: Sequence[str]) -> list[str]:
@@ -215,7 +230,8 @@ def _first_words(text: str, options: Sequence[str]) -> str | None:
     if len(named) != 1:
         return None
     word = re.escape(normalised(named[0]).casefold())
-    begun = re.match(word + r"[*_\"'`)\]}»」』】》]*\s*(?:[.,:;!。、،؛।\n-]|$)", said)
+    decimal = r"(?![.,][0-9])" if named[0][-1:].isdigit() else ""  # `2.5` does not say 2
+    begun = re.match(word + decimal + r"[*_\"'`)\]}»」』】》]*\s*(?:[.,:;!。、،؛।\n-]|$)", said)
     if begun is None:
         return None
     if folded(named[0]) in WORDS:  # `No, it is Danish` names no code of a language

@@ -26,8 +26,10 @@ _UNCLEAR_FIRST = (
 )
 _AMBIGUOUS = frozenset(map(folded, _UNCLEAR_FIRST.split()))
 """Words that mean something else before other text: in another language, as a filler or as a concession."""
+NEGATIONS = r"not|never|nicht|kein\w*|nie|pas|jamais|nunca|não|non|niet|geen|ikke|inte|не|tidak|bukan|değil|không|نہیں"
+"""A pattern of the words that negate, in scripts with spaces around each word."""
 _NEGATION = re.compile(
-    r"\b(?:not|never|nicht|kein\w*|nie|pas|jamais|nunca|não|non|niet|geen|ikke|inte|не|tidak|bukan|değil|không|نہیں)\b"
+    rf"\b(?:{NEGATIONS})\b"
     r"|n't\b|[不没沒未非无無别]|ない|ません|않|없|아니|아닙|नहीं|ليس|لا |לא "
 )
 _DOUBT = re.compile(
@@ -55,7 +57,7 @@ def truth(text: str, options: Sequence[str]) -> str | None:
     begun = _FIRST.match(unmarked(text, ends=False))
     word = folded(begun["word"]) if begun is not None else ""
     said = WORDS.get(word) if word not in _AMBIGUOUS else None
-    if begun is None or said is None or _says(begun["rest"], not said):
+    if begun is None or said is None or _says(begun["rest"], meaning=not said):
         return None
     rest = begun["rest"].casefold()
     others = {key for key in known if key not in WORDS and key in rest}
@@ -70,7 +72,7 @@ def is_question(options: Sequence[str]) -> bool:
     return len(options) <= 3 and len(pair) == 2 and set(pair) == {True, False} and clear
 
 
-def _says(text: str, meaning: bool) -> bool:  # noqa: FBT001 - the only meaning of this argument
+def _says(text: str, *, meaning: bool) -> bool:
     """Return whether a text has a word of a meaning, also inside a word of a script without spaces."""
     words = {folded(word) for word in re.split(r"[\s,.;:!?()，。、；！]+", text)}
     against = {word for word, says in WORDS.items() if says is meaning and _is_word(word)}

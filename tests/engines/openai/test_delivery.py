@@ -109,7 +109,10 @@ def test_rows_fail_alone() -> None:
 @pytest.mark.parametrize(("status", "reply"), [(503, "the worker died"), (403, "flagged")])
 def test_the_last_row_fails(status: int, reply: str) -> None:
     """A row that fails while no other is in flight is told from a dead endpoint by a short question."""
-    behave: Behave = lambda path, body, _: refuse(status, reply) if said(body) == "ROW4." else answer(path, body)  # noqa: E731
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        return refuse(status, reply) if said(body) == "ROW4." else answer(path, body)
+
     with serving(behave, patience=300, max_retries=0, window=1) as (engine, endpoint):
         assert [one.id for one in run(engine, 5) if one.error] == [4]
         assert sum(sent(endpoint).values()) <= 8
@@ -118,7 +121,10 @@ def test_the_last_row_fails(status: int, reply: str) -> None:
 @pytest.mark.parametrize("status", [500, 503, 408])
 def test_few_tries_where_others_succeed(status: int) -> None:
     """Where nearly all rows succeed, a row that fails again and again ends after a few tries."""
-    behave: Behave = lambda path, body, _: refuse(status) if said(body) == "ROW30." else answer(path, body)  # noqa: E731
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        return refuse(status) if said(body) == "ROW30." else answer(path, body)
+
     with serving(behave, patience=300) as (engine, endpoint):
         assert [one.id for one in run(engine, 60) if one.error] == [30]
         assert sent(endpoint)["ROW30."] <= 4
@@ -143,6 +149,11 @@ def test_faults_by_chance(kind: FaultKind, share: float) -> None:
     assert lost <= rows_ / 1_000
 
 
+def ticking(clock: Iterator[int]) -> Callable[[], float]:
+    """Return a clock that goes on by a second each time when it is read."""
+    return lambda: float(next(clock))
+
+
 @pytest.mark.parametrize(
     ("kind", "share"), [(FaultKind.TIMEOUT, 0.3), (FaultKind.TIMEOUT, 0.1), (FaultKind.FAILED, 0.3)]
 )
@@ -151,7 +162,7 @@ def test_failures_that_begin_after_a_quiet_time(kind: FaultKind, share: float) -
     chance, lost = random.Random(1), 0  # noqa: S311 - a seed makes the test repeatable
     for _ in range(200):
         clock = count()
-        history = EndpointHistory(8, 300, lambda clock=clock: float(next(clock)))  # type: ignore[misc]
+        history = EndpointHistory(8, 300, ticking(clock))
         for _ in range(200):
             history.succeeded(Trial(sent=float(next(clock))))
         flying, left = [Trial(sent=float(next(clock))) for _ in range(2)], 20
@@ -218,14 +229,20 @@ def test_a_rejection_that_can_mean_the_row(status: int) -> None:
         with pytest.raises(EngineError):
             run(engine, 5)
         assert len(endpoint.bodies) == 2
-    behave: Behave = lambda path, body, _: refuse(status) if said(body) == "ROW0." else answer(path, body)  # noqa: E731
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        return refuse(status) if said(body) == "ROW0." else answer(path, body)
+
     with serving(behave, patience=300, window=1) as (engine, _):
         assert [one.id for one in run(engine, 5) if one.error] == [0]
 
 
 def test_an_account_that_becomes_empty() -> None:
     """The query ends once nothing succeeds any more, and not before the patience is over."""
-    behave: Behave = lambda path, body, number: answer(path, body) if number < 5 else refuse(402, "no credits")  # noqa: E731
+
+    def behave(path: str, body: Body, number: int) -> Reply:
+        return answer(path, body) if number < 5 else refuse(402, "no credits")
+
     message = r"has no quota left .HTTP 402.*add credit"
     with (
         serving(behave, patience=0.5, max_retries=0, window=2) as (engine, _),
@@ -237,7 +254,10 @@ def test_an_account_that_becomes_empty() -> None:
 @pytest.mark.parametrize("message", ["Model is currently loading", "no"])
 def test_a_cold_endpoint(message: str) -> None:
     """An endpoint that has never answered and starts slowly has the same patience as any other."""
-    behave: Behave = lambda path, body, number: answer(path, body) if number > 12 else refuse(503, message)  # noqa: E731
+
+    def behave(path: str, body: Body, number: int) -> Reply:
+        return answer(path, body) if number > 12 else refuse(503, message)
+
     with serving(behave, patience=300, max_retries=1) as (engine, _):
         assert [one.error for one in run(engine, 9)] == [None] * 9
 
@@ -286,9 +306,10 @@ def test_one_slot() -> None:
 def test_asked_waits() -> None:
     """The time of the next try is read from headers and texts; a success of another row does not shorten it."""
     told = {"ROW4.": {"message": "Please try again in 50ms. Visit us."}, "ROW1.": {"Retry_After": "1"}}
-    behave: Behave = lambda path, body, number: (  # noqa: E731
-        refuse(429, **told.get(said(body), {})) if number < 8 else answer(path, body)
-    )
+
+    def behave(path: str, body: Body, number: int) -> Reply:
+        return refuse(429, **told.get(said(body), {})) if number < 8 else answer(path, body)
+
     with serving(behave) as (engine, endpoint):
         assert [one.error for one in run(engine, 8)] == [None] * 8
         order = [said(body) for body in endpoint.bodies[8:]]
@@ -341,7 +362,10 @@ def test_each_request_counts(database: Database) -> None:
 
 def test_answers_before_the_end_are_kept(database: Database) -> None:
     """The error about an account that became empty says how many answers came; the next run goes on from there."""
-    behave: Behave = lambda path, body, number: answer(path, body) if number < 8 or paid else refuse(402, "no credits")  # noqa: E731
+
+    def behave(path: str, body: Body, number: int) -> Reply:
+        return answer(path, body) if number < 8 or paid else refuse(402, "no credits")
+
     paid = False
     with endpoint_of(behave) as endpoint:
         create_model(database, endpoint, max_retries=0, max_in_flight=1)
@@ -421,7 +445,10 @@ def test_an_endpoint_without_parameters() -> None:
 
 def test_a_limit_out_of_range_keeps_its_key() -> None:
     """A limit that is too high for the endpoint is an error of the call, and no reason to leave out the key."""
-    behave: Behave = lambda _path, _body, _number: refuse(400, "max_tokens must be at most 16 for this account")  # noqa: E731
+
+    def behave(_path: str, _body: Body, _number: int) -> Reply:
+        return refuse(400, "max_tokens must be at most 16 for this account")
+
     with serving(behave, window=1) as (engine, endpoint):
         assert all("at most 16" in str(one.error) for one in run(engine, 3))
         assert all("max_tokens" in body for body in endpoint.bodies)
