@@ -22,6 +22,13 @@ from flightllm.functions import (
     json_answer,
 )
 
+_MOST_REPEATED = 80
+"""The most characters of a list of labels that is repeated after the values.
+
+Repeating a short list brings the answers of small models nearer to the truth. A long list costs more than it brings: with
+twelve repeated labels, a model of half a billion parameters was right less than half as often.
+"""
+
 
 def build(call: Arguments) -> Answer:
     """Constrain the answer to the labels, and to `other` for inputs that no label fits."""
@@ -35,6 +42,9 @@ def build(call: Arguments) -> Answer:
     unless = f" If no label fits, answer {other}." if other else ""
     instruction = f"Classify what follows. Answer with the one label that fits best: {', '.join(labels)}"
     answer = choice_answer(_told(instruction + (f".{unless}" if unless else ""), meanings), options)
+    if len(", ".join(options)) > _MOST_REPEATED:
+        question = f"Answer with the one label that fits the record best.{unless}"
+        return answer.in_parts(question, task=f"Labels:\n{_listed(options, meanings)}", reply="", again="")
     reply = f"Answer with one of these labels: {', '.join(options)}."
     return answer.in_parts(f"Which label fits the record best?{unless}", task=_task(meanings), reply=reply)
 
@@ -66,13 +76,20 @@ def _every_label(call: Arguments, labels: Sequence[str], other: str) -> Answer:
     found = Answer(
         answer.instruction, pa.list_(pa.string()), parse, answer.constraint, longest, reading=other, write=write
     )
-    question = f"Which of these labels apply to the record: {', '.join(labels)}? List every label that applies."
-    return replace(found, asked=answer.asked).in_parts(question, task=_task(meanings))
+    question = "Which labels apply to the record? List every label that applies."
+    return replace(found, asked=answer.asked).in_parts(
+        question, task=_task(meanings), again=f"{question} Answer with JSON."
+    )
 
 
 def _told(instruction: str, meanings: Mapping[str, str]) -> str:
     """Return the instruction, then a line for each label with a meaning."""
     return "\n".join(part for part in (instruction, described(meanings)) if part)
+
+
+def _listed(labels: Sequence[str], meanings: Mapping[str, str]) -> str:
+    """Return a line for each label and its meaning, if there is a meaning. All rows share this text."""
+    return "\n".join(f"- {label}: {meanings[label]}" if label in meanings else f"- {label}" for label in labels)
 
 
 def _task(meanings: Mapping[str, str]) -> str:

@@ -246,14 +246,15 @@ class Answer:
             raise AICallError(f"max_tokens must be a whole number from 1 on, not {limit!r}")
         object.__setattr__(self, "max_tokens", int(limit))
 
-    def in_parts(self, question: str, *, task: str = "", reply: str | None = None) -> Self:
+    def in_parts(self, question: str, *, task: str = "", reply: str | None = None, again: str | None = None) -> Self:
         """Return the answer with its instruction also in parts, for models with a chat format.
 
         `question` is what the user asks, `task` describes the model's job, and `reply` describes the form of the
-        answer; None keeps the current `reply`. Without parts, each model gets the instruction as one text.
+        answer; None keeps the current `reply`. `again` is repeated after the fields; None repeats question and reply.
+        Without parts, each model gets the instruction as one text.
         """
         known = self.asked.reply if self.asked is not None else ""
-        return replace(self, asked=Question(task, question, known if reply is None else reply))
+        return replace(self, asked=Question(task, question, known if reply is None else reply, again))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

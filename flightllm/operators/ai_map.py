@@ -15,7 +15,6 @@ from flightllm.llm.cost import Work
 from flightllm.observe.query_record import CallRecord, sums
 from flightllm.operators.arrange import ArgumentColumns, Arranged, How, arrange, growing_sizes
 from flightllm.operators.batches import Conditions
-from flightllm.operators.cache import CacheKeys
 from flightllm.operators.call_context import CallContext, CallSite, LimitTracker, Ranking, all_at_once
 from flightllm.operators.call_executor import CallExecutor
 from flightllm.operators.row_sample import sampled_tuples
@@ -268,7 +267,7 @@ class _Pass:
             arranged.order,
             call.when,
             call.guard,
-            CacheKeys(call.ai, self._binding.revision, fields_first=fields_first),
+            self._binding.keys(call.ai, fields_first=fields_first),
             self._counters[place],
             fields_first,
             self._binding.prompt_format,

@@ -16,7 +16,6 @@ from flightllm.functions.normalize import normalised_tuple
 from flightllm.llm.engine import Completion, Dispatch, Request
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.budget import Reservation
-from flightllm.operators.cache import CacheKeys
 from flightllm.operators.calibrator import Calibrator
 from flightllm.operators.call_context import CallContext, CallSite, ModelBinding, all_at_once
 from flightllm.operators.call_executor import CallExecutor
@@ -84,7 +83,7 @@ def _each_prompt(shared: BatchFunctions, call: AICall, binding: ModelBinding) ->
     """
     fields = tuple(range(len(call.fields)))
     places = tuple((field,) for field in fields)
-    keys = CacheKeys(call, binding.revision, fields_first=shared.fields_first)
+    keys = binding.keys(call, fields_first=shared.fields_first)
     counters = shared.counters(call)
 
     calibration = shared.calibrator.of(call, binding, counters)

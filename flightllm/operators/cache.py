@@ -251,8 +251,11 @@ class CacheKeys:
     different keys: models answer them differently.
     """
 
-    def __init__(self, call: AICall, revision: str, *, fields_first: bool = False) -> None:
+    def __init__(self, call: AICall, revision: str, wording: str = "", *, fields_first: bool = False) -> None:
+        """`wording` tells the prompt's words from those of an earlier version, see `Question.revision`."""
         site: tuple[object, ...] = (revision, call.model, call.parameters, call.function, call.instruction)
+        if wording:
+            site = (*site, "words", wording)
         self._normalize = call.normalize
         if call.normalize:
             site = (*site, sorted(call.normalize))

@@ -13,7 +13,6 @@ from flightllm.errors import AnswerError
 from flightllm.functions.calibration import fitted_offsets, probabilities_of, row_offsets, with_offsets
 from flightllm.functions.call import AICall, LabelledExample
 from flightllm.operators.batches import PromptBatch
-from flightllm.operators.cache import CacheKeys
 from flightllm.operators.call_context import CallContext, CallSite, ModelBinding, all_at_once
 from flightllm.operators.call_executor import CallExecutor
 from flightllm.operators.rows import Counters
@@ -123,7 +122,7 @@ class Calibration:
             fields,
             None,
             None,
-            CacheKeys(call, binding.revision, fields_first=self._fields_first),
+            binding.keys(call, fields_first=self._fields_first),
             self._counters,
             self._fields_first,
             binding.prompt_format,
@@ -185,7 +184,7 @@ class Calibration:
                 fields,
                 width + place,
                 None,
-                CacheKeys(one.call, binding.revision, fields_first=self._fields_first),
+                binding.keys(one.call, fields_first=self._fields_first),
                 self._counters,
                 self._fields_first,
                 binding.prompt_format,

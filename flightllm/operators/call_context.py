@@ -13,7 +13,7 @@ from flightllm.config.session_settings import INTERACTIVE_PROMPTS
 from flightllm.functions.call import AICall
 from flightllm.llm.cost import Costs, Work
 from flightllm.llm.engine import Engine
-from flightllm.llm.prompt_formats import PLAIN, PromptFormat
+from flightllm.llm.prompt_formats import PLAIN, PromptFormat, Question
 from flightllm.operators.batches import Conditions
 from flightllm.operators.budget import RequestBudget
 from flightllm.operators.cache import CacheKeys
@@ -85,6 +85,12 @@ class ModelBinding:
         if not self.prompt_format.plain:
             revision = f"{revision} asked {self.prompt_format.name}"
         return f"{revision} for {self.reader}" if self.reader else revision
+
+    def keys(self, call: AICall, *, fields_first: bool) -> CacheKeys:
+        """Return the cache keys of a call's answers by this model."""
+        asked = call.asked or Question("", call.instruction, "")
+        wording = "" if self.prompt_format.plain else asked.revision
+        return CacheKeys(call, self.revision, wording, fields_first=fields_first)
 
 
 class LimitTracker:

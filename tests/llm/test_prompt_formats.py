@@ -85,6 +85,16 @@ def test_a_long_question_is_not_asked_twice() -> None:
     assert user["content"] == "title: Up\n\nAnswer Yes or No."
 
 
+def test_an_instruction_that_is_too_long_to_repeat_is_referred_to() -> None:
+    """Nothing vanishes silently: where neither question nor reply is short, a sentence points to them."""
+    asked = Question("", "Why? " * 200, f"Answer with one of {', '.join(map(str, range(200)))}.")
+    [system, user] = messages(FORMATS["system"].render("", asked, [("title", "Up")]))
+    assert system["content"].endswith(asked.question_and_reply)
+    assert user["content"] == "title: Up\n\nDo what the instructions above the record say."
+    assert asked.revision != ""
+    assert _ASKED.revision == ""
+
+
 def test_a_call_without_fields_is_the_question_alone() -> None:
     """A call without fields has no record to speak of."""
     assert messages(INSTRUCT.render("", Question("", "Write a poem.", ""), [])) == [

@@ -388,6 +388,7 @@ def test_keys() -> None:
         CacheKeys(call(), "other").key([]),
     ]
     assert len(set(different)) == len(different)
+    assert CacheKeys(call(), "revision", "other words").key([]) != keys.key([])
     assert CacheKeys(call(text="elsewhere", on_error="fail"), "revision").key([]) == keys.key([])
 
 

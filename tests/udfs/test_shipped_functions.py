@@ -11,6 +11,7 @@ from flightllm.engines import create_engine
 from flightllm.functions import Choice, FunctionRegistry, JsonSchema
 from flightllm.functions.bind import AnyNames
 from flightllm.functions.call import AICall
+from flightllm.llm.prompt_formats import INSTRUCT, messages
 from flightllm.sql.calls import extract_calls
 from flightllm.sql.parsed_text import ParsedText
 
@@ -121,6 +122,25 @@ def test_values_stay_out_of_the_instruction() -> None:
     translate = call("ai_translate(a, b)")
     assert translate.fields == ("a", "b")
     assert "`b`" in translate.instruction
+
+
+def test_a_long_list_of_labels_is_said_once() -> None:
+    """All labels stand in the system message, which the rows share, with their meanings; a row adds its value alone."""
+    labels = {f"a label of words {n}": "its meaning" if n % 2 else None for n in range(40)}
+    given = ", ".join(f"'{one}': {'NULL' if meaning is None else repr(meaning)}" for one, meaning in labels.items())
+    asked = call(f"ai_classify(a, {{{given}}}, other => 'none')")
+    [system, user] = messages(asked.prompt([("a", "x")], prompt_format=INSTRUCT))
+    lines = system["content"].split("\n")
+    assert lines.count("- a label of words 7: its meaning") == lines.count("- a label of words 8") == 1
+    assert lines.count("- none") == 1
+    assert lines[-1] == "Answer with the one label that fits the record best. If no label fits, answer none."
+    assert user["content"] == "a: x"
+
+
+def test_a_short_list_of_labels_is_repeated() -> None:
+    """After the value stand the question and the labels again."""
+    [_, user] = messages(call("ai_classify(a, ['red', 'blue'])").prompt([("a", "x")], prompt_format=INSTRUCT))
+    assert user["content"] == "a: x\n\nWhich label fits the record best?\nAnswer with one of these labels: red, blue."
 
 
 def test_count_tokens() -> None:
