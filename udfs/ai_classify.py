@@ -25,8 +25,8 @@ from flightllm.functions import (
 _MOST_REPEATED = 80
 """The most characters of a list of labels that is repeated after the values.
 
-Repeating a short list brings the answers of small models nearer to the truth. A long list costs more than it brings: with
-twelve repeated labels, a model of half a billion parameters was right less than half as often.
+Repeating a short list brings the answers of small models nearer to the truth. A long list costs more than it brings:
+with twelve repeated labels, a model of half a billion parameters was right less than half as often.
 """
 
 
