@@ -153,6 +153,7 @@ APART: Final[Mapping[str, str]] = {
     "regress": "compares the others",
     "record": "runs the others, and keeps what they print",
     "prompts": "measures how good answers are, with a model of one's own",
+    "examples": "measures how good answers are, with a model of one's own",
     "gpu": "runs others on a GPU",
     "peers": "runs other projects' code, in environments of their own",
 }
