@@ -53,9 +53,24 @@ def _waved(
     if not tracker.limited or not (operator.ordered or _asks_below(operator)):
         yield from _run(operator, rows, runtime, counters, tracker)
         return
+    if any(call.ai.by_rows for call in operator.calls):
+        rows = _kept(operator, rows, runtime, counters)
     for wave in _waves(rows, tracker):
         yield from _run(operator, iter([wave]), runtime, counters, LimitTracker())
         tracker.add_trials(wave.num_rows)
+
+
+def _kept(operator: Operator, rows: Batches, runtime: Runtime, counters: Sequence[CallRecord]) -> Batches:
+    """Take all rows before the first wave, so that the calls that rows calibrate have a sample of all of them."""
+    table, schema = f"{operator.table}_all", operator.input.schema
+    kept = runtime.spool(table, schema, rows)
+    spooled = SpooledArguments(kept.rows, None)
+    for call, record in zip(operator.calls, counters, strict=True):
+        if call.ai.by_rows:
+            columns = call.arguments[: len(call.ai.fields)]
+            sample = partial(sampled_tuples, runtime, spooled, table, schema, columns, call.when)
+            runtime.calibrator().of(call.ai, runtime.bindings[call.ai.binding], record, sample)
+    yield from runtime.rows(kept, table)
 
 
 def _asks_below(operator: Operator) -> bool:

@@ -54,7 +54,10 @@ class BatchFunctions:
 
     def _answer(self, call: AICall) -> _Function:
         if call.by_rows:
-            raise InvalidInputError(f"{call.text}: calibrate => 'batch' needs SET flightllm.optimizer = 'on'")
+            raise InvalidInputError(
+                f"{call.text}: calibrate => 'batch' needs a step that sees all rows, which no query has with"
+                " flightllm.optimizer = 'off' or WITH RECURSIVE: leave it out, or give examples"
+            )
         if call.backend == SEARCH:
             search, counters = self.searcher().open(call.instruction), self.counters(call)
             return lambda queries: QueryColumn(search, queries, counters).answers(0, len(queries))

@@ -11,7 +11,7 @@ from substrait.algebra_pb2 import SortField
 from flightllm.datafusion.run import Batches
 from flightllm.operators.runtime import Runtime, with_row_ids
 from flightllm.plan.nodes import ALL_ROWS, Ties
-from flightllm.plan.stages import GroupLimited, register
+from flightllm.plan.stages import GroupLimited, Operator, Relational, United, register
 
 _Numbers = NDArray[np.int64]
 _CAUTION = 0.5
@@ -32,8 +32,8 @@ class GroupWaves:
 
     A wave has one row of each group that lacks rows, and more if few rows have passed so far. With a limit on all
     groups, a wave has as few groups as the limit is likely to need. If the groups have an order, groups after the last
-    one that the limit keeps get no prompt. If values are NaN or -0.0, or if a key is a struct, one wave has all rows.
-    One thread uses it.
+    one that the limit keeps get no prompt. One wave has all rows if values are NaN or -0.0, if a key is a struct, or
+    if rows calibrate a call. One thread uses it.
 
     Example: rows 0 to 5 of the groups a, a, b, a, b, c, and one row wanted of each. The first wave has the rows 0, 2
     and 5. If 2 passes and 0 fails, the second wave has row 1. If that fails too, the third wave has row 3.
@@ -50,7 +50,7 @@ class GroupWaves:
         self._rows = None
         if self._spooled.batches is not None:
             self._rows = pa.Table.from_batches(self._spooled.batches, self._schema)
-        self._asks_all = self._has_special_keys() or self._has_special_floats()
+        self._asks_all = _needs_all_rows(stage_input.chain) or self._has_special_keys() or self._has_special_floats()
         self._group = self._groups(0 if self._asks_all else stage_input.keys)
         ties = stage_input.ties is not None and not self._asks_all
         self._peer = self._groups(stage_input.keys + stage_input.peers) if ties else None
@@ -190,3 +190,10 @@ def _run_ends(values: _Numbers) -> _Numbers:
     """
     ends = np.append(np.flatnonzero(np.diff(values)) + 1, len(values)) if len(values) else values
     return np.asarray(np.repeat(ends, np.diff(ends, prepend=0)))
+
+
+def _needs_all_rows(chain: Relational) -> bool:
+    """Return whether a call of a chain is calibrated by its rows, which one wave must then have."""
+    own = [one for one in chain.inputs if isinstance(one, Operator)]
+    below = [stage for one in chain.inputs for stage in (one.inputs if isinstance(one, United) else (one.input,))]
+    return any(call.ai.by_rows for one in own for call in one.calls) or any(map(_needs_all_rows, below))

@@ -216,6 +216,21 @@ def test_the_sample_does_not_depend_on_the_order_of_rows(session: Session) -> No
     assert few == {**dict.fromkeys(GOOD, True), **dict.fromkeys(BAD, False), "pig": None, "yew": None}
 
 
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        (f"SELECT word FROM words WHERE {BATCH} ORDER BY word LIMIT 2", ["ash", "elm"]),
+        (f"SELECT word FROM words WHERE {BATCH} ORDER BY word DESC LIMIT 1", ["yew"]),
+        (f"SELECT word FROM (SELECT * FROM words WHERE {BATCH} OR word = 'cat') w WHERE {BATCH} LIMIT 5", sorted(GOOD)),
+        (f"SELECT DISTINCT ON (length(word)) word FROM words WHERE {BATCH} ORDER BY length(word), word", ["ash"]),
+    ],
+)
+def test_a_limit_does_not_make_the_sample(session: Session, sql: str, expected: list[str]) -> None:
+    """Rows that come in waves are calibrated by all rows of the query, as without the limit."""
+    found = [row["word"] for row in ask(session, sql).rows]
+    assert (found if "ORDER BY" in sql else sorted(found)) == expected
+
+
 def test_a_few_rows_say_little(session: Session) -> None:
     """Fewer rows than eight move nothing, and EXPLAIN ANALYZE says so; an empty table asks nothing."""
     text = str(explained(session, f"ANALYZE SELECT {BATCH} FROM words WHERE word IN ('oak', 'cat')"))
@@ -249,5 +264,5 @@ def test_calls_that_rows_cannot_calibrate(session: Session, asked: str, reason: 
 
 def test_rows_calibrate_with_the_optimizer_alone(session: Session) -> None:
     """Without the optimizer no step sees all rows, and another sample would give other answers."""
-    with pytest.raises(InvalidInputError, match=r"needs SET flightllm\.optimizer = 'on'"):
+    with pytest.raises(InvalidInputError, match="needs a step that sees all rows"):
         trees(session, BATCH, optimizer="off")
