@@ -1,13 +1,14 @@
 """What do a few labelled examples, or a sample of the rows, do to a model's answers?
 
-    python -m bench.examples --model FOLDER [--tasks headlines insults emotions] [--rows 48] [--examples 8]
+    python -m bench.examples --model FOLDER [FOLDER …] [--tasks headlines insults emotions] [--rows 48] [--examples 8]
         [--widest 1500] [--out FILE.json] [--json]
 
 Each task of `bench.labelled` is asked in four ways. None of its rows chose a format or a setting of the product:
 
 - `raw`: the question without examples
-- `examples`: with `--examples` labelled rows beside the measured ones. As in a query, each example is asked once with
-  the others before it. The offsets that fit the examples apply if they help.
+- `examples`: with `--examples` labelled rows beside the measured ones. As in a query, each example is asked by
+  itself, and with the others before it. These answers decide whether the examples stay in the prompts, and how the cut
+  moves.
 - `batch`: `raw`, with offsets by which the measured rows have all options equally often; no label is used
 - `plain`: the question as a person puts it to a chat, after the data
 
@@ -15,13 +16,14 @@ The figures are the accuracy, the area under the ROC curve (for two labels), and
 error is that of the chosen option's probability. Intervals cover 95 %. Wilson's method gives that of the accuracy. The
 others come from the bootstrap over rows, also that of the gain in accuracy over `raw`.
 
-Each way's probabilities are written to a JSON file at once. A new run continues where the last one stopped.
+The model's probabilities are written to a JSON file at once. A new run continues where the last one stopped.
 """
 
 import argparse
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,7 +37,7 @@ from flightllm.config import EngineConfig
 from flightllm.engines import Engine, create_engine
 from flightllm.functions.base import Entries
 from flightllm.functions.bind import Argument, Constant
-from flightllm.functions.calibration import fitted_offsets, row_offsets, shifted
+from flightllm.functions.calibration import fitted, fitted_to_rows, helps_in_prompts
 from flightllm.functions.call import AICall
 from flightllm.llm.engine import Choice, Request
 from flightllm.llm.prompt_formats import INSTRUCT
@@ -51,7 +53,7 @@ _Numbers = NDArray[np.float64]
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark with the arguments of the command line."""
     parser = argparse.ArgumentParser(description="What examples do to a model's answers.")
-    parser.add_argument("--model", required=True, help="the model's folder")
+    parser.add_argument("--model", nargs="+", required=True, help="the models' folders")
     parser.add_argument("--tasks", nargs="+", default=("headlines", "insults", "emotions"), choices=tuple(TASKS))
     parser.add_argument("--rows", type=int, default=48, help="measured rows of each task (default %(default)s)")
     parser.add_argument("--examples", type=int, default=8, help="labelled examples (default %(default)s)")
@@ -59,64 +61,75 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=None, help="a JSON file that is read first and then written")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     given = parser.parse_args(arguments)
-    model = Path(given.model).name
     known: dict[str, dict[str, Any]] = {}
     if given.out is not None and given.out.is_file():
         known = json.loads(given.out.read_text("utf-8"))
-    engine = create_engine(EngineConfig("local", given.model, 16))
     found = []
-    try:
-        for name in given.tasks:
-            asked = task(name, given.rows + given.examples, widest=given.widest)
-            key = f"{model} {name} {given.rows} {given.examples} {given.widest}"
-            measured = known.setdefault(key, {})
-            if not measured:
-                measured |= _measure(engine, asked, given.rows)
-                if given.out is not None:
-                    given.out.write_text(json.dumps(known, indent=1) + "\n", "utf-8")
-            found.append({"model": model, "task": name, "options": len(asked.labels), **figures(measured)})
-            print(_table(found[-1]), flush=True)
-    finally:
-        engine.close()
+    for folder in given.model:
+        with ExitStack() as stack:
+            engine: Engine | None = None
+            for name in given.tasks:
+                key = f"{Path(folder).name} {name} {given.rows} {given.examples} {given.widest}"
+                if key not in known:
+                    if engine is None:
+                        engine = stack.enter_context(closing(create_engine(EngineConfig("local", folder, 16))))
+                    asked = task(name, given.rows + given.examples, widest=given.widest)
+                    known[key] = _measure(engine, asked, given.rows)
+                    if given.out is not None:
+                        given.out.write_text(json.dumps(known) + "\n", "utf-8")
+                found.append({"model": Path(folder).name, "task": name, **figures(known[key])})
+                print(_table(found[-1]), flush=True)
     if given.json:
-        print(json.dumps({"bench": "examples", "rows": given.rows, "results": found, "machine": machine()}))
+        counts = {"rows": given.rows, "examples": given.examples}
+        print(json.dumps({"bench": "examples", **counts, "results": found, "machine": machine()}))
 
 
 def _measure(engine: Engine, asked: Task, rows: int) -> dict[str, Any]:
-    """Return each way's probabilities of the options for the first `rows` rows; the other rows are the examples."""
+    """Return the model's probabilities of the options for the first `rows` rows; the other rows are the examples."""
     measured, examples = asked.rows[:rows], asked.rows[rows:]
-    raw = _probabilities(engine, choice_call(asked), measured)
     call = choice_call(asked, [Argument((), "examples", Constant(tuple(_example(asked, row) for row in examples)))])
-    held_out = [
-        _ask(engine, one.call, [one.call.prompt(_named(one.call, one.values), prompt_format=INSTRUCT)])[0]
-        for one in call.labelled
-    ]
-    offsets = fitted_offsets(held_out, [one.wanted for one in call.labelled])
-    with_examples = _probabilities(engine, call, measured)
-    by_rows = row_offsets(raw)
-    plain = _ask(engine, choice_call(asked), [plain_prompt(asked, row) for row in measured])
+    bare = choice_call(asked)
     return {
         "wanted": [row.label for row in measured],
-        "raw": raw,
-        "uncalibrated": with_examples,
-        "examples": [shifted(one, offsets) for one in with_examples] if offsets else with_examples,
-        "batch": [shifted(one, by_rows) for one in raw] if by_rows else raw,
-        "plain": plain,
-        "offsets": offsets,
-        "held_out": held_out,
-        "held_out_wanted": [one.wanted for one in call.labelled],
+        "raw": _probabilities(engine, bare, measured),
+        "aided": _probabilities(engine, call, measured),
+        "plain": _ask(engine, bare, [plain_prompt(asked, row) for row in measured]),
+        "examples": [one.wanted for one in call.labelled],
+        "examples_alone": _probabilities(engine, bare, examples),
+        "examples_aided": [
+            _ask(engine, one.call, [one.call.prompt(_named(one.call, one.values), prompt_format=INSTRUCT)])[0]
+            for one in call.labelled
+        ],
     }
 
 
+def answers(measured: Mapping[str, Any]) -> tuple[dict[str, _Numbers], str]:
+    """Return the probabilities of the options in each way, and in words what the examples did."""
+    outside = fitted(measured["examples_alone"], measured["examples"])
+    inside = fitted(measured["examples_aided"], measured["examples"])
+    stays = helps_in_prompts(inside, outside)
+    own, shift = (measured["aided"], inside.shift) if stays else (measured["raw"], outside.shift)
+    by_rows = fitted_to_rows(measured["raw"])
+    found = {
+        "raw": measured["raw"],
+        "examples": own if shift is None else [shift.of(one) for one in own],
+        "batch": measured["raw"] if by_rows is None else [by_rows.of(one) for one in measured["raw"]],
+        "plain": measured["plain"],
+    }
+    change = "nothing changed" if shift is None else "cut moved" if any(shift.offsets) else "certainty changed"
+    how = f"examples {'in' if stays else 'not in'} the prompts, {change}"
+    return {way: np.array(given) for way, given in found.items()}, how
+
+
 def figures(measured: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the figures of all ways from their probabilities, each as [figure, low, high]."""
+    """Return the figures of all ways from the model's probabilities, each as [figure, low, high]."""
     wanted = np.array(measured["wanted"])
     random = np.random.default_rng(_SEED)
     draws = random.integers(0, len(wanted), (_DRAWS, len(wanted)))
-    raw = _right(np.array(measured["raw"]), wanted)
-    found: dict[str, Any] = {"calibrated": measured["offsets"] is not None}
-    for way in WAYS:
-        given = np.array(measured[way])
+    probabilities, how = answers(measured)
+    raw = _right(probabilities["raw"], wanted)
+    found: dict[str, Any] = {"how": how}
+    for way, given in probabilities.items():
         right = _right(given, wanted)
         gains = (right - raw)[draws].mean(1)
         found[way] = {
@@ -202,7 +215,7 @@ def _ask(engine: Engine, call: AICall, prompts: Sequence[str]) -> list[list[floa
 
 def _table(one: Mapping[str, Any]) -> str:
     """Return the figures of one task as lines of Markdown."""
-    lines = [f"{one['model']} {one['task']}: offsets {'used' if one['calibrated'] else 'not used'}"]
+    lines = [f"{one['model']} {one['task']}: {one['how']}"]
     for way in WAYS:
         values = [f"{name} {_shown(figure)}" for name, figure in one[way].items() if figure is not None]
         lines.append(f"  {way:9}" + ", ".join(values))

@@ -32,6 +32,7 @@ RECORDS: Final[Mapping[str, str]] = {
     " --orders 1 --shares 0.25,1 --times 1,4",
     "prompt_formats": "prompts --model qwen15 --out bench/prompts.json --best-rows 60 --tasks films products"
     " --functions filter statement classify score",
+    "examples": "examples --model qwen05 qwen15 --widest 200 --out bench/examples.json",
     "eviction": "eviction_sim --workload '2 queries' --rows 1000 --seed 2",
     "kv_quality": "kv_quality --quick",
     "routing": "router_sim --workload tools --first-seed 5000 --seeds 3 --prompts 500",

@@ -324,8 +324,46 @@ def prompt_formats(figures: Figures) -> Part:
     return Part(answer, table(("function", "format", *tasks, "mean", "tokens", "turned"), rows), drawn)
 
 
+def examples(figures: Figures) -> Part:
+    """How much better does a model answer with a few examples?"""
+    found: list[Figures] = figures["results"]
+    filters = [one for one in found if one["raw"]["area"] is not None]
+    gain = statistics.mean(one["examples"]["gain"][0] for one in filters)
+    worst = min(one["examples"]["gain"][0] for one in found)
+    least = next(one for one in found if one["examples"]["gain"][0] == worst)
+    answer = (
+        f"Filters answer {100 * gain:.1f} points more rows right with {figures['examples']} examples, in the mean of "
+        f"{len(filters)} measurements. The least gain is {100 * worst:.1f} points ({least['task']}, {least['model']})."
+    )
+    shown = {
+        "raw": "no examples",
+        "examples": "examples",
+        "batch": "`calibrate => 'batch'`",
+        "plain": "a person's prompt",
+    }
+    rows = [
+        (
+            one["model"], one["task"], name, _interval(one[way]["accuracy"]), _interval(one[way]["area"]),
+            _interval(one[way]["error"]), one["how"] if way == "examples" else "",
+        )
+        for one in found
+        for way, name in shown.items()
+    ]  # fmt: skip
+    means = {name: statistics.mean(one[way]["accuracy"][0] for one in found) for way, name in shown.items()}
+    drawn = Bars(
+        "Right answers, %, mean over models and tasks", ("%",),
+        {name.replace("`", ""): (100 * share,) for name, share in means.items()}, "{:.1f}", start=30.0,
+        highlighted=("examples",),
+    )  # fmt: skip
+    return Part(answer, table(("model", "task", "way", "right", "area", "calibration error", "examples"), rows), drawn)
+
+
 def _mean(tasks: Mapping[str, Figures], name: str) -> float:
     return float(statistics.mean(one[name] for one in tasks.values()))
+
+
+def _interval(figure: list[float] | None) -> str:
+    return "" if figure is None else f"{figure[0]:.2f} ({figure[1]:.2f} to {figure[2]:.2f})"
 
 
 def _turned(tasks: Mapping[str, Figures]) -> str:
@@ -409,6 +447,7 @@ ANSWERS: Final[Mapping[str, tuple[str, Callable[[Figures], Part]]]] = {
     "ablations": ("ablations", ablations),
     "forecasts": ("prompt_order", forecasts),
     "prompt-formats": ("prompt_formats", prompt_formats),
+    "examples": ("examples", examples),
     "eviction": ("eviction", eviction),
     "kv-quality": ("kv_quality", kv_quality),
     "routing": ("routing", routing),

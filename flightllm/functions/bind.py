@@ -25,7 +25,6 @@ from flightllm.functions.calibration import (
     calibrated_by_examples,
     calibrated_by_rows,
     held_out,
-    probabilities_of,
 )
 from flightllm.functions.call import MODEL, AICall, LabelledExample, name_stub
 from flightllm.functions.confidence import calibrated, with_confidence
@@ -247,15 +246,18 @@ class _Binder:
         if isinstance(prompt, Constant):
             prompt = resolve_template(_text(prompt, "prompt"), fields.names())
         asked = self._built(Arguments(prompt or "", values, self._indexes))
-        answer, labelled, uncalibrated = self._guided(asked, values, fields)
+        answer, unaided, labelled, uncalibrated = self._guided(asked, values, fields)
         given = tuple(f"{answer.through}({item.sql})" if answer.through else item.sql for item in fields.items)
         joined = any(argument.parts or argument.values for argument in self._given.values())
         examples = tuple(
-            LabelledExample(probabilities_of(self._call(one.answer, fields, values, text)), one.values, one.wanted)
-            for one in labelled
+            LabelledExample(self._call(one.answer, fields, values, text), one.values, one.wanted) for one in labelled
         )
         call = replace(
-            self._call(answer, fields, values, text), joined=joined, labelled=examples, uncalibrated=uncalibrated
+            self._call(answer, fields, values, text),
+            joined=joined,
+            labelled=examples,
+            unaided=self._call(unaided, fields, values, text) if examples else None,
+            uncalibrated=uncalibrated,
         )
         return BoundCall(call, given, values.get("ordered") is True)
 
@@ -312,10 +314,10 @@ class _Binder:
 
     def _guided(
         self, asked: Answer, values: Mapping[str, Literal], fields: _Fields
-    ) -> tuple[Answer, Sequence[HeldOut], str]:
-        """Return the question with the call's instructions and examples before it, and the examples to calibrate by.
+    ) -> tuple[Answer, Answer, Sequence[HeldOut], str]:
+        """Return the question with the call's instructions and examples before it, and the same without examples.
 
-        The text says why no example calibrates the call.
+        The examples to calibrate by follow. The text says why no example calibrates the call.
         """
         names = fields.names()
         options = {option.name: values.get(option.name) for option in COMMON_OPTIONS if self._has(option)}
@@ -330,7 +332,7 @@ class _Binder:
             asked = with_confidence(asked)
         labelled = held_out(asked, options, names, examples) if calibrates else []
         uncalibrated = f"by none of {len(examples)} examples: {reason}" if reason else ""
-        return guided(asked, options, names, examples), labelled, uncalibrated
+        return guided(asked, options, names, examples), guided(asked, options, names, []), labelled, uncalibrated
 
     def _by_rows(self, asked: Answer, values: Mapping[str, Literal], fields: _Fields) -> bool:
         by_rows = self._has(CALIBRATE) and values[CALIBRATE.name] == "batch"

@@ -116,6 +116,8 @@ class AICall:
     """Every row has an answer of its own, which is not kept."""
     labelled: tuple["LabelledExample", ...] = field(default=(), kw_only=True, compare=False, repr=False)
     """The examples whose answers put the cut between the options right, see `calibration.py`."""
+    unaided: "AICall | None" = field(default=None, kw_only=True, compare=False, repr=False)
+    """The call without examples in its prompts; None unless `labelled` examples can take their place."""
     by_rows: bool = field(default=False, kw_only=True)
     """A sample of the query's rows puts the cut between the options right, see `calibration.py`."""
     uncalibrated: str = field(default="", kw_only=True, compare=False, repr=False)
@@ -156,9 +158,10 @@ class AICall:
 
 @dataclass(frozen=True, slots=True)
 class LabelledExample:
-    """An example of a call: the call that asks about it, whose value is a list of probabilities, and the truth."""
+    """An example of a call, and the truth about it."""
 
     call: AICall
+    """The call with the other examples in its prompt."""
     values: tuple[str | None, ...]
     """The value of each field of the call."""
     wanted: int

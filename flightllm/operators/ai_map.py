@@ -196,7 +196,7 @@ class _Pass:
         arranged = arrange(spooled, table, given, self._arguments(), self._how(tracker), runtime.sql)
         tracker.rows_per_trial = spooled.rows / max(1, arranged.distinct) if self._shares_tuples else 1.0
         sample = partial(sampled_tuples, runtime, spooled, table, given)
-        sites = tuple(self._site(i, arranged, sample) for i in range(len(self._calls)))
+        sites = [self._site(i, arranged, sample) for i in range(len(self._calls))]
         ranking = self._ranking(arranged)
         self._note(spooled.rows, arranged)
         expected = not tracker.limited and len(ranking.steps) == len(ranking.steps[0].rounds) == 1
@@ -277,7 +277,7 @@ class _Pass:
             own = partial(sample, call.arguments[: len(call.ai.fields)], call.when) if call.ai.by_rows else None
             calibration = self._runtime.calibrator().of(call.ai, self._binding, self._counters[place], own)
         return CallSite(
-            call.ai if calibration is None else calibration.call,
+            call.ai,
             tuple(arranged.places[self._columns.index(a)] for a in call.arguments[: len(call.ai.fields)]),
             arranged.order,
             call.when,

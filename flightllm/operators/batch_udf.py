@@ -91,7 +91,7 @@ def _each_prompt(shared: BatchFunctions, call: AICall, binding: ModelBinding) ->
 
     calibration = shared.calibrator.of(call, binding, counters)
     site = CallSite(
-        call if calibration is None else calibration.call,
+        call,
         places,
         fields,
         None,
@@ -110,7 +110,7 @@ def _each_prompt(shared: BatchFunctions, call: AICall, binding: ModelBinding) ->
         run = np.fromiter(numbers, np.int64, len(columns[0]))
         rows = pa.RecordBatch.from_arrays([*columns], [str(i) for i in range(len(columns))])
         prompt_batch = PromptBatch(rows, run, [first for _, first in runs.values()])
-        context = CallContext(binding, binding.in_flight.open(), (site,), all_at_once(1))
+        context = CallContext(binding, binding.in_flight.open(), [site], all_at_once(1))
         [done] = CallExecutor(context).answer(iter([prompt_batch]), shared.cancelled)
         return answer_column(done.answers[0], call.type).take(pa.array(run))
 
@@ -121,12 +121,11 @@ def _each_row(shared: BatchFunctions, call: AICall, binding: ModelBinding) -> _F
     """Answer a batch by one call per row."""
     counters = shared.counters(call)
     calibration = shared.calibrator.of(call, binding, counters)
-    asked = call if calibration is None else calibration.call
 
     def answer(*columns: pa.Array) -> pa.Array:
-        rows = _Rows(binding, asked, counters, len(columns[0]), fields_first=shared.fields_first)
+        rows = _Rows(binding, call, counters, len(columns[0]), fields_first=shared.fields_first)
         if calibration is not None and rows.any_asked(columns):
-            calibration.ask(shared.cancelled)
+            rows.call = calibration.ask(shared.cancelled)
         try:
             for completion in binding.engine.generate(rows.requests(columns), shared.cancelled):
                 rows.settle(completion)
@@ -149,7 +148,8 @@ class _Rows:
         self._precedence = binding.precedence
         self._prompt_format = binding.prompt_format
         self._fields_first = fields_first
-        self._call = call
+        self.call = call
+        """The call that is asked."""
         self._named = [(name, i, i in call.required, i in call.lists) for i, name in enumerate(call.fields)]
         self._counters = counters
         self._trace = Trace()
@@ -168,7 +168,7 @@ class _Rows:
 
     def requests(self, columns: tuple[pa.Array, ...]) -> Iterator[Request | None]:
         """Yield a request for each row that needs one and that the budget allows; None while the next one must wait."""
-        call = self._call
+        call = self.call
         for row, values in enumerate(zip(*(c.to_pylist() for c in columns), strict=True)):
             fields = given_fields(self._named, values)
             if fields is None:
@@ -218,13 +218,13 @@ class _Rows:
             self._budget.settle(self._reservations.pop(completion.id), completion)
         row = completion.id
         request = self._flying.pop(row)
-        response = Response.of(self._call, completion, request.limit)
-        found = read_answer(self._call, response)
+        response = Response.of(self.call, completion, request.limit)
+        found = read_answer(self.call, response)
         first = self._first.pop(row, None)
         if first is not None:
             found = repaired(first, found)
         elif self._repairs and found.fault is not None:
-            prompt = repair_prompt(request.prompt, response, found.fault, self._call.parameters.constraint)
+            prompt = repair_prompt(request.prompt, response, found.fault, self.call.parameters.constraint)
             self._first[row] = found
             self._again.append(replace(request, prompt=prompt, dispatch=Dispatch()))
             return
@@ -241,4 +241,4 @@ class _Rows:
 
     def _fill(self, row: int, found: Reading) -> None:
         self._counters.add(failed_rows=found.failure is not None)
-        self.values[row] = sql_value(self._call, found.value, found.failure)
+        self.values[row] = sql_value(self.call, found.value, found.failure)

@@ -10,8 +10,14 @@ import pyarrow as pa
 import structlog
 
 from flightllm.errors import AnswerError
-from flightllm.functions.calibration import fitted_offsets, probabilities_of, row_offsets, with_offsets
-from flightllm.functions.call import AICall, LabelledExample
+from flightllm.functions.calibration import (
+    fitted,
+    fitted_to_rows,
+    helps_in_prompts,
+    probabilities_of,
+    with_shift,
+)
+from flightllm.functions.call import AICall
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.call_context import CallContext, CallSite, ModelBinding, all_at_once
 from flightllm.operators.call_executor import CallExecutor
@@ -68,21 +74,18 @@ class Calibration:
     ) -> None:
         self._given = call
         self._sample = sample
-        self._parse = call.parse
         self._binding = binding
         self._counters = counters
         self._warn = warn
         self._fields_first = fields_first
         self._lock = Lock()
-        self._done = False
-        self.call = replace(call, parse=self._read)
-        """The call. After `ask` it chooses by the offsets that the examples give, where these help."""
+        self._calibrated: AICall | None = None
 
-    def ask(self, cancelled: Callable[[], bool]) -> None:
-        """Ask the examples or the sampled rows, unless they were asked before.
+    def ask(self, cancelled: Callable[[], bool]) -> AICall:
+        """Ask the examples or the sampled rows, unless they were asked before, and return the calibrated call.
 
         They are asked as rows are: cached answers cost nothing, and budgets count the others. An example that fails is
-        asked a second time. If it fails again, the call is not calibrated: without it the offsets would be others, and
+        asked a second time. If it fails again, the call is not calibrated: without it the shift would be another, and
         so would be the answers of the next run.
 
         Raises:
@@ -91,108 +94,113 @@ class Calibration:
             CancelledError: the query was cancelled.
         """
         with self._lock:
-            if not self._done:
+            if self._calibrated is None:
                 calibrate = self._by_examples if self._sample is None else self._by_rows
-                self._counters.note(0, 0, calibration=calibrate(cancelled))
-                self._done = True
+                self._calibrated, how = calibrate(cancelled)
+                self._counters.note(0, 0, calibration=how)
+            return self._calibrated
 
-    def _read(self, text: str) -> Any:
-        return self._parse(text)
-
-    def _by_rows(self, cancelled: Callable[[], bool]) -> str:
+    def _by_rows(self, cancelled: Callable[[], bool]) -> tuple[AICall, str]:
         """Calibrate by sampled rows, whose answers are kept for the rows themselves; return in words how."""
+        call = self._given
         rows = [] if self._sample is None else self._sample()
         known = self._answers_about(rows, cancelled) if rows and self._binding.has_probabilities() else []
-        offsets = row_offsets(known)
-        if offsets is None:
+        shift = fitted_to_rows(known)
+        if shift is None:
             reason = "they are too few" if known or not rows else "the model's probabilities are unknown"
-            return f"by none of {len(rows)} rows: {reason}"
-        self._parse = with_offsets(self._given, offsets).parse
-        return f"by a sample of {len(known)} rows"
+            return call, f"by none of {len(rows)} rows: {reason}"
+        return with_shift(call, shift), f"by a sample of {len(known)} rows"
 
     def _answers_about(
         self, rows: Sequence[tuple[str | None, ...]], cancelled: Callable[[], bool]
     ) -> list[list[float]]:
         """Return the probabilities of the options for the rows that have a usable answer."""
-        binding, call = self._binding, self._given
-        fields = tuple(range(len(call.fields)))
-        site = CallSite(
-            probabilities_of(call),
-            tuple((field,) for field in fields),
-            fields,
-            None,
-            None,
-            binding.keys(call, fields_first=self._fields_first),
-            self._counters,
-            self._fields_first,
-            binding.prompt_format,
-            asks_example=True,
-        )
-        columns = [pa.array([row[field] for row in rows], pa.string()) for field in fields]
-        batch = pa.RecordBatch.from_arrays(columns, [str(field) for field in fields])
-        context = CallContext(binding, binding.in_flight.open(), (site,), all_at_once(1), prompts_counted=False)
+        columns = [pa.array([row[field] for row in rows], pa.string()) for field in range(len(self._given.fields))]
+        batch = pa.RecordBatch.from_arrays(columns, [str(field) for field in range(len(columns))])
         prompts = PromptBatch(batch, np.arange(len(rows)), list(rows))
-        [done] = CallExecutor(context).answer(iter([prompts]), cancelled)
+        done = self._answered([self._site(self._given, None)], prompts, cancelled)
         found = [answer for answer in done.answers[0] if answer is not None]
         self._counters.add(distinct_prompts=-len(found))  # the rows count their prompts themselves
         return [answer["value"] for answer in found if answer["value"]]
 
-    def _by_examples(self, cancelled: Callable[[], bool]) -> str:
+    def _by_examples(self, cancelled: Callable[[], bool]) -> tuple[AICall, str]:
         """Calibrate by the examples; return in words how."""
-        call = self._given
-        examples, count = call.labelled, len(call.labelled)
+        call, examples = self._given, self._given.labelled
+        count = f"{len(examples)} examples"
         if not self._binding.has_probabilities():
-            return f"by none of {count} examples, which are not asked: the model's probabilities are unknown"
-        answers = self._answers(examples, cancelled)
-        if failed := [place for place, answer in enumerate(answers) if answer["error"] is not None]:
-            again = self._answers([examples[place] for place in failed], cancelled)
-            for place, answer in zip(failed, again, strict=True):
-                answers[place] = answer
-        if errors := [answer["error"] for answer in answers if answer["error"] is not None]:
-            text = f"by none of {count} examples: {len(errors)} of them had no answer, because {errors[0]}"
+            return call, f"by none of {count}, which are not asked: the model's probabilities are unknown"
+        bare = call if call.unaided is None else call.unaided
+        alone = self._answers([bare] * len(examples), cancelled)
+        if not any(answer["value"] or answer["error"] for answer in alone):
+            return call, f"by none of {count}: the model's probabilities are unknown"
+        aided = self._answers([one.call for one in examples], cancelled)
+        both = list(zip(examples, alone, aided, strict=True))
+        errors = [one["error"] or other["error"] for _, one, other in both if one["error"] or other["error"]]
+        if errors:
+            text = f"by none of {count}: {len(errors)} of them had no answer, because {errors[0]}"
             if call.on_error == "fail":
                 raise AnswerError(f"{call.text}: calibrated {text} (calibrate => 'off' does not ask the examples)")
             _log.warning("examples without an answer", failed=len(errors), examples=count, function=call.function)
             self._warn(f"{call.text}: calibrated {text}")
-            return text
-        known = [
-            (answer["value"], one.wanted) for answer, one in zip(answers, examples, strict=True) if answer["value"]
-        ]
-        offsets = fitted_offsets([found for found, _ in known], [wanted for _, wanted in known])
-        if offsets is None:
-            reason = "they would not improve the answers" if known else "the model's probabilities are unknown"
-            return f"by none of {count} examples: {reason}"
-        self._parse = with_offsets(call, offsets).parse
-        return f"by {len(known)} of {count} examples"
+            return call, text
+        known = [(one.wanted, a["value"], b["value"]) for one, a, b in both if a["value"] and b["value"]]
+        wanted = [one for one, _, _ in known]
+        outside, inside = fitted([one for _, one, _ in known], wanted), fitted([one for _, _, one in known], wanted)
+        stays = helps_in_prompts(inside, outside)
+        where = "which stay in the prompts" if stays else "which are not in the prompts"
+        chosen = call if stays else replace(bare, stub=call.stub)
+        shift = (inside if stays else outside).shift
+        if shift is None:
+            return chosen, f"by none of {count}, {where}: they would not improve the answers"
+        return with_shift(chosen, shift), f"by {len(known)} of {count}, {where}"
 
-    def _answers(self, examples: Sequence[LabelledExample], cancelled: Callable[[], bool]) -> list[dict[str, Any]]:
-        """Return for each example the probabilities of the options as `value`, or an `error`.
+    def _answers(self, calls: Sequence[AICall], cancelled: Callable[[], bool]) -> list[dict[str, Any]]:
+        """Return the probabilities of the options as `value`, or an `error`, for each example; call n asks example n.
 
-        One pass asks them all: example n is the tuple of call n.
+        A failed example is asked a second time.
         """
-        binding, width = self._binding, len(self._given.fields)
-        columns = [pa.array([one.values[field] for one in examples], pa.string()) for field in range(width)]
-        asks = [pa.array([row == place for row in range(len(examples))]) for place in range(len(examples))]
-        names = [str(column) for column in range(width + len(examples))]
-        rows = pa.RecordBatch.from_arrays([*columns, *asks], names)
-        batch = PromptBatch(rows, np.arange(len(examples)), [one.values for one in examples])
-        fields = tuple(range(width))
-        sites = tuple(
-            CallSite(
-                one.call,
-                tuple((field,) for field in fields),
-                fields,
-                width + place,
-                None,
-                binding.keys(one.call, fields_first=self._fields_first),
-                self._counters,
-                self._fields_first,
-                binding.prompt_format,
-                asks_example=True,
-            )
-            for place, one in enumerate(examples)
+        places = range(len(calls))
+        answers = dict(zip(places, self._asked(calls, places, cancelled), strict=True))
+        if failed := [place for place in places if answers[place]["error"] is not None]:
+            answers.update(zip(failed, self._asked(calls, failed, cancelled), strict=True))
+        return [answers[place] for place in places]
+
+    def _asked(
+        self, calls: Sequence[AICall], places: Sequence[int], cancelled: Callable[[], bool]
+    ) -> list[dict[str, Any]]:
+        """Ask the examples at `places` in one pass, whose call n is for its tuple n."""
+        width, rows = len(self._given.fields), range(len(places))
+        values = [self._given.labelled[place].values for place in places]
+        columns = [pa.array([one[field] for one in values], pa.string()) for field in range(width)]
+        asks = [pa.array([row == place for row in rows]) for place in rows]
+        names = [str(column) for column in range(width + len(rows))]
+        batch = PromptBatch(pa.RecordBatch.from_arrays([*columns, *asks], names), np.arange(len(rows)), values)
+        sites = [self._site(calls[place], width + row) for row, place in enumerate(places)]
+        done = self._answered(sites, batch, cancelled)
+        answers = [done.answers[row][row] for row in rows]
+        return [{"value": [], "error": None} if answer is None else answer for answer in answers]
+
+    def _site(self, call: AICall, when: int | None) -> CallSite:
+        """Return the site of a call about an example or sampled rows, whose values are lists of probabilities.
+
+        Its answers have the keys of the call's own answers, so a row that is an example costs nothing more.
+        """
+        fields = tuple(range(len(call.fields)))
+        return CallSite(
+            probabilities_of(call),
+            tuple((field,) for field in fields),
+            fields,
+            when,
+            None,
+            self._binding.keys(call, fields_first=self._fields_first),
+            self._counters,
+            self._fields_first,
+            self._binding.prompt_format,
+            asks_example=True,
         )
+
+    def _answered(self, sites: list[CallSite], batch: PromptBatch, cancelled: Callable[[], bool]) -> PromptBatch:
+        binding = self._binding
         context = CallContext(binding, binding.in_flight.open(), sites, all_at_once(len(sites)), prompts_counted=False)
         [done] = CallExecutor(context).answer(iter([batch]), cancelled)
-        answers = [done.answers[place][place] for place in range(len(sites))]
-        return [{"value": [], "error": None} if answer is None else answer for answer in answers]
+        return done

@@ -7,7 +7,7 @@ without a CallExecutor use it too.
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flightllm.config.session_settings import INTERACTIVE_PROMPTS
 from flightllm.functions.call import AICall
@@ -236,9 +236,9 @@ class CallSite:
     prompt_format: PromptFormat = PLAIN
     keeps_field_order: bool = True
     """The fields have the order in which the call has them, so that the prompt depends on nothing but the call."""
-    prepare: Callable[[Callable[[], bool]], None] | None = None
-    """Must return before the first prompt of the call is sent or read; it asks the call's examples. It gets a function
-    that says whether the query was cancelled."""
+    prepare: Callable[[Callable[[], bool]], AICall] | None = None
+    """Returns the call that takes the place of `ai` before the first prompt; it asks the call's examples. It gets a
+    function that says whether the query was cancelled."""
     asks_example: bool = False
     """The call asks an example, so it adds no row to the counters."""
 
@@ -247,6 +247,13 @@ class CallSite:
         """Return whether distinct tuples can have equal keys, because of lists, normalized values or unused columns."""
         used = {position for positions in self.arguments for position in positions}
         return len(used) < len(self.order) or bool(self.ai.normalize or self.ai.lists)
+
+    def prepared(self, binding: ModelBinding, cancelled: Callable[[], bool]) -> "CallSite":
+        """Return this site with the call that `prepare` returns."""
+        if self.prepare is None:
+            return self
+        call = self.prepare(cancelled)
+        return replace(self, ai=call, keys=binding.keys(call, fields_first=self.fields_first), prepare=None)
 
     def prompt(self, fields: Sequence[tuple[str, str]]) -> str:
         """Return the text of the call's prompt for named values in prompt order."""
@@ -274,7 +281,8 @@ class CallContext:
 
     binding: ModelBinding
     leases: Leases
-    sites: tuple[CallSite, ...]
+    sites: list[CallSite]
+    """A site that `prepare` has prepared takes the place of the one before."""
     ranking: Ranking
     """The steps of the pass, and which of them goes first."""
     conditions: Conditions | None = None

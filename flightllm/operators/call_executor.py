@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Final, cast
 
 from flightllm.errors import EngineError, InternalError, check_cancelled
@@ -25,15 +24,6 @@ _MOST_BYTES: Final = 64 << 20
 _FEWEST_WINDOWS: Final = 2
 """Above `_MOST_BYTES`, a batch opens only if fewer than `_FEWEST_WINDOWS` windows of tuples are open. A batch with
 further rows of an open tuple has no new prompts, and does not open then."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Round:
-    """Calls of a batch that are asked together, with the prompts of each."""
-
-    open_batch: OpenBatch
-    calls: Sequence[int]
-    wanted: Sequence[list[PendingPrompt]]
 
 
 class CallExecutor:
@@ -57,8 +47,8 @@ class CallExecutor:
         self._sender = PromptSender(context)
         self._unprepared = {call for call, site in enumerate(context.sites) if site.prepare is not None}
         """The calls that must be prepared before their first prompt."""
-        self._held: list[_Round] = []
-        """The prompts that wait for this."""
+        self._held: list[tuple[OpenBatch, Sequence[int]]] = []
+        """The calls of batches that wait for this."""
         self._answers = 0
         """How many prompts have an answer of this pass."""
 
@@ -160,33 +150,35 @@ class CallExecutor:
                 return
 
     def _ask(self, open_batch: OpenBatch, calls: Sequence[int]) -> None:
-        """List the prompts of calls. Those of a call that is not prepared wait until it is."""
+        """List the prompts of calls, unless a call with prompts must be prepared first."""
+        batch = open_batch.batch
+        if any(call in self._unprepared and self._lister.keys(batch, call) for call in calls):
+            self._held.append((open_batch, calls))
+            open_batch.pending += 1  # the batch must wait
+            return
         wanted = [self._lister.pending(open_batch, call) for call in calls]
         for call, prompts in zip(calls, wanted, strict=True):
-            open_batch.batch.answers.setdefault(call, [None] * len(open_batch.batch.tuples))
+            batch.answers.setdefault(call, [None] * len(batch.tuples))
             open_batch.pending += len(prompts)
-        asked = _Round(open_batch, calls, wanted)
-        if any(prompts and call in self._unprepared for call, prompts in zip(calls, wanted, strict=True)):
-            self._held.append(asked)
-        else:
-            self._look_up(asked)
+        self._look_up(open_batch, calls, wanted)
 
     def _prepare(self, window: BatchWindow, cancelled: Callable[[], bool]) -> None:
-        """Prepare the calls of the prompts that wait for this, and go on with the batches of these prompts."""
+        """Prepare the calls of the batches that wait for this, and go on with these batches."""
         held, self._held = self._held, []
-        needed = {call for asked in held for call, prompts in zip(asked.calls, asked.wanted, strict=True) if prompts}
-        for call in needed & self._unprepared:
-            self._unprepared.discard(call)
-            if (prepare := self._sites[call].prepare) is not None:
-                prepare(cancelled)
-        for asked in held:
-            self._look_up(asked)
-            if not asked.open_batch.finished:
-                self._advance(asked.open_batch, window)
+        for open_batch, calls in held:
+            for call in self._unprepared.intersection(calls):
+                if self._lister.keys(open_batch.batch, call):
+                    self._unprepared.discard(call)
+                    self._sites[call] = self._sites[call].prepared(self._binding, cancelled)
+                    self._sender.renew(call)
+        for open_batch, calls in held:
+            open_batch.pending -= 1
+            self._ask(open_batch, calls)
+            if not open_batch.finished:
+                self._advance(open_batch, window)
 
-    def _look_up(self, asked: _Round) -> None:
+    def _look_up(self, open_batch: OpenBatch, calls: Sequence[int], wanted: Sequence[list[PendingPrompt]]) -> None:
         """Fill in the known answers of prompts, and make the others ready."""
-        open_batch, calls, wanted = asked.open_batch, asked.calls, asked.wanted
         lookup = self._registry.look_up([prompt.key for prompts in wanted for prompt in prompts])
         to_send: list[PendingPrompt] = []
         for prompts in wanted:

@@ -79,6 +79,12 @@ class PromptSender:
         """The prompts that the engine has, by request id."""
         self._trace = Trace()
 
+    def renew(self, call: int) -> None:
+        """Take note that a call, which has sent no prompt yet, has another site."""
+        site = self._sites[call]
+        self._readers[call] = AnswerReader(site.ai)
+        self._requests.names[call] = call_site(site.ai.function, site.ai.instruction)
+
     @property
     def has_ready(self) -> bool:
         """Return whether a prompt is ready to be sent."""
@@ -189,7 +195,8 @@ class RequestMaker:
         self._steps = len(context.ranking.steps)
         self._asks_once = self._steps == len(context.ranking.steps[0].rounds) == 1
         """All calls over the same values are asked together, so no call can follow an answer."""
-        self._names = [call_site(site.ai.function, site.ai.instruction) for site in self._sites]
+        self.names = [call_site(site.ai.function, site.ai.instruction) for site in self._sites]
+        """The name of each call in the engine's statistics."""
         self._query = token_hex(8)
         self._numbers = count()
         self._neighbours = PrefixOverlap()
@@ -207,7 +214,7 @@ class RequestMaker:
         recurs, ahead = self._neighbours.shared(text, None if following is None else self._text(following))
         if ahead is not None and not self._asks_once and prompt.has_followers(self._steps):
             ahead = max(ahead, site.fields_part(text))
-        elif following is not None and self._names[following.call] != self._names[call] and not site.fields_first:
+        elif following is not None and self.names[following.call] != self.names[call] and not site.fields_first:
             ahead = None  # further prompts of this call can come after those of the other call
         return Request(
             number,
@@ -219,7 +226,7 @@ class RequestMaker:
             self._binding.tenant,
             self._binding.precedence.now,
             recurs=recurs,
-            reuse=Reuse(self._names[call], self._query, number, ahead),
+            reuse=Reuse(self.names[call], self._query, number, ahead),
             max_tokens=site.ai.max_tokens(fields),
         )
 

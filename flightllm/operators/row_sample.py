@@ -27,7 +27,9 @@ def sampled_tuples(
         runtime.hold(source, given.schema, given.to_batches(), runtime.context)
     values = ", ".join(names[: len(columns)])
     guard = "" if when is None else f" WHERE {names[-1]}"
-    hashed = ", ".join(f"md5({name})" for name in names[: len(columns)])
+    # Each value follows its length, so that no two tuples give one text, and all values decide about the place.
+    parts = ", ".join(f"coalesce(concat(length({name}), ':', {name}), 'NULL')" for name in names[: len(columns)])
+    hashed = f"md5(concat({parts}))"
     rows = runtime.sql(f"SELECT DISTINCT {values}, {hashed} FROM {source}{guard} ORDER BY {hashed} LIMIT {SAMPLED}")
     return [
         tuple(row[: len(columns)])

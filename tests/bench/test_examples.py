@@ -20,16 +20,32 @@ def test_calibration_error() -> None:
     assert calibration_error(np.tile([1.0, 0.0], (20, 1)), wanted) == pytest.approx(0.5)
 
 
-def test_figures_of_a_biased_model() -> None:
-    """A model that ranks all rows right and says No to all: the moved cut has all rows right, and the area is 1."""
+ALTERNATE = [0, 1] * 4
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_figures_of_a_biased_model(*, learns: bool) -> None:
+    """A model that ranks rows right and says No to all is cut right, in the prompts that serve its examples best."""
     wanted = [0, 1] * 24
     biased = [[0.3, 0.7] if place == 0 else [0.1, 0.9] for place in wanted]
-    moved = [[0.6, 0.4] if place == 0 else [0.3, 0.7] for place in wanted]
+    useless = [[0.2, 0.8]] * 48
+    alone, aided = (useless, biased) if learns else (biased, useless)
     found = figures(
-        {"wanted": wanted, "raw": biased, "plain": biased, "batch": moved, "examples": moved, "offsets": [1, 0]}
+        {
+            "wanted": wanted,
+            "raw": alone,
+            "aided": aided,
+            "plain": useless,
+            "examples": ALTERNATE,
+            "examples_alone": alone[:8],
+            "examples_aided": aided[:8],
+        }
     )
-    assert found["raw"]["accuracy"][0] == 0.5
-    assert found["examples"]["accuracy"][0] == found["raw"]["area"][0] == 1
+    assert found["how"] == f"examples {'in' if learns else 'not in'} the prompts, cut moved"
+    assert found["raw"]["accuracy"][0] == found["plain"]["accuracy"][0] == 0.5
+    assert found["examples"]["accuracy"][0] == found["examples"]["area"][0] == 1
     assert found["examples"]["gain"][0] == 0.5
-    assert 0.3 < found["batch"]["gain"][1] < 0.5 < found["batch"]["gain"][2] < 0.7
+    assert found["batch"]["gain"] == (
+        [0, 0, 0] if learns else [0.5, pytest.approx(0.35, abs=0.1), pytest.approx(0.65, abs=0.1)]
+    )
     assert found["plain"]["gain"] == [0, 0, 0]

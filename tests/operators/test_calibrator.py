@@ -29,9 +29,11 @@ def _behave(path: str, body: Body, number: int) -> Reply:
     if word == "yew" and _sent_words.pop("yew", None):
         return refuse(400, "the prompt was flagged once")
     share = 0.95 if word in GOOD else 0.75
+    if body["model"] == "learner" and "Answer: " not in str(body["messages"]):
+        share = 0.8
     listed = [{"token": "Yes", "logprob": math.log(share)}, {"token": "No", "logprob": math.log(1 - share)}]
     choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Yes"}}
-    if body.get("logprobs") and body["model"] == "open":
+    if body.get("logprobs") and body["model"] != "closed":
         choice["logprobs"] = {"content": [{**listed[0], "top_logprobs": listed}]}
     usage = {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 10}
     return 200, {"choices": [choice], "usage": usage}, {}
@@ -39,17 +41,17 @@ def _behave(path: str, body: Body, number: int) -> Reply:
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[Endpoint]:
-    """Return an endpoint with two models, of which one returns log probabilities."""
+    """Return an endpoint whose model `closed` returns no log probabilities. `learner` knows only what examples say."""
     with endpoint_of(_behave) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory, endpoint: Endpoint) -> Iterator[Database]:
-    """Return a database with both models and a table of words."""
+    """Return a database with all models and a table of words."""
     database = small_database(tmp_path_factory.mktemp("calibrated"), {})
     session = database.session()
-    for name, model in (("m", "open"), ("closed", "closed")):
+    for name, model in (("m", "open"), ("closed", "closed"), ("learner", "learner")):
         session.update(f"CREATE MODEL {name} OPTIONS (engine 'openai', model '{model}', base_url '{endpoint.url}')")
     words = ", ".join(f"('{word}')" for word in (*GOOD, *BAD))
     session.update(f"CREATE TABLE words AS SELECT * FROM (VALUES {words}) AS v(word)")
@@ -73,12 +75,41 @@ def trees(session: Session, asked: str, **settings: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("optimizer", ["on", "off"])
 def test_examples_move_the_cut(session: Session, endpoint: Endpoint, optimizer: str) -> None:
-    """Each example is asked once, with the others before it; the rows are cut between the examples."""
+    """Each example is asked alone and with the others before it; the rows are cut between the examples."""
     found = trees(session, FILTER.format(""), optimizer=optimizer)
     assert found == {**dict.fromkeys(GOOD, True), **dict.fromkeys(BAD, False), "pig": None}
     sent = ["\n".join(m["content"] for m in body["messages"]) for body in endpoint.bodies]
     assert sum(text.count("Answer: ") == 3 for text in sent) == 4
+    assert sum("Answer: " not in text for text in sent) == len(sent) - 4
     assert trees(session, FILTER.format(", calibrate => 'off'")) == {**dict.fromkeys(GOOD + BAD, True), "pig": None}
+
+
+@pytest.mark.parametrize("optimizer", ["on", "off"])
+@pytest.mark.parametrize(("model", "stay"), [("m", False), ("learner", True)])
+def test_examples_stay_in_prompts_where_the_model_needs_them(
+    session: Session, endpoint: Endpoint, model: str, optimizer: str, *, stay: bool
+) -> None:
+    """A model that ranks rows without examples does not read them with each row; the cut is right in both cases."""
+    asked = FILTER.format("").replace("=> m", f"=> {model}")
+    assert trees(session, asked, optimizer=optimizer) == {
+        **dict.fromkeys(GOOD, True),
+        **dict.fromkeys(BAD, False),
+        "pig": None,
+    }
+    about_fir = [str(body["messages"]) for body in endpoint.bodies if "word: fir" in str(body["messages"])]
+    assert ["Answer: " in text for text in about_fir] == [stay]
+    session.update(f"SET flightllm.optimizer = '{optimizer}'")
+    where = "which stay in the prompts" if stay else "which are not in the prompts"
+    assert f"by 4 of 4 examples, {where}" in str(explained(session, f"ANALYZE SELECT {asked} FROM words"))
+
+
+def test_other_examples_cost_no_row(session: Session, endpoint: Endpoint) -> None:
+    """Rows whose prompts have no examples keep their answers when the examples change."""
+    asked = f"SELECT {FILTER.format('')} FROM words WHERE word <> 'pig'"
+    ask(session, asked, cache="on")
+    before = len(endpoint.bodies)
+    ask(session, asked.replace("('dog', 'No')", "('hen', 'No')"), cache="on")
+    assert all("Answer: " in str(body["messages"]) for body in endpoint.bodies[before:])
 
 
 def test_kept_answers(session: Session, endpoint: Endpoint) -> None:
@@ -108,14 +139,14 @@ def test_unknown_probabilities(session: Session, endpoint: Endpoint) -> None:
 def test_counts(session: Session) -> None:
     """EXPLAIN and the counters have the examples' calls, and no rows of examples. Without rows nothing is asked."""
     ran = ask(session, f"SELECT {FILTER.format('')} FROM words WHERE word < 'pig'")
-    assert ran.calls == 8 + 4
+    assert ran.calls == 2 * 4 + 8 - 4  # the rows that are examples have their answers
     [row] = ask(
         session, "SELECT prompts_expected FROM system.queries WHERE calls = 12 ORDER BY started_at DESC LIMIT 1"
     ).rows
-    assert row["prompts_expected"] == 8 + 4
+    assert row["prompts_expected"] == 8 + 2 * 4
     assert ask(session, f"SELECT {FILTER.format('')} FROM words WHERE word > 'zzz'").calls == 0
     plan = explained(session, f"SELECT {FILTER.format('')} FROM words WHERE word < 'pig'")
-    assert re.search(r"predicted +8 +12 ", "\n".join(plan.values()))
+    assert re.search(r"predicted +8 +16 ", "\n".join(plan.values()))
 
 
 def test_conditions(session: Session) -> None:
@@ -229,6 +260,18 @@ def test_a_limit_does_not_make_the_sample(session: Session, sql: str, expected: 
     """Rows that come in waves are calibrated by all rows of the query, as without the limit."""
     found = [row["word"] for row in ask(session, sql).rows]
     assert (found if "ORDER BY" in sql else sorted(found)) == expected
+
+
+def test_all_fields_decide_about_the_sample(session: Session, endpoint: Endpoint) -> None:
+    """A sample of pairs has values of each field, and not all pairs of a few values."""
+    numbers = "SELECT CAST(value AS TEXT) AS number FROM generate_series(1, 90)"
+    session.update(f"CREATE OR REPLACE TABLE pairs AS SELECT * FROM words, ({numbers}) n WHERE word <> 'pig'")
+    asked = "ai_filter('Is it?', word, number, model => m, calibrate => 'batch')"
+    ask(session, f"SELECT word FROM pairs WHERE {asked} LIMIT 1", cache="on")
+    sent = [body["messages"][-1]["content"] for body in endpoint.bodies]
+    for name, values in (("word", 9), ("number", 60)):
+        found = {match[1] for text in sent if (match := re.search(rf"\b{name}: (\w+)", text))}
+        assert len(found) >= values
 
 
 def test_a_few_rows_say_little(session: Session) -> None:
