@@ -95,7 +95,7 @@ class Calibration:
         """
         with self._lock:
             if self._calibrated is None:
-                calibrate = self._by_examples if self._sample is None else self._by_rows
+                calibrate = self._by_rows if self._given.by_rows else self._by_examples
                 self._calibrated, how = calibrate(cancelled)
                 self._counters.note(0, 0, calibration=how)
             return self._calibrated

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flightllm.common.text import shared_start
-from flightllm.engines.local.number_type import number_type
+from flightllm.engines.number_type import number_type
 from flightllm.errors import BitstreamError, ConfigError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class PrefixModel:
 
         self.device = torch.device(_device(device))
         model: Any = AutoModelForCausalLM
-        self._model = model.from_pretrained(folder, dtype=number_type(folder, self.device, dtype))
+        self._model = model.from_pretrained(folder, dtype=number_type(folder, dtype, on_cpu=self.device.type == "cpu"))
         self._model.eval().to(self.device)
         self._only: torch.Tensor | None = None
         """The tokens whose logits are computed, in float32; None: all of them, in the model's own type."""

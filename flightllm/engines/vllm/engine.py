@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from flightllm.common.parent_process import keep_children
 from flightllm.engines.kv_hints import Hints
 from flightllm.engines.loaded import LoadedEngine
+from flightllm.engines.number_type import number_type
 from flightllm.engines.options import read_options
 from flightllm.engines.probabilities import TOP, TokenStep, constrained_probabilities, first_token_probabilities
 from flightllm.engines.shares import Shares
@@ -36,6 +37,8 @@ from flightllm.llm.thinking import UNTHINKING, no_room_to_think, thought_room, u
 from flightllm.llm.tokenizer import PromptEncoder, misfit
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from flightllm.config import EngineConfig
 
 _CPU_KV_BYTES = 256 << 20
@@ -127,7 +130,7 @@ class VllmEngine(LoadedEngine):
         lossy = lossy_codecs(options.engine_args.get("kv_transfer_config", options.kv_transfer), folder)
         self._events = KvPublishing(options.kv_events, options.kv_replay) if options.kv_events else None
         events = self._events.open() if self._events else {}
-        arguments = _engine_args(str(folder), window, options, adapter, events)
+        arguments = _engine_args(folder, window, options, adapter, events)
         self._name = f"vllm ({model})"
         self._window = window
         self._encoder = PromptEncoder(folder, reasoning=reasoning)
@@ -446,13 +449,13 @@ def _steps(output: Any) -> list[TokenStep]:
 
 
 def _engine_args(
-    folder: str, window: int, options: VllmOptions, adapter: Adapter | None, events: Mapping[str, object]
+    folder: Path, window: int, options: VllmOptions, adapter: Adapter | None, events: Mapping[str, object]
 ) -> Any:
     from vllm.engine.arg_utils import AsyncEngineArgs
 
     arguments: dict[str, object] = {
-        "model": folder,
-        "dtype": options.dtype,
+        "model": str(folder),
+        "dtype": number_type(folder, options.dtype, on_cpu=on_cpu()),
         "tensor_parallel_size": options.tensor_parallel_size,
         "max_num_seqs": window,
         "enable_prefix_caching": options.enable_prefix_caching,

@@ -75,11 +75,11 @@ def test_wrong_options(model_path: Path, options: dict[str, object], message: st
 def test_options_reach_vllm(model_path: Path) -> None:
     """Each key is an argument of vLLM; what `engine_args` says of it goes first."""
     given = VllmOptions(quantization="fp8", tensor_parallel_size=2, max_num_batched_tokens=4096)
-    arguments = _engine_args(str(model_path), 2, given, None, {})
+    arguments = _engine_args(model_path, 2, given, None, {})
     assert (arguments.quantization, arguments.tensor_parallel_size, arguments.enable_lora) == ("fp8", 2, False)
     assert arguments.max_num_batched_tokens == 4096
     others = replace(given, engine_args={"max_num_batched_tokens": 8192})
-    assert _engine_args(str(model_path), 2, others, None, {}).max_num_batched_tokens == 8192
+    assert _engine_args(model_path, 2, others, None, {}).max_num_batched_tokens == 8192
 
 
 def drain(stream: Iterator[object]) -> None:
