@@ -453,9 +453,10 @@ def _engine_args(
 ) -> Any:
     from vllm.engine.arg_utils import AsyncEngineArgs
 
+    dtype = number_type(folder, options.dtype, on_cpu=on_cpu())
     arguments: dict[str, object] = {
         "model": str(folder),
-        "dtype": number_type(folder, options.dtype, on_cpu=on_cpu()),
+        "dtype": dtype,
         "tensor_parallel_size": options.tensor_parallel_size,
         "max_num_seqs": window,
         "enable_prefix_caching": options.enable_prefix_caching,
@@ -466,7 +467,8 @@ def _engine_args(
         "structured_outputs_config": {"backend": "guidance", "disable_any_whitespace": True},
     }
     if on_cpu():
-        arguments |= {"kv_cache_memory_bytes": _CPU_KV_BYTES, "block_size": 32, "enforce_eager": True}
+        memory = _CPU_KV_BYTES if dtype == options.dtype else 2 * _CPU_KV_BYTES  # for as many tokens in float32
+        arguments |= {"kv_cache_memory_bytes": memory, "block_size": 32, "enforce_eager": True}
     for name in _LEFT_TO_VLLM:
         if getattr(options, name):
             arguments[name] = getattr(options, name)
