@@ -274,24 +274,26 @@ def _least(
     """
     rows, options = np.arange(len(right)), logs.shape[1]
     strengths, usual = np.array([_SLOPE_STRENGTH, *[_STRENGTH] * options]), np.array([1.0, *[0.0] * options])
-    # The logits are linear in the numbers: inputs[row, option] has the derivative by each number.
-    inputs = np.concatenate([logs[:, :, None], np.broadcast_to(np.eye(options), (len(right), options, options))], 2)
-    moving = inputs[:, :, free]
+    heavy = np.where(weights > 0, weights, 1.0)
 
     def loss(numbers: _Numbers) -> tuple[float, _Numbers]:
-        given = _normalised(inputs @ numbers)
+        given = _normalised(numbers[0] * logs + numbers[1:])
         return float(-(weights * given[rows, right]).sum() + (strengths * (numbers - usual) ** 2).sum() / 2), given
 
+    wanted = np.bincount(right, weights, options)
     least, given = loss(numbers)
     for _ in range(_STEPS if free.any() else 0):
         shares = weights[:, None] * np.exp(given)
-        means = np.einsum("ro,roa->ra", shares, moving)
-        slope = (means - weights[:, None] * moving[rows, right]).sum(0) + (strengths * (numbers - usual))[free]
-        spread = np.einsum("ro,roa,rob->ab", shares, moving, moving)
-        heavy = np.where(weights > 0, weights, 1.0)[:, None]
-        curve = spread - (means / heavy).T @ means + np.diag(strengths[free])
+        certain = shares * logs
+        means = certain.sum(1)
+        slope = np.array([means.sum() - (weights * logs[rows, right]).sum(), *(shares.sum(0) - wanted)])
+        slope += strengths * (numbers - usual)
+        curve = np.diag(strengths)
+        curve[0, 0] += (certain * logs).sum() - (means**2 / heavy).sum()
+        curve[0, 1:] = curve[1:, 0] = certain.sum(0) - shares.T @ (means / heavy)
+        curve[1:, 1:] += np.diag(shares.sum(0)) - shares.T @ (shares / heavy[:, None])
         step = np.zeros(len(numbers))
-        step[free] = np.linalg.solve(curve, slope)
+        step[free] = np.linalg.solve(curve[np.ix_(free, free)], slope[free])
         part = 1.0
         while (found := loss(numbers - part * step))[0] > least and part > _SHORTEST:
             part /= 2
