@@ -105,7 +105,8 @@ class AICall:
     takes: pa.DataType = field(default_factory=pa.string, kw_only=True)
     """The type of the stub's arguments: text, but bytes for vector searches (the bytes of the vectors)."""
     reading: str = field(default="", kw_only=True)
-    """Settings of `parse` that the prompt does not show; calls that parse one answer differently differ in them."""
+    """Settings of `parse` that the prompt does not show. Calls that read one answer differently have different stubs by
+    them, and share the answer."""
     on_truncated: str = field(default="error", kw_only=True)
     """The handling of an answer that was cut at the token limit: 'error' gives a row error, 'keep' gives the value."""
     room: Room | None = field(default=None, kw_only=True)

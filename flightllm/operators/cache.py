@@ -248,7 +248,8 @@ class CacheKeys:
     """Cache keys of one call site: hashes of model revision, parameters, instruction, layout, and named values.
 
     Values that are equal after the call's `normalize` have the same key. Otherwise prompts of different texts have
-    different keys: models answer them differently.
+    different keys: models answer them differently. Calls that read one answer in different ways, such as with its
+    confidence or by examples, share it.
     """
 
     def __init__(self, call: AICall, revision: str, wording: str = "", *, fields_first: bool = False) -> None:
@@ -261,8 +262,6 @@ class CacheKeys:
             site = (*site, sorted(call.normalize))
         if call.numeric:
             site = (*site, str(call.output))
-        if call.reading:
-            site = (*site, call.reading)
         if fields_first:
             site = (*site, "fields first")
         self._one_field = hashlib.blake2b(repr(site).encode(), digest_size=16).digest()

@@ -12,8 +12,16 @@ from flightllm.llm.engine import Completion, Request
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.call_context import CallContext, LimitTracker, Ranking
-from flightllm.operators.prompt_sender import Answered, PromptSender
-from flightllm.operators.prompts import Lookup, OpenBatch, PendingPrompt, PromptLister, PromptRegistry, write_answer
+from flightllm.operators.prompt_sender import PromptSender
+from flightllm.operators.prompts import (
+    Answered,
+    Lookup,
+    OpenBatch,
+    PendingPrompt,
+    PromptLister,
+    PromptRegistry,
+    write_answer,
+)
 
 _MOST_FINISHED: Final = 8
 """Finished batches that can wait for the consumer. Without this limit, cached answers would fill the memory."""
@@ -195,24 +203,24 @@ class CallExecutor:
 
     def _must_send(self, prompt: PendingPrompt, lookup: Lookup) -> bool:
         """Write the answer of a prompt if it is known; otherwise return whether this pass sends the prompt."""
-        reading = self._registry.answer(prompt, lookup)
-        if reading is None:
+        answered = self._registry.answer(prompt, lookup)
+        if answered is None:
             return self._registry.must_send(prompt, lookup)
-        write_answer(prompt, reading, self._sites)
+        write_answer(answered, self._sites)
         return False
 
     def _take_answer(self, answered: Answered, window: BatchWindow) -> None:
         """Record and write an answer, and go on with the batches that waited for it."""
         self._answers += answered.reading.failure is None
-        self._registry.record(answered.prompt, answered.response, answered.reading)
-        write_answer(answered.prompt, answered.reading, self._sites, answered.response)
+        self._registry.record(answered)
+        write_answer(answered, self._sites)
         self._advance_all(answered.prompt, window)
 
     def _take_shared_answers(self, window: BatchWindow) -> None:
         """Write the answers that other queries brought; send the prompts for which they brought none."""
-        for prompt, reading in self._registry.shared_answers():
-            if reading is not None:
-                write_answer(prompt, reading, self._sites)
+        for prompt, answered in self._registry.shared_answers():
+            if answered is not None:
+                write_answer(answered, self._sites)
             elif self._must_send(prompt, self._registry.look_up([prompt.key])):
                 self._sender.send_first([prompt])
             self._advance_all(prompt, window)

@@ -18,18 +18,9 @@ from flightllm.llm.cost import Work
 from flightllm.llm.engine import Completion, Dispatch, Request, Reuse, call_site
 from flightllm.operators.budget import RequestBudget, Reservation
 from flightllm.operators.call_context import CallContext
-from flightllm.operators.prompts import PendingPrompt
+from flightllm.operators.prompts import Answered, PendingPrompt
 from flightllm.operators.repair import repair_prompt, repaired
 from flightllm.operators.rows import AnswerReader, Counters, Reading, Response, read_answer
-
-
-@dataclass(slots=True)
-class Answered:
-    """A prompt with its answer."""
-
-    prompt: PendingPrompt
-    response: Response
-    reading: Reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,12 +49,13 @@ class PendingPrompt:
     """A prompt without an answer yet.
 
     Example: the rows `red`, `red` and `blue` make two prompts. Another call that differs only in `on_error` has the
-    same keys, so each of the two prompts has two slots: one per call.
+    same keys, and so has one that other examples calibrate. So each of the two prompts has two slots: one per call.
     """
 
     key: bytes
     call: int
-    """The call that rendered the prompt; the slots of other calls differ only in `on_error` or `on_truncated`."""
+    """The call that rendered the prompt. Slots of other calls have the same prompt, and can read its answer
+    differently."""
     fields: Fields
     step: int
     slots: list[AnswerSlot]
@@ -72,6 +73,15 @@ class PendingPrompt:
     def has_followers(self, steps: int) -> bool:
         """Return whether calls over the same values can follow the answer, in a pass with this many steps."""
         return any(slot.open_batch.rounds or len(slot.open_batch.begun) < steps for slot in self.slots)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A prompt with its answer, as the prompt's own call reads it."""
+
+    prompt: PendingPrompt
+    response: Response
+    reading: Reading
 
 
 class PromptLister:
@@ -211,14 +221,15 @@ class PromptRegistry:
         self._leases.release(cached)
         return Lookup(cached, leased)
 
-    def answer(self, prompt: PendingPrompt, lookup: Lookup) -> Reading | None:
-        """Return the answer of a prompt, or None if no usable one is known."""
+    def answer(self, prompt: PendingPrompt, lookup: Lookup) -> Answered | None:
+        """Return a prompt with its answer, or None if no usable one is known."""
         key, site = prompt.key, self._sites[prompt.call]
         if key in lookup.cached:
-            reading = read_answer(site.ai, Response(lookup.cached[key]))
+            response = Response(lookup.cached[key])
+            reading = read_answer(site.ai, response)
             if reading.failure is None:
                 site.counters.add(cache_hits=prompt.first_use)
-                return reading
+                return Answered(prompt, response, reading)
 
             lookup.leased.update(self._leases.acquire([key]))
         if key not in self._cut and key not in self._failed:
@@ -258,8 +269,9 @@ class PromptRegistry:
         self._sent_here[key] = prompt
         return True
 
-    def record(self, prompt: PendingPrompt, response: Response, reading: Reading) -> None:
+    def record(self, answered: Answered) -> None:
         """Cache the answer to a prompt of this pass, and share it with the queries that wait for it."""
+        prompt, response, reading = answered.prompt, answered.response, answered.reading
         key = prompt.key
         del self._sent_here[key]
         fresh = self._sites[prompt.call].ai.fresh
@@ -272,21 +284,22 @@ class PromptRegistry:
             self._cache.put(key, kept)
         self._leases.complete(key, kept)
 
-    def shared_answers(self) -> Iterator[tuple[PendingPrompt, Reading | None]]:
+    def shared_answers(self) -> Iterator[tuple[PendingPrompt, Answered | None]]:
         """Yield the prompts whose owners are done, each with its answer or with None if this pass must look again."""
         for key, text in self._leases.take_answers().items():
             prompt = self._sent_elsewhere.pop(key, None)
             if prompt is None:
                 continue
             site = self._sites[prompt.call]
-            reading = read_answer(site.ai, Response(text))
+            response = Response(text)
+            reading = read_answer(site.ai, response)
             if reading.failure is None:
                 site.counters.add(cache_hits=1)
-                yield prompt, reading
+                yield prompt, Answered(prompt, response, reading)
             else:
                 yield prompt, None
 
-    def _answer_of_this_pass(self, prompt: PendingPrompt) -> Reading | None:
+    def _answer_of_this_pass(self, prompt: PendingPrompt) -> Answered | None:
         """Return an earlier answer of this pass: a failure, or a text that the token limit cut."""
         key, site = prompt.key, self._sites[prompt.call]
         response = self._cut.get(key)
@@ -295,28 +308,30 @@ class PromptRegistry:
             if limit > response.cut:
                 del self._cut[key]  # this call leaves more room for an answer than the earlier call did
         if key in self._failed:
-            return Reading(None, self._failed[key])
+            failure = self._failed[key]
+            return Answered(prompt, Response(None, failure), Reading(None, failure))
         if key not in self._cut:
             return None
         reading = read_answer(site.ai, self._cut[key])
         site.counters.add(cache_hits=prompt.first_use and reading.failure is None)
-        return reading
+        return Answered(prompt, self._cut[key], reading)
 
 
-def write_answer(
-    prompt: PendingPrompt, reading: Reading, sites: Sequence[CallSite], response: Response | None = None
-) -> None:
+def write_answer(answered: Answered, sites: Sequence[CallSite]) -> None:
     """Write an answer, or the value that `on_error` gives for a failure, into every slot of a prompt.
+
+    Each call of the slots reads the answer in its own way: `on_truncated` decides about a cut text, and examples decide
+    which option is chosen. A failure of the prompt is one for all of them.
 
     Raises:
         EngineError: the reading is a failure, and a call of the slots has `on_error => 'fail'`.
     """
-    cut = response is not None and response.cut is not None
+    prompt, response, reading = answered.prompt, answered.response, answered.reading
+    one_for_all = reading.failure is not None and response.cut is None
     for slot in prompt.slots:
         call, open_batch = slot.call, slot.open_batch
         site, batch = sites[call], open_batch.batch
-        # A cut text is a failure for one call and an answer for another, as `on_truncated` says.
-        own = read_answer(site.ai, response) if cut and response is not None and call != prompt.call else reading
+        own = reading if one_for_all or call == prompt.call else read_answer(site.ai, response)
         batch.answers[call][slot.tuple_index] = sql_value(site.ai, own.value, own.failure)
         open_batch.pending -= 1
         if own.failure is not None and not site.asks_example:

@@ -112,6 +112,42 @@ def test_other_examples_cost_no_row(session: Session, endpoint: Endpoint) -> Non
     assert all("Answer: " in str(body["messages"]) for body in endpoint.bodies[before:])
 
 
+STRICT = "examples => [('oak', 'Yes'), ('elm', 'No'), ('ash', 'Yes'), ('cat', 'No'), ('yew', 'No')]"
+"""Examples that contradict each other, so that they move no cut."""
+
+
+@pytest.mark.parametrize(("optimizer", "cache"), [("on", "off"), ("on", "on"), ("off", "off")])
+@pytest.mark.parametrize("first", [True, False])
+def test_calls_with_other_examples_share_prompts_and_no_answers(
+    session: Session, endpoint: Endpoint, optimizer: str, cache: str, *, first: bool
+) -> None:
+    """One question with two sets of examples, in one query: each call gives the answers that it gives by itself."""
+    calls = [FILTER.format(""), FILTER.format("").replace(EXAMPLES, STRICT)]
+    apart = [trees(session, asked, optimizer=optimizer, cache=cache) for asked in calls]
+    assert apart[0] != apart[1]
+    session.update("TRUNCATE system.cache")
+    endpoint.bodies.clear()
+    if not first:
+        calls, apart = calls[::-1], apart[::-1]
+    asked = f"SELECT word, {calls[0]} AS a, {calls[1]} AS b FROM words"
+    rows = ask(session, asked, optimizer=optimizer, cache=cache).rows
+    assert [{row["word"]: row[name] for row in rows} for name in "ab"] == apart
+    sent = [str(body["messages"]) for body in endpoint.bodies]
+    assert sum("word: fir" in text and "Answer: " not in text for text in sent) == (1 if optimizer == "on" else 2)
+
+
+def test_one_answer_for_all_readings(session: Session, endpoint: Endpoint) -> None:
+    """A call with its confidence, and one that examples calibrate, use the answer that another call brought."""
+    asked = "ai_filter('Is it a tree?', word, model => m, confidence => true)"
+    found = trees(session, f"({asked}).confidence", cache="on")
+    assert found["fir"] == pytest.approx(0.95)
+    before = len(endpoint.bodies)
+    moved = trees(session, FILTER.format(""), cache="on")
+    assert moved["cow"] is False
+    again = [body for body in endpoint.bodies[before:] if "Answer: " not in str(body["messages"])]
+    assert all("pig" in str(body) for body in again)
+
+
 def test_kept_answers(session: Session, endpoint: Endpoint) -> None:
     """Answers of examples are kept like those of rows, and the same call in another query gives the same answers."""
     found = trees(session, FILTER.format(", confidence => true"), cache="on")
