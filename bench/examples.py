@@ -37,8 +37,9 @@ from flightllm.config import EngineConfig
 from flightllm.engines import Engine, create_engine
 from flightllm.functions.base import Entries
 from flightllm.functions.bind import Argument, Constant
-from flightllm.functions.calibration import fitted, fitted_to_rows, helps_in_prompts
-from flightllm.functions.call import AICall
+from flightllm.functions.calibration import decided
+from flightllm.functions.call import AICall, LabelledExample
+from flightllm.functions.shift_fit import Shift, fitted_to_rows
 from flightllm.llm.engine import Choice, Request
 from flightllm.llm.prompt_formats import INSTRUCT
 
@@ -89,26 +90,30 @@ def _measure(engine: Engine, asked: Task, rows: int) -> dict[str, Any]:
     measured, examples = asked.rows[:rows], asked.rows[rows:]
     call = choice_call(asked, [Argument((), "examples", Constant(tuple(_example(asked, row) for row in examples)))])
     bare = choice_call(asked)
+    if (labelled := call.labelled) is None:
+        raise SystemExit(f"{asked.name} has examples of only one label: take more of them")
     return {
         "wanted": [row.label for row in measured],
         "raw": _probabilities(engine, bare, measured),
         "aided": _probabilities(engine, call, measured),
         "plain": _ask(engine, bare, [plain_prompt(asked, row) for row in measured]),
-        "examples": [one.wanted for one in call.labelled],
+        "examples": [one.wanted for one in labelled.examples],
         "examples_alone": _probabilities(engine, bare, examples),
-        "examples_aided": [
-            _ask(engine, one.call, [one.call.prompt(_named(one.call, one.values), prompt_format=INSTRUCT)])[0]
-            for one in call.labelled
-        ],
+        "examples_aided": [_ask(engine, call, [_held_out(call, one)])[0] for one in labelled.examples],
     }
+
+
+def _held_out(call: AICall, example: LabelledExample) -> str:
+    """Return the prompt about an example with the other examples before it."""
+    named = [(name, value) for name, value in zip(call.fields, example.values, strict=True) if value is not None]
+    return call.worded(example.wording).prompt(named, prompt_format=INSTRUCT)
 
 
 def answers(measured: Mapping[str, Any]) -> tuple[dict[str, _Numbers], str]:
     """Return the probabilities of the options in each way, and in words what the examples did."""
-    outside = fitted(measured["examples_alone"], measured["examples"])
-    inside = fitted(measured["examples_aided"], measured["examples"])
-    stays = helps_in_prompts(inside, outside)
-    own, shift = (measured["aided"], inside.shift) if stays else (measured["raw"], outside.shift)
+    decision = decided(measured["examples"], measured["examples_alone"], measured["examples_aided"])
+    shift = decision.change if isinstance(decision.change, Shift) else None
+    own = measured["aided" if decision.in_prompts else "raw"]
     by_rows = fitted_to_rows(measured["raw"])
     found = {
         "raw": measured["raw"],
@@ -117,7 +122,7 @@ def answers(measured: Mapping[str, Any]) -> tuple[dict[str, _Numbers], str]:
         "plain": measured["plain"],
     }
     change = "nothing changed" if shift is None else "cut moved" if any(shift.offsets) else "certainty changed"
-    how = f"examples {'in' if stays else 'not in'} the prompts, {change}"
+    how = f"examples {'in' if decision.in_prompts else 'not in'} the prompts, {change}"
     return {way: np.array(given) for way, given in found.items()}, how
 
 
@@ -187,10 +192,6 @@ def _middle(drawn: _Numbers) -> tuple[float, float]:
 def _example(asked: Task, row: Row) -> tuple[Entries, str]:
     answer = ("Yes", "No")[row.label] if asked.question else asked.labels[row.label]
     return Entries(row.fields), answer
-
-
-def _named(call: AICall, values: Sequence[str | None]) -> list[tuple[str, str]]:
-    return [(name, value) for name, value in zip(call.fields, values, strict=True) if value is not None]
 
 
 def _probabilities(engine: Engine, call: AICall, rows: Sequence[Row]) -> list[list[float]]:

@@ -20,15 +20,11 @@ from flightllm.functions.base import (
     Option,
     Parameter,
 )
-from flightllm.functions.calibration import (
-    HeldOut,
-    calibrated_by_examples,
-    calibrated_by_rows,
-    held_out,
-)
-from flightllm.functions.call import MODEL, AICall, LabelledExample, name_stub
+from flightllm.functions.calibration import calibrated_by_examples, check_calibrated_by_rows, labelled
+from flightllm.functions.call import MODEL, AICall, Labelled, name_stub
 from flightllm.functions.confidence import calibrated, with_confidence
 from flightllm.functions.guidance import (
+    Example,
     examples_of,
     guided,
     read_examples,
@@ -246,17 +242,24 @@ class _Binder:
         if isinstance(prompt, Constant):
             prompt = resolve_template(_text(prompt, "prompt"), fields.names())
         asked = self._built(Arguments(prompt or "", values, self._indexes))
-        answer, unaided, labelled, uncalibrated = self._guided(asked, values, fields)
+        general = (*COMMON_OPTIONS, CALIBRATE)
+        options = {option.name: values.get(option.name) for option in general if self._has(option)}
+        required = {item.name for item in fields.items if item.required}
+        examples = examples_of(asked, options, fields.names(), required)
+        by_examples, uncalibrated = _labelled(asked, options, fields.names(), examples)
+        by_rows = options.get(CALIBRATE.name) == "batch"
+        if by_rows:
+            check_calibrated_by_rows(asked, options, fields.names())
+        if by_examples is not None or by_rows:
+            asked = calibrated(asked)
+        if self._has(CONFIDENCE) and values[CONFIDENCE.name] is True:
+            asked = with_confidence(asked)
+        answer = guided(asked, options, fields.names(), examples)
         given = tuple(f"{answer.through}({item.sql})" if answer.through else item.sql for item in fields.items)
-        joined = any(argument.parts or argument.values for argument in self._given.values())
-        examples = tuple(
-            LabelledExample(self._call(one.answer, fields, values, text), one.values, one.wanted) for one in labelled
-        )
         call = replace(
-            self._call(answer, fields, values, text),
-            joined=joined,
-            labelled=examples,
-            unaided=self._call(unaided, fields, values, text) if examples else None,
+            self._call(answer, fields, values, text, by_rows=by_rows),
+            joined=any(argument.parts or argument.values for argument in self._given.values()),
+            labelled=by_examples,
             uncalibrated=uncalibrated,
         )
         return BoundCall(call, given, values.get("ordered") is True)
@@ -311,32 +314,6 @@ class _Binder:
         if not isinstance(answer, Answer):
             raise AICallError(f"the function's build must return an Answer, not {type(answer).__name__}")
         return answer
-
-    def _guided(
-        self, asked: Answer, values: Mapping[str, Literal], fields: _Fields
-    ) -> tuple[Answer, Answer, Sequence[HeldOut], str]:
-        """Return the question with the call's instructions and examples before it, and the same without examples.
-
-        The examples to calibrate by follow. The text says why no example calibrates the call.
-        """
-        names = fields.names()
-        options = {option.name: values.get(option.name) for option in COMMON_OPTIONS if self._has(option)}
-        examples = examples_of(asked, options, names, {item.name for item in fields.items if item.required})
-        reason = None
-        if examples and self._has(CALIBRATE):
-            reason = calibrated_by_examples(asked, values, names, examples)
-        calibrates = reason == ""
-        if calibrates or self._by_rows(asked, values, fields):
-            asked = calibrated(asked)
-        if self._has(CONFIDENCE) and values[CONFIDENCE.name] is True:
-            asked = with_confidence(asked)
-        labelled = held_out(asked, options, names, examples) if calibrates else []
-        uncalibrated = f"by none of {len(examples)} examples: {reason}" if reason else ""
-        return guided(asked, options, names, examples), guided(asked, options, names, []), labelled, uncalibrated
-
-    def _by_rows(self, asked: Answer, values: Mapping[str, Literal], fields: _Fields) -> bool:
-        by_rows = self._has(CALIBRATE) and values[CALIBRATE.name] == "batch"
-        return by_rows and calibrated_by_rows(asked, values, fields.names())
 
     def _has(self, option: Option) -> bool:
         """Return whether the function has this option, and not an option of its own with the same name."""
@@ -493,7 +470,9 @@ class _Binder:
             return schema
         return read_meanings(value, name) if option.type is Entries else _checked(option, value)
 
-    def _call(self, answer: Answer, fields: _Fields, values: Mapping[str, Literal], text: str) -> AICall:
+    def _call(
+        self, answer: Answer, fields: _Fields, values: Mapping[str, Literal], text: str, *, by_rows: bool
+    ) -> AICall:
         max_tokens, temperature, normalize = map(values.get, ("max_tokens", "temperature", "normalize"))
         reasoning = values.get("reasoning")
         top_p, seed = values.get("top_p"), values.get("seed")
@@ -526,7 +505,7 @@ class _Binder:
             backend=self._function.backend,
             takes=pa.binary() if answer.through else pa.string(),
             normalize=read_normalize(normalize) if isinstance(normalize, str) else frozenset(),
-            by_rows=self._by_rows(answer, values, fields),
+            by_rows=by_rows,
         )
         return name_stub(call)
 
@@ -552,6 +531,18 @@ class _Binder:
             return None
         given = values.get(_MODEL_OPTION)
         return self._names.model(given if isinstance(given, str) else None)
+
+
+def _labelled(
+    asked: Answer, options: Mapping[str, Literal], fields: Sequence[str], examples: Sequence[Example]
+) -> tuple[Labelled | None, str]:
+    """Return the examples that calibrate a call, or None and, for EXPLAIN, why there is no such example."""
+    if not examples:
+        return None, ""
+    reason = calibrated_by_examples(asked, options, fields, examples)
+    if reason == "":
+        return labelled(asked, options, fields, examples), ""
+    return None, f"by none of {len(examples)} examples: {reason}" if reason else ""
 
 
 def _checked(option: Option, value: Literal) -> Literal:

@@ -1,141 +1,100 @@
 """Put the cut between the options of a choice where a call's examples, or its rows, say it is.
 
 A model can rank rows well and still answer Yes to nearly all of them. One number per option, added to its log
-probability, moves the cut. One factor for all log probabilities takes away or adds certainty. These numbers are fitted
-to the examples of the call. Each example is asked twice: without examples, and with the other examples before it, so
-that the model cannot copy its answer. The examples stay in the prompts of the rows only if the model answers clearly
-better with them: examples in a prompt move its answers too, often to the wrong side. Without labels, the offsets can
-make all options equally probable over the rows. That harms where one option is rightly rare.
+probability, moves the cut. One factor for all log probabilities takes away or adds certainty. The ratings of a scale
+move along a line instead. These numbers are fitted to the examples of the call. Each example is asked twice: without
+examples, and with the other examples before it, so that the model cannot copy its answer. The examples stay in the
+prompts of the rows only if the model answers clearly better with them: examples in a prompt move its answers too, often
+to the wrong side. Without labels, the offsets can make all options equally probable over the rows. That harms where one
+option is rightly rare.
 
 Sources: Platt, "Probabilistic Outputs for Support Vector Machines", 1999, for the fit with few labels; Zhao et al.,
 "Calibrate Before Use", arXiv 2102.09690, for the bias of prompts with examples; Zhou et al., "Batch Calibration", arXiv
 2309.17249, for rows without labels.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from flightllm.errors import AICallError
 from flightllm.functions.base import CALIBRATE, Answer, Literal
-from flightllm.functions.call import AICall
-from flightllm.functions.confidence import all_known, joined, split
+from flightllm.functions.call import AICall, Labelled, LabelledExample, Wording
+from flightllm.functions.confidence import EXPECTED, all_known, in_parts, joined, split
 from flightllm.functions.guidance import Example, guided
+from flightllm.functions.shift_fit import Fit, Line, Shift, fitted
 from flightllm.llm.engine import Choice
 
-_Numbers = NDArray[np.float64]
-_LEAST: float = 1e-6
-"""The least probability of an option: engines report less than this as 0."""
-_STRENGTH, _SLOPE_STRENGTH = 0.1, 0.1
-"""How strongly offsets are drawn to 0, and the slope to 1: weakly, because a model that is sure of its bias needs
-offsets of 5 and more. Both were chosen on tasks that the page about prompt formats does not report."""
-_LEAST_SLOPE = 0.1
-"""A smaller slope would forget the model's answers, and one below 0 would turn them round."""
-_CLEARLY = 0.1
+_CLEARLY: Final = 0.1
 """By this much the mean loss of an example must be lower with examples in its prompt, so that they stay there."""
-_MOST_EXAMPLES = 64
+_MOST_EXAMPLES: Final = 64
 """The most examples that are asked to calibrate a call."""
-_FEWEST_ROWS, _EVEN_ROWS = 8, 2
-"""The fewest rows that calibrate, and the rows without any preference that are added to them: a sample has noise."""
-_STEPS, _ENOUGH, _SHORTEST = 50, 1e-9, 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Shift:
-    """A change of a model's probabilities: a factor of their logarithms, and a number to add for each option."""
+class Decision:
+    """The conclusion from the answers to a call's examples."""
 
-    slope: float
-    offsets: tuple[float, ...]
-
-    def of(self, probabilities: Sequence[float]) -> tuple[float, ...]:
-        """Return shifted probabilities; their sum is 1. For a few options, numpy takes ten times as long."""
-        pairs = zip(probabilities, self.offsets, strict=True)
-        logs = [self.slope * math.log(max(one, _LEAST)) + offset for one, offset in pairs]
-        most = max(logs)
-        weights = [math.exp(one - most) for one in logs]
-        total = sum(weights)
-        return tuple([one / total for one in weights])
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """How well examples fit a model's answers."""
-
-    shift: Shift | None
-    """None if no shift helps."""
-    wrong: float
-    """The share of wrong answers to examples that nothing was fitted to."""
-    loss: float
-    """The mean negative logarithm of the right option's probability, for the same examples."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeldOut:
-    """An example that calibrates a call."""
-
-    answer: Answer
-    """The question with the other examples before it."""
-    values: tuple[str | None, ...]
-    """The value of each field of the call."""
-    wanted: int
-    """The place of the right option."""
+    in_prompts: bool
+    """Whether the examples stay in the prompts of the rows."""
+    change: Shift | Line | None
+    """The change of the probabilities or numbers; None if no change helps."""
 
 
 def calibrated_by_examples(
-    answer: Answer, values: Mapping[str, Literal], fields: Sequence[str], examples: Sequence[Example]
+    answer: Answer, options: Mapping[str, Literal], fields: Sequence[str], examples: Sequence[Example]
 ) -> str | None:
-    """Return why examples do not calibrate a call with these options' `values`; empty if they do.
+    """Return why examples do not calibrate a call with these `options`; empty if they do.
 
-    Return None if they are not meant to: the call does not choose, has no rows, or says `calibrate => 'off'`.
+    Return None if they are not meant to: the call has no fields, or another `calibrate`.
     """
-    if not (isinstance(answer.constraint, Choice) and fields and values[CALIBRATE.name] == "examples"):
+    if not fields or options.get(CALIBRATE.name) != "examples":
         return None
-    if values.get("temperature"):
+    if not isinstance(answer.constraint, Choice):
+        return "the answer is not one of a few options"
+    if options.get("temperature"):
         return "at a temperature above 0 the answers are random"
     if len({one.answer for one in examples}) < 2:
         return "all have the same answer"
-    return f"more than {_MOST_EXAMPLES} would be asked" if len(examples) > _MOST_EXAMPLES else ""
+    count = len(_distinct(examples))
+    return f"{count} would be asked, and {_MOST_EXAMPLES} are the most" if count > _MOST_EXAMPLES else ""
 
 
-def held_out(
+def labelled(
     answer: Answer, options: Mapping[str, Literal], fields: Sequence[str], examples: Sequence[Example]
-) -> list[HeldOut]:
-    """Return each example of a choice, to be asked with the other examples before it."""
+) -> Labelled:
+    """Return the examples of a choice, each to be asked by itself, and with the other examples before it.
+
+    An example that is there twice is asked once. Others with the same values are not before it, because the model
+    could copy their answers.
+    """
     choices = answer.constraint.options if isinstance(answer.constraint, Choice) else ()
     found = []
-    for place, one in enumerate(examples):
-        others = [*examples[:place], *examples[place + 1 :]]
+    for one in (distinct := _distinct(examples)):
+        others = [other for other in distinct if dict(other.fields) != dict(one.fields)]
         given = dict(one.fields)
         values = tuple(map(given.get, fields))
-        found.append(HeldOut(guided(answer, options, fields, others), values, choices.index(one.answer)))
-    return found
+        wording = _wording(guided(answer, options, fields, others))
+        found.append(LabelledExample(wording, values, choices.index(one.answer)))
+    return Labelled(tuple(found), _wording(guided(answer, options, fields, [])), _scale(answer, choices))
 
 
-def fitted(probabilities: Sequence[Sequence[float]], wanted: Sequence[int]) -> Fit:
-    """Fit a shift to examples; it is None unless it improves the answers to examples that it was not fitted to.
+def decided(
+    wanted: Sequence[int],
+    alone: Sequence[Sequence[float]],
+    aided: Sequence[Sequence[float]],
+    scale: Sequence[float] = (),
+) -> Decision:
+    """Decide by the answers to examples whether they stay in prompts, and how answers change.
 
-    More of these answers must be right, or as many with a lower loss. `probabilities` has a row for each example with
-    the probabilities of all options. `wanted` is the place of the right option of each.
-
-    Few examples say little about the place of a cut. So it moves only if the answers have options clearly more or less
-    often than the examples do. Otherwise only the certainty changes.
+    `alone` has the probabilities of all options for each example by itself, and `aided` with the others before it.
+    `wanted` has the place of the right option of each; see `fitted` for `scale`.
     """
-    if not wanted:
-        return Fit(None, 1.0, math.inf)
-    logs, right = _logs(probabilities), np.array(wanted)
-    before = _judged(logs, right)
-    if len(set(wanted)) < 2:
-        return Fit(None, *before)
-    for moves_cut in (True, False) if _leans(logs, right) else (False,):
-        after = _judged(_without_each(logs, right, moves_cut=moves_cut), right)
-        if after < before:
-            return Fit(_fit(logs, right, np.ones(len(right)), moves_cut=moves_cut), *after)
-    return Fit(None, *before)
+    outside, inside = fitted(alone, wanted, scale), fitted(aided, wanted, scale)
+    stays = helps_in_prompts(inside, outside)
+    return Decision(stays, (inside if stays else outside).change)
 
 
 def helps_in_prompts(inside: Fit, outside: Fit) -> bool:
@@ -143,36 +102,42 @@ def helps_in_prompts(inside: Fit, outside: Fit) -> bool:
     return inside.wrong < outside.wrong and inside.loss < outside.loss - _CLEARLY
 
 
-def calibrated_by_rows(answer: Answer, values: Mapping[str, Literal], fields: Sequence[str]) -> bool:
-    """Return true for a call that rows can calibrate; `values` are those of its options.
+def check_calibrated_by_rows(answer: Answer, options: Mapping[str, Literal], fields: Sequence[str]) -> None:
+    """Check that rows can calibrate a call with these `options`.
 
     Raises:
         AICallError: the call has no options, no fields, or a temperature above 0.
     """
-    reason = (
-        "the call does not choose one of several options"
-        if not isinstance(answer.constraint, Choice)
-        else "the call has no fields"
-        if not fields
-        else "the temperature is above 0"
-        if values.get("temperature")
-        else ""
-    )
+    reason = ""
+    if not isinstance(answer.constraint, Choice):
+        reason = "the call does not choose one of several options"
+    elif not fields:
+        reason = "the call has no fields"
+    elif options.get("temperature"):
+        reason = "the temperature is above 0"
     if reason:
         raise AICallError(f"calibrate => 'batch' cannot work because {reason}: leave it out")
-    return True
 
 
-def fitted_to_rows(probabilities: Sequence[Sequence[float]]) -> Shift | None:
-    """Return the shift with which a model prefers no option over all rows; None for a few rows, which say little.
+def with_change(call: AICall, change: Shift | Line) -> AICall:
+    """Return a call with changed probabilities or numbers, wherever the model's probabilities are known."""
+    return with_line(call, change) if isinstance(change, Line) else with_shift(call, change)
 
-    `probabilities` has a row for each row, with the probabilities of all options.
-    """
-    if len(probabilities) < _FEWEST_ROWS:
-        return None
-    given = np.array(probabilities, dtype=np.float64)
-    usual = (given.sum(0) + _EVEN_ROWS / given.shape[1]) / (len(given) + _EVEN_ROWS)
-    return Shift(1.0, tuple((-np.log(usual * given.shape[1])).tolist()))
+
+def with_line(call: AICall, line: Line) -> AICall:
+    """Return a call with changed numbers, wherever they are expected values; confidences stay as they are."""
+    constraint = call.parameters.constraint
+    count = len(constraint.options) if isinstance(constraint, Choice) else 0
+
+    def parse_moved(text: str) -> Any:
+        value = call.parse(text)
+        if not all_known(split(text)[1], count):
+            return value
+        if isinstance(value, dict):
+            return {**value, "answer": in_parts(line.of(value["answer"]))}
+        return in_parts(line.of(value))
+
+    return replace(call, parse=parse_moved)
 
 
 def with_shift(call: AICall, shift: Shift) -> AICall:
@@ -211,93 +176,18 @@ def probabilities_of(call: AICall) -> AICall:
     )
 
 
-def _judged(logs: _Numbers, right: NDArray[np.int64]) -> tuple[float, float]:
-    """Return the share of wrong answers, and the mean loss of an answer."""
-    return float((logs.argmax(1) != right).mean()), float(-logs[range(len(right)), right].mean())
+def _distinct(examples: Sequence[Example]) -> list[Example]:
+    """Return the examples without those whose values and answer another one has."""
+    found: dict[tuple[object, ...], Example] = {}
+    for one in examples:
+        found.setdefault((*sorted(one.fields), one.answer), one)
+    return list(found.values())
 
 
-def _logs(probabilities: Sequence[Sequence[float]]) -> _Numbers:
-    return _normalised(np.log(np.maximum(np.array(probabilities, dtype=np.float64), _LEAST)))
+def _wording(answer: Answer) -> Wording:
+    return Wording(answer.instruction, answer.asked)
 
 
-def _normalised(logs: _Numbers) -> _Numbers:
-    most = logs.max(-1, keepdims=True)
-    found: _Numbers = logs - most - np.log(np.exp(logs - most).sum(-1, keepdims=True))
-    return found
-
-
-def _leans(logs: _Numbers, right: NDArray[np.int64]) -> bool:
-    """Return whether the answers prefer an option by more than chance does where a model prefers none."""
-    options = logs.shape[1]
-    answered = np.bincount(logs.argmax(1), minlength=options)
-    return bool(np.abs(answered - np.bincount(right, minlength=options)).sum() / 2 >= math.sqrt(len(right) / 2))
-
-
-def _without_each(logs: _Numbers, right: NDArray[np.int64], *, moves_cut: bool) -> _Numbers:
-    """Return the logarithms of each example, shifted by the fit to the other examples.
-
-    Among these, its option would be too rare. So the others with the same option weigh more, and the options keep their
-    shares.
-    """
-    found = logs.copy()
-    for one in range(len(right)):
-        weights = np.ones(len(right))
-        alike = right == right[one]
-        if alike.sum() > 1:
-            weights[alike] *= alike.sum() / (alike.sum() - 1)
-        weights[one] = 0.0
-        shift = _fit(logs, right, weights, moves_cut=moves_cut)
-        found[one] = _normalised(shift.slope * logs[one] + np.array(shift.offsets))
-    return found
-
-
-def _fit(logs: _Numbers, right: NDArray[np.int64], weights: _Numbers, *, moves_cut: bool) -> Shift:
-    """Return the shift of the least weighted loss, plus half the squares of its numbers times their strengths.
-
-    Its offsets are 0 without `moves_cut`.
-    """
-    numbers = np.array([1.0, *[0.0] * logs.shape[1]])
-    free = np.array([True, *[moves_cut] * logs.shape[1]])
-    found = _least(logs, right, weights, numbers, free)
-    if found[0] < _LEAST_SLOPE:
-        numbers[0], free[0] = _LEAST_SLOPE, False
-        found = _least(logs, right, weights, numbers, free)
-    return Shift(float(found[0]), tuple(found[1:].tolist()))
-
-
-def _least(
-    logs: _Numbers, right: NDArray[np.int64], weights: _Numbers, numbers: _Numbers, free: NDArray[np.bool_]
-) -> _Numbers:
-    """Return the slope and the offsets of the least loss; those that are not `free` stay as they are in `numbers`.
-
-    The loss is convex, so it has one minimum. Newton's method finds it, with shorter steps where it needs them.
-    """
-    rows, options = np.arange(len(right)), logs.shape[1]
-    strengths, usual = np.array([_SLOPE_STRENGTH, *[_STRENGTH] * options]), np.array([1.0, *[0.0] * options])
-    heavy = np.where(weights > 0, weights, 1.0)
-
-    def loss(numbers: _Numbers) -> tuple[float, _Numbers]:
-        given = _normalised(numbers[0] * logs + numbers[1:])
-        return float(-(weights * given[rows, right]).sum() + (strengths * (numbers - usual) ** 2).sum() / 2), given
-
-    wanted = np.bincount(right, weights, options)
-    least, given = loss(numbers)
-    for _ in range(_STEPS if free.any() else 0):
-        shares = weights[:, None] * np.exp(given)
-        certain = shares * logs
-        means = certain.sum(1)
-        slope = np.array([means.sum() - (weights * logs[rows, right]).sum(), *(shares.sum(0) - wanted)])
-        slope += strengths * (numbers - usual)
-        curve = np.diag(strengths)
-        curve[0, 0] += (certain * logs).sum() - (means**2 / heavy).sum()
-        curve[0, 1:] = curve[1:, 0] = certain.sum(0) - shares.T @ (means / heavy)
-        curve[1:, 1:] += np.diag(shares.sum(0)) - shares.T @ (shares / heavy[:, None])
-        step = np.zeros(len(numbers))
-        step[free] = np.linalg.solve(curve[np.ix_(free, free)], slope[free])
-        part = 1.0
-        while (found := loss(numbers - part * step))[0] > least and part > _SHORTEST:
-            part /= 2
-        if least - found[0] < _ENOUGH:
-            break
-        numbers, (least, given) = numbers - part * step, found
-    return numbers
+def _scale(answer: Answer, options: Sequence[str]) -> tuple[float, ...]:
+    """Return the numbers of the options where their expected value is the answer."""
+    return tuple(map(float, options)) if answer.reading == EXPECTED else ()

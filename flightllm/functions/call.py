@@ -115,10 +115,8 @@ class AICall:
     """The usual length of a free text, for predictions; None if nothing is known about it."""
     fresh: bool = field(default=False, kw_only=True)
     """Every row has an answer of its own, which is not kept."""
-    labelled: tuple["LabelledExample", ...] = field(default=(), kw_only=True, compare=False, repr=False)
+    labelled: "Labelled | None" = field(default=None, kw_only=True, compare=False, repr=False)
     """The examples whose answers put the cut between the options right, see `calibration.py`."""
-    unaided: "AICall | None" = field(default=None, kw_only=True, compare=False, repr=False)
-    """The call without examples in its prompts; None unless `labelled` examples can take their place."""
     by_rows: bool = field(default=False, kw_only=True)
     """A sample of the query's rows puts the cut between the options right, see `calibration.py`."""
     uncalibrated: str = field(default="", kw_only=True, compare=False, repr=False)
@@ -139,6 +137,10 @@ class AICall:
         """Return a key of the model that answers: the backend, and for language models also the model's name."""
         return binding_of(self.model) if self.backend == MODEL else self.backend
 
+    def worded(self, wording: "Wording") -> "AICall":
+        """Return the same call in other words. It keeps its stub, which stands for it in SQL."""
+        return replace(self, instruction=wording.instruction, asked=wording.asked)
+
     def max_tokens(self, fields: Sequence[tuple[str, str]]) -> int | None:
         """Return one prompt's token limit from `room`, or None unless it is larger than `parameters.max_tokens`."""
         if self.room is None or (most := self.room.of(fields)) <= self.parameters.max_tokens:
@@ -158,15 +160,34 @@ class AICall:
 
 
 @dataclass(frozen=True, slots=True)
+class Wording:
+    """The words of a call's prompts, see the attributes of `AICall`."""
+
+    instruction: str
+    asked: Question | None
+
+
+@dataclass(frozen=True, slots=True)
 class LabelledExample:
     """An example of a call, and the truth about it."""
 
-    call: AICall
-    """The call with the other examples in its prompt."""
+    wording: Wording
+    """The words of the call with the other examples in its prompt."""
     values: tuple[str | None, ...]
     """The value of each field of the call."""
     wanted: int
     """The place of the right option."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """The examples that calibrate a call."""
+
+    examples: tuple[LabelledExample, ...]
+    without: Wording
+    """The words of the call without examples in its prompts."""
+    scale: tuple[float, ...]
+    """The numbers of the options if these are a scale; otherwise empty."""
 
 
 def binding_of(model: str | None) -> str:

@@ -14,6 +14,8 @@ _MOST_MISSING = 0.02
 """The most by which the probabilities of all options can miss 1: endpoints round them."""
 _PARTS = 4_096
 """Expected values are multiples of 1 / `_PARTS`, which floats add without error."""
+EXPECTED = "expected"
+"""The reading of answers that are expected values."""
 _SEPARATOR = "\x1f"
 """Separates an answer from its probabilities (ASCII's unit separator); nothing follows if they are unknown."""
 
@@ -47,9 +49,14 @@ def expected_number(answer: Answer) -> Answer:
         value = answer.parse(chosen)
         if not all_known(probabilities, len(numbers)):
             return value
-        return round(_PARTS * sum(p * number for p, number in zip(probabilities, numbers, strict=True))) / _PARTS
+        return in_parts(sum(p * number for p, number in zip(probabilities, numbers, strict=True)))
 
-    return replace(answer, parse=parse, probability=True, reading="expected")
+    return replace(answer, parse=parse, probability=True, reading=EXPECTED)
+
+
+def in_parts(number: float) -> float:
+    """Return the nearest multiple of 1 / `_PARTS`."""
+    return round(_PARTS * number) / _PARTS
 
 
 def joined(text: str, probabilities: Sequence[float] | None) -> str:

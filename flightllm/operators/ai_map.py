@@ -273,7 +273,7 @@ class _Pass:
     def _site(self, place: int, arranged: Arranged, sample: _Sampler) -> CallSite:
         call, fields_first = self._calls[place], self._runtime.settings.fields_first
         calibration = None
-        if call.ai.labelled or call.ai.uncalibrated or call.ai.by_rows:
+        if call.ai.labelled is not None or call.ai.uncalibrated or call.ai.by_rows:
             own = partial(sample, call.arguments[: len(call.ai.fields)], call.when) if call.ai.by_rows else None
             calibration = self._runtime.calibrator().of(call.ai, self._binding, self._counters[place], own)
         return CallSite(

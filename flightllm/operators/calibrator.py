@@ -1,7 +1,6 @@
 """Ask the examples of a call, or some of its rows, and put the cut between its options where they say it is."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -10,14 +9,9 @@ import pyarrow as pa
 import structlog
 
 from flightllm.errors import AnswerError
-from flightllm.functions.calibration import (
-    fitted,
-    fitted_to_rows,
-    helps_in_prompts,
-    probabilities_of,
-    with_shift,
-)
-from flightllm.functions.call import AICall
+from flightllm.functions.calibration import decided, probabilities_of, with_change, with_shift
+from flightllm.functions.call import AICall, Labelled
+from flightllm.functions.shift_fit import fitted_to_rows
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.call_context import CallContext, CallSite, ModelBinding, all_at_once
 from flightllm.operators.call_executor import CallExecutor
@@ -49,7 +43,7 @@ class Calibrator:
         """
         if call.uncalibrated:
             counters.note(0, 0, calibration=call.uncalibrated)
-        if not (call.labelled or call.by_rows):
+        if call.labelled is None and not call.by_rows:
             return None
         with self._lock:
             if call.stub not in self._known:
@@ -95,8 +89,10 @@ class Calibration:
         """
         with self._lock:
             if self._calibrated is None:
-                calibrate = self._by_rows if self._given.by_rows else self._by_examples
-                self._calibrated, how = calibrate(cancelled)
+                examples = self._given.labelled
+                self._calibrated, how = (
+                    self._by_rows(cancelled) if examples is None else self._by_examples(examples, cancelled)
+                )
                 self._counters.note(0, 0, calibration=how)
             return self._calibrated
 
@@ -123,44 +119,53 @@ class Calibration:
         self._counters.add(distinct_prompts=-len(found))  # the rows count their prompts themselves
         return [answer["value"] for answer in found if answer["value"]]
 
-    def _by_examples(self, cancelled: Callable[[], bool]) -> tuple[AICall, str]:
-        """Calibrate by the examples; return in words how."""
-        call, examples = self._given, self._given.labelled
-        count = f"{len(examples)} examples"
-        if not self._binding.has_probabilities():
-            return call, f"by none of {count}, which are not asked: the model's probabilities are unknown"
-        bare = call if call.unaided is None else call.unaided
-        alone = self._answers([bare] * len(examples), cancelled)
-        if not any(answer["value"] or answer["error"] for answer in alone):
-            return call, f"by none of {count}: the model's probabilities are unknown"
-        aided = self._answers([one.call for one in examples], cancelled)
-        both = list(zip(examples, alone, aided, strict=True))
-        errors = [one["error"] or other["error"] for _, one, other in both if one["error"] or other["error"]]
-        if errors:
-            text = f"by none of {count}: {len(errors)} of them had no answer, because {errors[0]}"
-            if call.on_error == "fail":
-                raise AnswerError(f"{call.text}: calibrated {text} (calibrate => 'off' does not ask the examples)")
-            _log.warning("examples without an answer", failed=len(errors), examples=count, function=call.function)
-            self._warn(f"{call.text}: calibrated {text}")
-            return call, text
-        known = [(one.wanted, a["value"], b["value"]) for one, a, b in both if a["value"] and b["value"]]
-        wanted = [one for one, _, _ in known]
-        outside, inside = fitted([one for _, one, _ in known], wanted), fitted([one for _, _, one in known], wanted)
-        stays = helps_in_prompts(inside, outside)
-        where = "which stay in the prompts" if stays else "which are not in the prompts"
-        chosen = call if stays else replace(bare, stub=call.stub)
-        shift = (inside if stays else outside).shift
-        if shift is None:
+    def _by_examples(self, examples: Labelled, cancelled: Callable[[], bool]) -> tuple[AICall, str]:
+        """Calibrate by examples; return in words how.
+
+        The call stays as it is unless the probabilities of all options are known for each example: other answers than
+        those of these examples decide nothing.
+        """
+        call, count = self._given, f"{len(examples.examples)} examples"
+        bare = call.worded(examples.without)
+        asked = [[bare] * len(examples.examples), [call.worded(one.wording) for one in examples.examples]]
+        known = []
+        for calls in asked:
+            answers = self._answers(calls, cancelled)
+            if errors := [one["error"] for one in answers if one["error"]]:
+                return call, self._failed(count, errors)
+            known.append([one["value"] for one in answers])
+            if not all(known[-1]):
+                return call, f"by none of {count}: the model's probabilities are unknown"
+        alone, aided = known
+        decision = decided([one.wanted for one in examples.examples], alone, aided, examples.scale)
+        where = "which stay in the prompts" if decision.in_prompts else "which are not in the prompts"
+        chosen = call if decision.in_prompts else bare
+        if decision.change is None:
             return chosen, f"by none of {count}, {where}: they would not improve the answers"
-        return with_shift(chosen, shift), f"by {len(known)} of {count}, {where}"
+        return with_change(chosen, decision.change), f"by {count}, {where}"
+
+    def _failed(self, count: str, errors: Sequence[str]) -> str:
+        """Warn of examples without an answer; return in words that they calibrate nothing."""
+        call = self._given
+        text = f"by none of {count}: {len(errors)} of them had no answer, because {errors[0]}"
+        if call.on_error == "fail":
+            raise AnswerError(f"{call.text}: calibrated {text} (calibrate => 'off' does not ask the examples)")
+        _log.warning("examples without an answer", failed=len(errors), examples=count, function=call.function)
+        self._warn(f"{call.text}: calibrated {text}")
+        return text
 
     def _answers(self, calls: Sequence[AICall], cancelled: Callable[[], bool]) -> list[dict[str, Any]]:
         """Return the probabilities of the options as `value`, or an `error`, for each example; call n asks example n.
 
-        A failed example is asked a second time.
+        A failed example is asked a second time. The first example is asked before the others if the model gave no
+        probabilities lately: without them, the others need not be asked.
         """
         places = range(len(calls))
-        answers = dict(zip(places, self._asked(calls, places, cancelled), strict=True))
+        answers: dict[int, dict[str, Any]] = {}
+        for some in (places,) if self._binding.has_probabilities() else (places[:1], places[1:]):
+            answers.update(zip(some, self._asked(calls, some, cancelled), strict=True))
+            if any(one["value"] == [] and one["error"] is None for one in answers.values()):
+                return list(answers.values())
         if failed := [place for place in places if answers[place]["error"] is not None]:
             answers.update(zip(failed, self._asked(calls, failed, cancelled), strict=True))
         return [answers[place] for place in places]
@@ -170,7 +175,8 @@ class Calibration:
     ) -> list[dict[str, Any]]:
         """Ask the examples at `places` in one pass, whose call n is for its tuple n."""
         width, rows = len(self._given.fields), range(len(places))
-        values = [self._given.labelled[place].values for place in places]
+        labelled = self._given.labelled
+        values = [] if labelled is None else [labelled.examples[place].values for place in places]
         columns = [pa.array([one[field] for one in values], pa.string()) for field in range(width)]
         asks = [pa.array([row == place for row in rows]) for place in rows]
         names = [str(column) for column in range(width + len(rows))]

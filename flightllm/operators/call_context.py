@@ -250,9 +250,7 @@ class CallSite:
 
     def prepared(self, binding: ModelBinding, cancelled: Callable[[], bool]) -> "CallSite":
         """Return this site with the call that `prepare` returns."""
-        if self.prepare is None:
-            return self
-        call = self.prepare(cancelled)
+        call = self.ai if self.prepare is None else self.prepare(cancelled)
         return replace(self, ai=call, keys=binding.keys(call, fields_first=self.fields_first), prepare=None)
 
     def prompt(self, fields: Sequence[tuple[str, str]]) -> str:

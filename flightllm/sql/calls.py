@@ -3,7 +3,8 @@
 DataFusion can plan the stub functions.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -248,7 +249,7 @@ class _Extractor:
             f"array_to_string({sql}, '{end}')" if place in lists else sql for place, sql in enumerate(bound.arguments)
         )
         call = bound.call if bound.ordered else name_stub(replace(bound.call, lists=lists))
-        return BoundCall(call, arguments)
+        return BoundCall(_with_listed_examples(call, lists, end), arguments)
 
     def _stub(self, bound: BoundCall) -> str:
         self.calls.setdefault(bound.call.stub, bound.call)
@@ -417,3 +418,25 @@ class _PlacedError(AICallError):
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _with_listed_examples(call: AICall, lists: Collection[int], end: str) -> AICall:
+    """Return a call whose examples have their lists in the form in which the rows have theirs."""
+    if call.labelled is None:
+        return call
+    examples = tuple(
+        replace(one, values=tuple(_elements(text, end) if at in lists else text for at, text in enumerate(one.values)))
+        for one in call.labelled.examples
+    )
+    return replace(call, labelled=replace(call.labelled, examples=examples))
+
+
+def _elements(text: str | None, end: str) -> str | None:
+    """Return the elements of a list in JSON, with `end` between them; other texts stay as they are."""
+    try:
+        found = None if text is None else json.loads(text)
+    except ValueError:
+        return text
+    if not isinstance(found, list):
+        return text
+    return end.join(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in found)

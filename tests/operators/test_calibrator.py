@@ -15,6 +15,8 @@ from tests.endpoints import Body, Endpoint, Reply, endpoint_of, refuse
 
 GOOD, BAD = ("oak", "elm", "fir", "ash", "yew"), ("cat", "dog", "cow", "hen", "pig")
 EXAMPLES = "examples => [('oak', 'Yes'), ('cat', 'No'), ('elm', 'Yes'), ('dog', 'No')]"
+_gives: set[str] = set()
+"""The models that give log probabilities although their names say that they do not."""
 _sent_words: dict[str, bool] = {}
 """The words whose next prompt is refused."""
 FILTER = f"ai_filter('Is it a tree?', word, model => m, {EXAMPLES}{{}})"
@@ -31,9 +33,12 @@ def _behave(path: str, body: Body, number: int) -> Reply:
     share = 0.95 if word in GOOD else 0.75
     if body["model"] == "learner" and "Answer: " not in str(body["messages"]):
         share = 0.8
-    listed = [{"token": "Yes", "logprob": math.log(share)}, {"token": "No", "logprob": math.log(1 - share)}]
-    choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Yes"}}
-    if body.get("logprobs") and body["model"] != "closed":
+    names = ("1", "2") if body["model"] == "numbers" else ("Yes", "No")
+    logs = math.log(share), math.log(1 - share)
+    listed = [{"token": name, "logprob": one} for name, one in zip(names, logs, strict=True)]
+    message = {"role": "assistant", "content": names[0]}
+    choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "message": message}
+    if body.get("logprobs") and (body["model"] not in {"closed", "late"} or body["model"] in _gives):
         choice["logprobs"] = {"content": [{**listed[0], "top_logprobs": listed}]}
     usage = {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 10}
     return 200, {"choices": [choice], "usage": usage}, {}
@@ -41,7 +46,10 @@ def _behave(path: str, body: Body, number: int) -> Reply:
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[Endpoint]:
-    """Return an endpoint whose model `closed` returns no log probabilities. `learner` knows only what examples say."""
+    """Return an endpoint whose models `closed` and `late` return no log probabilities.
+
+    `learner` knows only what examples say, and `numbers` answers with numbers.
+    """
     with endpoint_of(_behave) as found:
         yield found
 
@@ -51,7 +59,13 @@ def database(tmp_path_factory: pytest.TempPathFactory, endpoint: Endpoint) -> It
     """Return a database with all models and a table of words."""
     database = small_database(tmp_path_factory.mktemp("calibrated"), {})
     session = database.session()
-    for name, model in (("m", "open"), ("closed", "closed"), ("learner", "learner")):
+    for name, model in (
+        ("m", "open"),
+        ("closed", "closed"),
+        ("learner", "learner"),
+        ("late", "late"),
+        ("n", "numbers"),
+    ):
         session.update(f"CREATE MODEL {name} OPTIONS (engine 'openai', model '{model}', base_url '{endpoint.url}')")
     words = ", ".join(f"('{word}')" for word in (*GOOD, *BAD))
     session.update(f"CREATE TABLE words AS SELECT * FROM (VALUES {words}) AS v(word)")
@@ -100,7 +114,7 @@ def test_examples_stay_in_prompts_where_the_model_needs_them(
     assert ["Answer: " in text for text in about_fir] == [stay]
     session.update(f"SET flightllm.optimizer = '{optimizer}'")
     where = "which stay in the prompts" if stay else "which are not in the prompts"
-    assert f"by 4 of 4 examples, {where}" in str(explained(session, f"ANALYZE SELECT {asked} FROM words"))
+    assert f"by 4 examples, {where}" in str(explained(session, f"ANALYZE SELECT {asked} FROM words"))
 
 
 def test_other_examples_cost_no_row(session: Session, endpoint: Endpoint) -> None:
@@ -148,6 +162,45 @@ def test_one_answer_for_all_readings(session: Session, endpoint: Endpoint) -> No
     assert all("pig" in str(body) for body in again)
 
 
+def test_sums_of_calibrated_numbers(session: Session) -> None:
+    """Aggregates read the options that examples choose as numbers."""
+    asked = (
+        "ai_classify(word, ['1', '2'], model => n, instructions => 'Trees are 1.', examples =>"
+        " [('oak', '1'), ('cat', '2'), ('elm', '1'), ('dog', '2')])"
+    )
+    [row] = ask(session, f"SELECT sum({asked}) AS v, count(*) AS n FROM words WHERE word <> 'pig'").rows
+    assert (row["v"], row["n"]) == (5 + 2 * 4, 9)
+    plan = explained(session, f"ANALYZE SELECT avg({asked}) FROM words WHERE word <> 'pig'")
+    assert "calibrated by 4 examples" in "\n".join(plan.values())
+
+
+def test_lists_in_examples(session: Session, endpoint: Endpoint) -> None:
+    """The elements of a list in an example are asked about as those of a row are."""
+    session.update("CREATE OR REPLACE TABLE lists AS SELECT make_array(word, 'leaf') AS word FROM words")
+    shown = "[(['oak', 'leaf'], 'Yes'), (['cat', 'leaf'], 'No'), (['elm', 'leaf'], 'Yes'), (['dog', 'leaf'], 'No')]"
+    asked = f"ai_filter('Is it a tree?', word, model => m, examples => {shown})"
+    rows = ask(session, f"SELECT word[1] AS word, {asked} AS v FROM lists WHERE word[1] <> 'pig'").rows
+    assert {row["word"]: row["v"] for row in rows} == {
+        **dict.fromkeys(GOOD, True),
+        **dict.fromkeys([word for word in BAD if word != "pig"], False),
+    }
+    bare = [text for body in endpoint.bodies if "Answer: " not in (text := str(body["messages"]))]
+    assert len({text for text in bare if "oak" in text}) == 1
+
+
+@pytest.mark.parametrize("ran_before", [True, False])
+def test_earlier_queries_decide_nothing(session: Session, endpoint: Endpoint, *, ran_before: bool) -> None:
+    """A model that gave no probabilities lately is calibrated as soon as it gives some."""
+    if ran_before:
+        trees(session, FILTER.format("").replace("=> m", "=> late"), cache="on")
+        assert len(endpoint.bodies) == 14
+    _gives.add("late")
+    session.update("TRUNCATE system.cache")
+    found = trees(session, FILTER.format("").replace("=> m", "=> late"), cache="on")
+    _gives.discard("late")
+    assert found == {**dict.fromkeys(GOOD, True), **dict.fromkeys(BAD, False), "pig": None}
+
+
 def test_kept_answers(session: Session, endpoint: Endpoint) -> None:
     """Answers of examples are kept like those of rows, and the same call in another query gives the same answers."""
     found = trees(session, FILTER.format(", confidence => true"), cache="on")
@@ -166,10 +219,10 @@ def test_unknown_probabilities(session: Session, endpoint: Endpoint) -> None:
     assert len(endpoint.bodies) == 14
     session.update("SET flightllm.cache = 'off'")
     plan = explained(session, f"ANALYZE SELECT {asked} FROM words")
-    assert "calibrated by none of 4 examples, which are not asked: the model's" in "\n".join(plan.values())
-    assert len(endpoint.bodies) == 14 + 10
+    assert "calibrated by none of 4 examples: the model's" in "\n".join(plan.values())
+    assert len(endpoint.bodies) == 14 + 1 + 10
     plan = explained(session, f"ANALYZE SELECT {FILTER.format('')} FROM words")
-    assert "calibrated by 4 of 4 examples" in "\n".join(plan.values())
+    assert "calibrated by 4 examples" in "\n".join(plan.values())
 
 
 def test_counts(session: Session) -> None:
@@ -231,7 +284,7 @@ def test_failed_examples(session: Session) -> None:
     """An example that fails is asked again. If it fails again, nothing is calibrated, and the query says so."""
     _sent_words["yew"] = True
     plan = explained(session, f"ANALYZE SELECT {with_example('yew', 'Yes')} FROM words WHERE word = 'cow'")
-    assert "calibrated by 5 of 5 examples" in "\n".join(plan.values())
+    assert "calibrated by 5 examples" in "\n".join(plan.values())
     assert trees(session, with_example("pig", "No")) == {**dict.fromkeys(GOOD + BAD, True), "pig": None}
     [row] = ask(session, "SELECT error FROM system.queries WHERE error LIKE '%calibrated%' LIMIT 1").rows
     assert "calibrated by none of 5 examples: 1 of them had no answer, because" in row["error"]
@@ -243,7 +296,11 @@ def test_failed_examples(session: Session) -> None:
 @pytest.mark.parametrize(
     ("examples", "more", "reason"),
     [
-        ([("oak", "Yes"), ("cat", "No")] * 33, "", "none of 66 examples: more than 64 would be asked"),
+        (
+            [(f"oak{n}", "Yes") for n in range(64)] + [("cat", "No")],
+            "",
+            "none of 65 examples: 65 would be asked, and 64 are the most",
+        ),
         ([("oak", "Yes"), ("elm", "Yes")], "", "none of 2 examples: all have the same answer"),
         ([("oak", "Yes"), ("cat", "No")], ", temperature => 1", "at a temperature above 0 the answers are random"),
     ],
