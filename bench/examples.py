@@ -1,9 +1,12 @@
 """What do a few labelled examples, or a sample of the rows, do to a model's answers?
 
-    python -m bench.examples --model FOLDER [FOLDER …] [--tasks headlines insults emotions] [--rows 48] [--examples 8]
+    python -m bench.examples --model FOLDER [FOLDER …] [--tasks opinions questions gadgets] [--rows 48] [--examples 8]
         [--widest 1500] [--out FILE.json] [--json]
 
-Each task of `bench.labelled` is asked in four ways. None of its rows chose a format or a setting of the product:
+Each task of `bench.labelled` is asked in four ways. The tasks of `JUDGING` chose nothing: no format of prompts, no rule
+about examples, and no setting of the product. Other tasks did: headlines, insults and emotions influenced the rules.
+
+The ways:
 
 - `raw`: the question without examples
 - `examples`: with `--examples` labelled rows beside the measured ones. As in a query, each example is asked by
@@ -16,7 +19,9 @@ The figures are the accuracy, the area under the ROC curve (for two labels), and
 error is that of the chosen option's probability. Intervals cover 95 %. Wilson's method gives that of the accuracy. The
 others come from the bootstrap over rows, also that of the gain in accuracy over `raw`.
 
-The model's probabilities are written to a JSON file at once. A new run continues where the last one stopped.
+The model's probabilities are written to a JSON file at once. A new run continues where the last one stopped. The
+figures come from these probabilities by the rules of the product. So after a change of the rules, a run with the same
+arguments has the new figures. It needs no model and no table: `--model` then takes a folder's name without its path.
 """
 
 import argparse
@@ -43,6 +48,8 @@ from flightllm.functions.shift_fit import Shift, fitted_to_rows
 from flightllm.llm.engine import Choice, Request
 from flightllm.llm.prompt_formats import INSTRUCT
 
+JUDGING: Final = ("opinions", "questions", "gadgets")
+"""The tasks that judge the rules. If their figures change a rule, other tasks must replace them."""
 WAYS: Final = ("raw", "examples", "batch", "plain")
 _BINS: Final = 5
 """Groups of equally many rows, by confidence, for the calibration error."""
@@ -55,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark with the arguments of the command line."""
     parser = argparse.ArgumentParser(description="What examples do to a model's answers.")
     parser.add_argument("--model", nargs="+", required=True, help="the models' folders")
-    parser.add_argument("--tasks", nargs="+", default=("headlines", "insults", "emotions"), choices=tuple(TASKS))
+    parser.add_argument("--tasks", nargs="+", default=JUDGING, choices=tuple(TASKS))
     parser.add_argument("--rows", type=int, default=48, help="measured rows of each task (default %(default)s)")
     parser.add_argument("--examples", type=int, default=8, help="labelled examples (default %(default)s)")
     parser.add_argument("--widest", type=int, default=1_500, help="characters of a field (default %(default)s)")

