@@ -458,7 +458,10 @@ class _Binder:
             return _checked(option, argument.text)
         if argument.constant is None and option.type in {list, Entries}:
             shown = "{0: 'useless', 10: 'perfect'}" if option.type is Entries else "[('a text', 'its answer')]"
-            raise AICallError(f"{name} must be a constant, with texts in single quotes, such as {shown}")
+            raise AICallError(
+                f"{name} must be a constant of numbers, true, false and texts in single quotes, such as {shown};"
+                " write DATE '2024-12-31' as '2024-12-31'"
+            )
         if argument.constant is None:
             raise AICallError(f"{name} must be a literal, not an expression")
         value = argument.constant.value
@@ -547,6 +550,8 @@ def _labelled(
 
 def _checked(option: Option, value: Literal) -> Literal:
     name, wanted = option.name, _TYPES[option.type]
+    if option.choices:
+        value = _chosen(option, value)
     if not wanted.accepts(value):
         raise AICallError(f"{name} must be {wanted.name}, not {_shown(value)}")
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -557,6 +562,14 @@ def _checked(option: Option, value: Literal) -> Literal:
     if option.choices and value not in option.choices:
         raise AICallError(f"{name} must be one of {', '.join(map(repr, option.choices))}, not {_shown(value)}")
     return value
+
+
+def _chosen(option: Option, value: Literal) -> Literal:
+    """Return the choice of an option that a value names in any case, and `off` for false; else the value."""
+    if value is False and "off" in option.choices:
+        return "off"
+    same = (one for one in option.choices if isinstance(value, str) and one.lower() == value.strip().lower())
+    return next(same, value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,9 +86,22 @@ def read_examples(value: Literal, name: str) -> tuple[Literal, ...]:
         AICallError: the value is neither a list nor such a text.
     """
     found = read_json(value) if isinstance(value, str) else value
+    if isinstance(value, str) and found is None:
+        raise AICallError(f"{name} is a text that is not JSON ({_broken(value)}): write a list of examples")
     if not isinstance(found, tuple):
         raise AICallError(f"{name} must be a list such as [{{'input': 'a text', 'answer': 'its answer'}}]")
     return found
+
+
+def _broken(text: str) -> str:
+    """Return in words where a text stops to be JSON."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return f"{error.msg} at character {error.pos + 1}"
+    except RecursionError:
+        return "it is nested too deeply"
+    return "it is null"
 
 
 def _example(answer: Answer, example: Literal, fields: Sequence[str], required: Collection[str], place: str) -> Example:
@@ -150,11 +163,16 @@ def _field(name: str, fields: Sequence[str], place: str) -> str:
 
 def _written(answer: Answer, wanted: Literal, place: str) -> str:
     """Return the text that the model must write for an example's answer."""
+    if wanted is None:
+        raise AICallError(f"{place} has NULL as its answer: write an answer, or leave the example out")
     try:
         text = _candidate(answer, as_json(wanted))
         answer.parse(text)
     except ValueError as error:
-        raise AICallError(f"{place}: {_text(wanted)!r} cannot be an answer of this call; {error}") from error
+        expected = str(error).partition("; got ")[0]
+        if pa.types.is_boolean(answer.output):
+            expected += ", or true or false"
+        raise AICallError(f"{place}: {_text(wanted)!r} cannot be an answer of this call; {expected}") from error
     return text
 
 
@@ -173,7 +191,20 @@ def _candidate(answer: Answer, value: Any) -> str:
         for option in constraint.options:
             if answer.parse(option) == wanted:
                 return option
+        if (nearest := _nearest(answer, wanted)) is not None:
+            return nearest
     raise ValueError(f"expected one of {', '.join(constraint.options)}")
+
+
+def _nearest(answer: Answer, wanted: Any) -> str | None:
+    """Return the option nearest to a number between two options of a scale; None for other values."""
+    if not (pa.types.is_floating(answer.output) and isinstance(answer.constraint, Choice)):
+        return None
+    if isinstance(wanted, bool) or not isinstance(wanted, int | float):
+        return None
+    values = {option: answer.parse(option) for option in answer.constraint.options}
+    within = min(values.values()) <= wanted <= max(values.values())
+    return min(values, key=lambda option: abs(values[option] - wanted)) if within else None
 
 
 def _text(value: Literal) -> str:

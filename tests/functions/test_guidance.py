@@ -100,7 +100,7 @@ def test_examples(expression: str, told: str) -> None:
     [
         (
             "examples => [('x', 'maybe')]",
-            r"examples\[1\]: 'maybe' cannot be an answer of this call; expected one of Yes, No",
+            r"examples\[1\]: 'maybe' cannot be an answer of this call; expected one of Yes, No, or true or false\.",
         ),
         ("examples => [('x', true), ('y', 1)]", r"examples\[2\]: '1' cannot be an answer of this call"),
         (
@@ -111,9 +111,17 @@ def test_examples(expression: str, told: str) -> None:
         ("examples => [{'a': 'x'}]", r"examples\[1\] must be such as"),
         ("examples => [{'a': 'x', 'answer': NULL}]", r"examples\[1\] must be such as"),
         ("examples => ['x']", r"examples\[1\] must be such as"),
-        ("examples => 'x'", "examples must be a list such as"),
-        ("examples => [('x', 'y' || b)]", "examples must be a constant, with texts in single quotes"),
-        ("examples => ('x', true)", "examples must be a constant, with texts in single quotes"),
+        ("examples => 'x'", r"examples is a text that is not JSON \(Expecting value at character 1\)"),
+        ("examples => '3'", "examples must be a list such as"),
+        ("examples => [('x', NULL), ('y', true)]", r"examples\[1\] has NULL as its answer"),
+        ("examples => [(DATE '2024-12-31', true)]", "write DATE '2024-12-31' as '2024-12-31'"),
+        ("calibrate => 'on'", "calibrate must be one of 'examples', 'batch', 'off', not 'on'"),
+        ("multi => true", "unknown option multi"),
+        (
+            "examples => [('x', 'y' || b)]",
+            "examples must be a constant of numbers, true, false and texts in single quotes",
+        ),
+        ("examples => ('x', true)", "examples must be a constant of numbers, true, false and texts in single quotes"),
         ("examples => [{'a': 'x', 'A': 'y', 'answer': true}]", r"examples\[1\] names a field twice"),
         ("instructions => 'Look at {c} and {d}.'", r"the prompt names \{c\}, which is not a field"),
         ("instructions => 3", "instructions must be a text literal"),
@@ -125,6 +133,20 @@ def test_refused(options: str, error: str) -> None:
     """What cannot be told is an error that names the example."""
     with pytest.raises(FlightLLMError, match=error):
         call(f"ai_filter('Is it so?', a, {options})")
+
+
+@pytest.mark.parametrize("value", ["'Off'", "'OFF'", "false"])
+def test_choices_in_any_case(value: str) -> None:
+    """An option of a few words takes them in any case, and `false` for `off`."""
+    examples = "examples => [('x', true), ('y', false)]"
+    assert call(f"ai_filter('q', a, {examples}, calibrate => {value})").labelled is None
+
+
+def test_a_rating_between_two_numbers() -> None:
+    """An example's rating between two numbers counts as the nearer one; one beyond the scale is refused."""
+    assert "a: x\nAnswer: 7" in call("ai_score('q', a, examples => [('x', 7.2), ('y', 1)])").instruction
+    with pytest.raises(FlightLLMError, match=r"'10.5' cannot be an answer of this call; expected one of 0, 1"):
+        call("ai_score('q', a, examples => [('x', 10.5), ('y', 1)])")
 
 
 @pytest.mark.parametrize("option", ["min => 1", "max => 5", "max_score => 5", "scale => 5", "minimum => 1"])
