@@ -1,6 +1,6 @@
 """Ask the examples of a call, or some of its rows, and put the cut between its options where they say it is."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from threading import Lock
 from typing import Any, TypeAlias
@@ -38,25 +38,32 @@ class Calibrator:
         self._warn = warn
         self._fields_first = fields_first
         self._lock = Lock()
-        self._known: dict[str, Calibration] = {}
+        self._known: dict[tuple[str, Hashable], Calibration] = {}
 
     def of(
-        self, call: AICall, binding: ModelBinding, counters: Counters, sample: "Sample | None" = None
+        self,
+        call: AICall,
+        binding: ModelBinding,
+        counters: Counters,
+        sample: "Sample | None" = None,
+        rows: Hashable = None,
     ) -> "Calibration | None":
         """Return the calibration of a call; None for a call that nothing calibrates.
 
-        `sample` returns some of the call's rows; only a call that its rows calibrate needs it.
+        `sample` returns some of the call's rows, and `rows` says which rows these are; only a call that its rows
+        calibrate needs both. Equal calls over other rows have other calibrations.
         """
         if call.uncalibrated:
             counters.note(0, 0, calibration=call.uncalibrated)
         if not (call.labelled or call.by_rows):
             return None
         with self._lock:
-            if call.stub not in self._known:
-                self._known[call.stub] = Calibration(
+            key = call.stub, rows
+            if key not in self._known:
+                self._known[key] = Calibration(
                     call, binding, counters, self._warn, sample, fields_first=self._fields_first
                 )
-            return self._known[call.stub]
+            return self._known[key]
 
 
 class Calibration:

@@ -1,0 +1,117 @@
+"""Calls that a sample of their own rows calibrates, at an endpoint that says Yes to all words, but surer to trees."""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from flightllm.session.database import Database
+from flightllm.session.session import Session
+from tests.databases import ask, small_database
+from tests.endpoints import Body, Endpoint, Reply, endpoint_of
+
+TREES, BEASTS = ("oak", "elm", "fir", "ash", "yew"), ("cat", "dog", "cow", "hen", "pig")
+SURE = {**dict.fromkeys(TREES, 0.95), **dict.fromkeys(BEASTS, 0.75)}
+"""The probability of Yes."""
+BATCH = "ai_filter('Is it a tree?', word, model => m, calibrate => 'batch')"
+
+
+def _behave(path: str, body: Body, number: int) -> Reply:
+    del path, number
+    text = body["messages"][-1]["content"]
+    named = re.findall(r"^(?:a|word|other): (\w+)", text, re.MULTILINE)
+    share = SURE[next(one for one in (*named, *re.findall(r"\w+", text)) if one in SURE)]
+    listed = [{"token": "Yes", "logprob": math.log(share)}, {"token": "No", "logprob": math.log(1 - share)}]
+    choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Yes"}}
+    if body.get("logprobs"):
+        choice["logprobs"] = {"content": [{**listed[0], "top_logprobs": listed}]}
+    usage = {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 10}
+    return 200, {"choices": [choice], "usage": usage}, {}
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[Endpoint]:
+    """Return the endpoint."""
+    with endpoint_of(_behave) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory, endpoint: Endpoint) -> Iterator[Database]:
+    """Return a database with a table of words, and of each word's next one."""
+    database = small_database(tmp_path_factory.mktemp("sampled"), {})
+    session = database.session()
+    session.update(f"CREATE MODEL m OPTIONS (engine 'openai', model 'open', base_url '{endpoint.url}')")
+    words = ", ".join(
+        f"({place}, '{word}', '{other}')"
+        for place, (word, other) in enumerate(zip((*TREES, *BEASTS), (*BEASTS, *TREES), strict=True))
+    )
+    session.update(f"CREATE TABLE words AS SELECT * FROM (VALUES {words}) AS v(id, word, other)")
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def session(database: Database, endpoint: Endpoint) -> Session:
+    """Return a session without kept answers."""
+    session = database.session()
+    session.update("TRUNCATE system.cache")
+    endpoint.bodies.clear()
+    return session
+
+
+def answers(session: Session, sql: str) -> dict[str, Any]:
+    """Return the column `v` of a query by its column `word`."""
+    return {row["word"]: row["v"] for row in ask(session, sql).rows}
+
+
+@pytest.mark.parametrize("arguments", ["word, word", "a => word, b => word", "a => word, b => other, c => word"])
+@pytest.mark.parametrize("rest", ["", " LIMIT 10"])
+def test_a_column_can_be_two_fields(session: Session, arguments: str, rest: str) -> None:
+    """The sample has such a column once, and each field has its values."""
+    call = BATCH.replace(", word,", f", {arguments},")
+    found = answers(session, f"SELECT word, {call} AS v FROM words WHERE {call} OR word <> 'none'{rest}")
+    assert found == {**dict.fromkeys(TREES, True), **dict.fromkeys(BEASTS, False)}
+
+
+OVER = (
+    ("words", "word", ""),
+    ("(SELECT * FROM words WHERE id < 8) w", "word", ""),
+    ("words", "other", ""),
+    ("words", "word", "id > 1"),
+    ("words", "word", "id < 8"),
+)
+"""Tables, columns and guards: calls over them have the same name, and other samples."""
+
+
+def _over(table: str, column: str, guard: str) -> str:
+    call = BATCH.replace(", word,", f", word => {column},").replace(")", ", confidence => true)")
+    return f"SELECT word, {f'CASE WHEN {guard} THEN {call} END' if guard else call} AS v FROM {table}"
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_each_call_has_its_own_sample(session: Session, first: int) -> None:
+    """Equal calls over other rows, columns or guards are calibrated as in queries of their own."""
+    over = (*OVER[first:], *OVER[:first])
+    alone = [answers(session, _over(*one)) for one in over]
+    assert len({str(found["hen"]) for found in alone if found.get("hen")}) > 1
+    branches = [f"SELECT {place} AS place, b.* FROM ({_over(*one)}) b" for place, one in enumerate(over)]
+    together = ask(session, " UNION ALL ".join(branches)).rows
+    found = [{row["word"]: row["v"] for row in together if row["place"] == place} for place in range(len(over))]
+    assert found == alone
+
+
+def test_columns_of_one_row_have_their_own_samples(session: Session) -> None:
+    """Calls over other columns, with and without a guard, share an operator and no sample."""
+    calls = {
+        "a": BATCH.replace("word,", "word => word,"),
+        "b": BATCH.replace("word,", "word => CASE WHEN id < 9 THEN other END,"),
+        "c": f"CASE WHEN id < 8 THEN {BATCH.replace('word,', 'word => other,')} END",
+    }
+    calls = {name: call.replace("'batch')", "'batch', confidence => true)") for name, call in calls.items()}
+    alone = {name: answers(session, f"SELECT word, {call} AS v FROM words") for name, call in calls.items()}
+    columns = ", ".join(f"{call} AS {name}" for name, call in calls.items())
+    rows = ask(session, f"SELECT word, {columns} FROM words").rows
+    assert {name: {row["word"]: row[name] for row in rows} for name in calls} == alone
