@@ -40,7 +40,7 @@ _CLEARLY = 0.1
 """By this much the mean loss of an example must be lower with examples in its prompt, so that they stay there."""
 _MOST_EXAMPLES = 64
 """The most examples that are asked to calibrate a call."""
-_FEWEST_ROWS, _EVEN_ROWS = 8, 2
+FEWEST_ROWS, _EVEN_ROWS = 8, 2
 """The fewest rows that calibrate, and the rows without any preference that are added to them: a sample has noise."""
 _STEPS, _ENOUGH, _SHORTEST = 50, 1e-9, 1e-6
 
@@ -168,7 +168,7 @@ def fitted_to_rows(probabilities: Sequence[Sequence[float]]) -> Shift | None:
 
     `probabilities` has a row for each row, with the probabilities of all options.
     """
-    if len(probabilities) < _FEWEST_ROWS:
+    if len(probabilities) < FEWEST_ROWS:
         return None
     given = np.array(probabilities, dtype=np.float64)
     usual = (given.sum(0) + _EVEN_ROWS / given.shape[1]) / (len(given) + _EVEN_ROWS)

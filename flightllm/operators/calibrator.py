@@ -11,6 +11,7 @@ import structlog
 
 from flightllm.errors import AnswerError
 from flightllm.functions.calibration import (
+    FEWEST_ROWS,
     fitted,
     fitted_to_rows,
     helps_in_prompts,
@@ -34,7 +35,7 @@ class Calibrator:
     """The calibrations of one run of a query, one for each call. Thread-safe."""
 
     def __init__(self, warn: Callable[[str], None], *, fields_first: bool) -> None:
-        """`warn` gets a text about each call that is not calibrated because of an example without an answer."""
+        """`warn` gets a text about each call that an example without an answer, or its rows, leave uncalibrated."""
         self._warn = warn
         self._fields_first = fields_first
         self._lock = Lock()
@@ -114,8 +115,12 @@ class Calibration:
         known = self._answers_about(rows, cancelled) if rows and self._binding.has_probabilities() else []
         shift = fitted_to_rows(known)
         if shift is None:
-            reason = "they are too few" if known or not rows else "the model's probabilities are unknown"
-            return call, f"by none of {len(rows)} rows: {reason}"
+            few = known or not rows
+            reason = "they are too few" if few else "the model's probabilities are unknown"
+            instead = f"ask about {FEWEST_ROWS} or more" if few else "choose another model"
+            text = f"by none of {len(rows)} rows: {reason}"
+            self._warn(f"{call.text}: calibrated {text}; {instead}, or leave out calibrate => 'batch'")
+            return call, text
         return with_shift(call, shift), f"by a sample of {len(known)} rows"
 
     def _answers_about(

@@ -25,7 +25,7 @@ def _behave(path: str, body: Body, number: int) -> Reply:
     share = SURE[next(one for one in (*named, *re.findall(r"\w+", text)) if one in SURE)]
     listed = [{"token": "Yes", "logprob": math.log(share)}, {"token": "No", "logprob": math.log(1 - share)}]
     choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Yes"}}
-    if body.get("logprobs"):
+    if body.get("logprobs") and body["model"] == "open":
         choice["logprobs"] = {"content": [{**listed[0], "top_logprobs": listed}]}
     usage = {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 10}
     return 200, {"choices": [choice], "usage": usage}, {}
@@ -115,3 +115,51 @@ def test_columns_of_one_row_have_their_own_samples(session: Session) -> None:
     columns = ", ".join(f"{call} AS {name}" for name, call in calls.items())
     rows = ask(session, f"SELECT word, {columns} FROM words").rows
     assert {name: {row["word"]: row[name] for row in rows} for name in calls} == alone
+
+
+CUT = {**dict.fromkeys(TREES, True), **dict.fromkeys(BEASTS, False)}
+
+
+@pytest.mark.parametrize("rules", ["on", "off"])
+@pytest.mark.parametrize(
+    ("rest", "rows"),
+    [("LIMIT 6", 6), ("LIMIT 2 OFFSET 7", 2), ("ORDER BY word LIMIT 3", 3), ("ORDER BY v, word DESC LIMIT 4", 4)],
+)
+def test_a_limit_below_a_projection_does_not_make_the_sample(
+    session: Session, endpoint: Endpoint, rest: str, rows: int, rules: str
+) -> None:
+    """A LIMIT that only cuts rows off leaves the sample and the answers as they are, and no row is asked twice."""
+    found = ask(session, f"SELECT word, {BATCH} AS v FROM words {rest}", rules=rules).rows
+    assert len(found) == rows
+    assert all(CUT[row["word"]] == row["v"] for row in found)
+    assert len(endpoint.bodies) == len(CUT)
+
+
+def test_a_limit_of_a_union(session: Session) -> None:
+    """Each branch has all of its rows in the sample, under a LIMIT of the union too."""
+    sql = f"SELECT word, {BATCH} AS v FROM words UNION ALL SELECT other, {BATCH} FROM words LIMIT 13"
+    found = ask(session, sql).rows
+    assert len(found) == 13
+    assert all(CUT[row["word"]] == row["v"] for row in found[:10])
+
+
+@pytest.mark.parametrize("source", ["(SELECT * FROM words LIMIT 7) w", "few", "words WHERE word > 'hen'"])
+def test_too_few_rows_are_a_warning(session: Session, source: str) -> None:
+    """A call with fewer than eight distinct rows is not calibrated, and the query's record says what to do."""
+    session.update("CREATE OR REPLACE VIEW few AS SELECT * FROM words WHERE id > 4")
+    ran = ask(session, f"SELECT word, {BATCH} AS v FROM {source}")
+    assert all(row["v"] for row in ran.rows)
+    assert ran.record.row()["status"] == "done"
+    [kept] = ask(session, f"SELECT error FROM system.queries WHERE query_id = '{ran.record.query_id}'").rows
+    assert re.fullmatch(
+        r"ai_filter\(.*\): calibrated by none of \d rows: they are too few; ask about 8 or more,"
+        r" or leave out calibrate => 'batch'",
+        kept["error"],
+    )
+
+
+def test_unknown_probabilities_are_a_warning(session: Session, endpoint: Endpoint) -> None:
+    """A model whose probabilities are unknown cannot be calibrated, and the query's record says so."""
+    session.update(f"CREATE OR REPLACE MODEL shut OPTIONS (engine 'openai', model 'shut', base_url '{endpoint.url}')")
+    ran = ask(session, f"SELECT {BATCH.replace('=> m', '=> shut')} AS v FROM words")
+    assert "the model's probabilities are unknown; choose another model, or" in str(ran.record.error)
