@@ -15,6 +15,10 @@ from tests.endpoints import Body, Endpoint, Reply, endpoint_of
 TREES, BEASTS = ("oak", "elm", "fir", "ash", "yew"), ("cat", "dog", "cow", "hen", "pig")
 SURE = {**dict.fromkeys(TREES, 0.95), **dict.fromkeys(BEASTS, 0.75)}
 """The probability of Yes."""
+MANY = {
+    f"{kind}{place}": share + place / 1_000 for place in range(15) for kind, share in (("tree", 0.9), ("beast", 0.7))
+}
+"""The same for many words. Asked whether a word is early, the model says so of the first places."""
 BATCH = "ai_filter('Is it a tree?', word, model => m, calibrate => 'batch')"
 
 
@@ -22,11 +26,15 @@ def _behave(path: str, body: Body, number: int) -> Reply:
     del path, number
     text = body["messages"][-1]["content"]
     named = re.findall(r"^(?:a|word|other): (\w+)", text, re.MULTILINE)
-    share = SURE[next(one for one in (*named, *re.findall(r"\w+", text)) if one in SURE)]
+    word = next(one for one in (*named, *re.findall(r"\w+", text)) if one in SURE or one in MANY)
+    share = SURE[word] if word in SURE else MANY[word]
+    if "early" in text:
+        share = 0.9 if int(re.sub(r"\D", "", word)) < 10 else 0.1
+    said = "Yes" if share > 0.5 else "No"
     listed = [{"token": "Yes", "logprob": math.log(share)}, {"token": "No", "logprob": math.log(1 - share)}]
-    choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Yes"}}
+    choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": said}}
     if body.get("logprobs") and body["model"] == "open":
-        choice["logprobs"] = {"content": [{**listed[0], "top_logprobs": listed}]}
+        choice["logprobs"] = {"content": [{**listed[said == "No"], "top_logprobs": listed}]}
     usage = {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 10}
     return 200, {"choices": [choice], "usage": usage}, {}
 
@@ -49,6 +57,8 @@ def database(tmp_path_factory: pytest.TempPathFactory, endpoint: Endpoint) -> It
         for place, (word, other) in enumerate(zip((*TREES, *BEASTS), (*BEASTS, *TREES), strict=True))
     )
     session.update(f"CREATE TABLE words AS SELECT * FROM (VALUES {words}) AS v(id, word, other)")
+    many = ", ".join(f"({place}, '{word}')" for place, word in enumerate(MANY))
+    session.update(f"CREATE TABLE many AS SELECT * FROM (VALUES {many}) AS v(id, word)")
     yield database
     database.close()
 
@@ -163,3 +173,80 @@ def test_unknown_probabilities_are_a_warning(session: Session, endpoint: Endpoin
     session.update(f"CREATE OR REPLACE MODEL shut OPTIONS (engine 'openai', model 'shut', base_url '{endpoint.url}')")
     ran = ask(session, f"SELECT {BATCH.replace('=> m', '=> shut')} AS v FROM words")
     assert "the model's probabilities are unknown; choose another model, or" in str(ran.record.error)
+
+
+EARLY = "ai_filter('Is it early?', word, model => m)"
+WOOD = BATCH.replace("tree", "plant of wood")
+SHOWN = BATCH.replace("'batch')", "'batch', confidence => true)")
+WHERE = SHOWN + ".answer"
+
+
+def passed(session: Session, sql: str) -> dict[str, Any]:
+    """Return the column `v` by word; it must be the same with rules and without."""
+    on, off = ({row["word"]: row["v"] for row in ask(session, sql, rules=rules).rows} for rules in ("on", "off"))
+    assert on == off
+    return on
+
+
+@pytest.fixture(scope="module")
+def early(database: Database) -> list[str]:
+    """Return the early words, and make a table of them."""
+    session = database.session()
+    session.update(f"CREATE TABLE early AS SELECT * FROM many WHERE {EARLY}")
+    found = [row["word"] for row in ask(session, "SELECT word FROM early").rows]
+    assert len(found) == 20
+    return found
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT word, {SHOWN} AS v FROM many WHERE {EARLY}",
+        f"SELECT word, {SHOWN} AS v FROM (SELECT word, {EARLY} AS e FROM many) w WHERE e",
+        f"SELECT word, {SHOWN} AS v FROM many WHERE {EARLY} AND {WHERE}",
+        f"SELECT word, {SHOWN} AS v FROM many WHERE {WHERE} AND {EARLY}",
+        f"SELECT word, {SHOWN} AS v FROM many WHERE {WHERE} AND {EARLY.replace('early', 'it early')} AND {EARLY}",
+        f"SELECT word, {SHOWN} AS v FROM many WHERE {WHERE} AND {EARLY} AND {WOOD}",
+        f"SELECT word, {SHOWN} AS v FROM many WHERE {WOOD} AND {WHERE} AND {EARLY}",
+    ],
+)
+def test_the_sample_has_the_rows_that_other_conditions_let_through(
+    session: Session, early: list[str], sql: str
+) -> None:
+    """A condition leaves rows out of the sample, in any order and with any rules, as a query of its own does."""
+    alone = answers(session, f"SELECT word, {SHOWN} AS v FROM early")
+    assert list(alone) == early
+    assert passed(session, sql) == {w: v for w, v in alone.items() if "AND" not in sql or v["answer"]}
+
+
+@pytest.mark.parametrize("limit", ["", " LIMIT 40"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT word, v FROM (SELECT word, {SHOWN} AS v, {EARLY} AS e FROM many) w WHERE e",
+        f"SELECT w.word, w.v FROM (SELECT id, word, {SHOWN} AS v FROM many) w JOIN early ON early.word = w.word",
+        f"SELECT word, v FROM (SELECT id, word, {SHOWN} AS v FROM many) w WHERE id IN (SELECT id + 0 FROM early)",
+        f"SELECT e.word, v FROM early e LEFT JOIN (SELECT word, {SHOWN} AS v FROM many) w ON e.word = w.word",
+        f"SELECT word, v FROM (SELECT word, {SHOWN} AS v FROM many OFFSET 0) w WHERE {EARLY}",
+    ],
+)
+def test_conditions_above_a_call_do_not_make_the_sample(
+    session: Session, early: list[str], sql: str, limit: str
+) -> None:
+    """Rows that are dropped after the call stay in the sample, whether a rule can drop them before or not."""
+    everywhere = answers(session, f"SELECT word, {SHOWN} AS v FROM many")
+    assert passed(session, sql + limit) == {word: everywhere[word] for word in early}
+
+
+@pytest.mark.parametrize("rules", ["on", "off"])
+def test_a_call_of_select_and_where_is_one(session: Session, rules: str) -> None:
+    """The rows that WHERE lets through are no sample of their own for the same call in SELECT."""
+    found = ask(session, f"SELECT word, {BATCH} AS v FROM many WHERE {BATCH}", rules=rules).rows
+    assert len(found) == 15
+    assert all(row["v"] and row["word"].startswith("tree") for row in found)
+
+
+def test_fewer_calls_than_rows(session: Session, endpoint: Endpoint, early: list[str]) -> None:
+    """Nothing is asked about rows that an earlier condition drops."""
+    ask(session, f"SELECT word FROM many WHERE {BATCH} AND {EARLY}")
+    assert len(endpoint.bodies) == len(MANY) + len(early)
