@@ -147,7 +147,7 @@ def calibrated_by_rows(answer: Answer, values: Mapping[str, Literal], fields: Se
     """Return true for a call that rows can calibrate; `values` are those of its options.
 
     Raises:
-        AICallError: the call has no options, no fields, or a temperature above 0.
+        AICallError: the call has no options, no fields, a temperature above 0, or `fresh => true`.
     """
     reason = (
         "the call does not choose one of several options"
@@ -156,6 +156,8 @@ def calibrated_by_rows(answer: Answer, values: Mapping[str, Literal], fields: Se
         if not fields
         else "the temperature is above 0"
         if values.get("temperature")
+        else "fresh => true keeps no answer about a sampled row for the row itself"
+        if values.get("fresh")
         else ""
     )
     if reason:
