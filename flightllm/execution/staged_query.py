@@ -41,9 +41,10 @@ from flightllm.operators.runtime import Runtime, SpoolLimits
 from flightllm.optimizer import LAST_RULES, RULES, applies, counted, rewrite
 from flightllm.optimizer.fuse import fuse
 from flightllm.optimizer.nearest_by_index import Nearest, nearest_by_index
+from flightllm.optimizer.reuse_calls import reuse_calls
 from flightllm.plan.bounds import unbounded
 from flightllm.plan.explain import explain_stages
-from flightllm.plan.nodes import Node, Project, Scan
+from flightllm.plan.nodes import AiMap, Node, Project, Scan, by_rows, walk
 from flightllm.plan.planner import PlannedQuery, plan_query
 from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational, scan, stage_frame
 from flightllm.plan.substrait import to_plan
@@ -73,7 +74,7 @@ class StagedQuery:
         read = plan_query(planning, frame, extracted.calls, self.unbounded)
         if settings.rules and left_out != nearest_by_index.__name__:
             read, extracted = _by_index(read, services, extracted)
-        root, self._rules = _rewritten(read, left_out) if settings.rules else (read.root, ())
+        root, self._rules = _rewritten(read, left_out) if settings.rules else (_read_once(read), ())
         if extracted is not self.extracted:
             self._rules = (nearest_by_index.__name__, *self._rules)
             self.extracted = extracted
@@ -165,6 +166,15 @@ def _rewritten(planned: PlannedQuery, left_out: str) -> tuple[Node, tuple[str, .
     fuses = left_out != fuse.__name__ and applies(fuse, counted(root))
     fused = fuse(root, planned.functions) if fuses else root
     return fused, fired if fused is root else (*fired, fuse.__name__)
+
+
+def _read_once(planned: PlannedQuery) -> Node:
+    """Return the plan in which equal calls over the same rows have one answer where a sample of rows decides it.
+
+    A call of SELECT that WHERE has too would otherwise have another sample: the rows that WHERE has let through.
+    """
+    sampled = any(by_rows(node) for node in walk(planned.root) if isinstance(node, AiMap))
+    return reuse_calls(planned.root, planned.functions) if sampled else planned.root
 
 
 def _by_index(planned: PlannedQuery, services: Services, extracted: Extracted) -> tuple[PlannedQuery, Extracted]:

@@ -106,7 +106,7 @@ def check_calibrated_by_rows(answer: Answer, options: Mapping[str, Literal], fie
     """Check that rows can calibrate a call with these `options`.
 
     Raises:
-        AICallError: the call has no options, no fields, or a temperature above 0.
+        AICallError: the call has no options, no fields, a temperature above 0, or `fresh => true`.
     """
     reason = ""
     if not isinstance(answer.constraint, Choice):
@@ -115,6 +115,8 @@ def check_calibrated_by_rows(answer: Answer, options: Mapping[str, Literal], fie
         reason = "the call has no fields"
     elif options.get("temperature"):
         reason = "the temperature is above 0"
+    elif options.get("fresh"):
+        reason = "fresh => true keeps no answer about a sampled row for the row itself"
     if reason:
         raise AICallError(f"calibrate => 'batch' cannot work because {reason}: leave it out")
 

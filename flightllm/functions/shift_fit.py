@@ -19,7 +19,7 @@ _STRENGTH, _SLOPE_STRENGTH = 0.1, 0.1
 offsets of 5 and more. Both were chosen on tasks that the page about examples does not report."""
 _LEAST_SLOPE: Final = 0.1
 """A smaller slope would forget the model's answers, and one below 0 would turn them round."""
-_FEWEST_ROWS, _EVEN_ROWS = 8, 2
+FEWEST_ROWS, _EVEN_ROWS = 8, 2
 """The fewest rows that calibrate, and the rows without any preference that are added to them: a sample has noise."""
 _STEPS, _ENOUGH, _SHORTEST = 50, 1e-9, 1e-6
 _LOWEST, _STEEPEST = 0.25, 4.0
@@ -104,7 +104,7 @@ def fitted_to_rows(probabilities: Sequence[Sequence[float]]) -> Shift | None:
 
     `probabilities` has a row for each row, with the probabilities of all options.
     """
-    if len(probabilities) < _FEWEST_ROWS:
+    if len(probabilities) < FEWEST_ROWS:
         return None
     given = np.array(probabilities, dtype=np.float64)
     usual = (given.sum(0) + _EVEN_ROWS / given.shape[1]) / (len(given) + _EVEN_ROWS)

@@ -15,12 +15,13 @@ from flightllm.llm.cost import Work
 from flightllm.observe.query_record import CallRecord, sums
 from flightllm.operators.arrange import ArgumentColumns, Arranged, How, arrange, growing_sizes
 from flightllm.operators.batches import Conditions
+from flightllm.operators.calibrator import Calibration
 from flightllm.operators.call_context import CallContext, CallSite, LimitTracker, Ranking, all_at_once
 from flightllm.operators.call_executor import CallExecutor
 from flightllm.operators.row_sample import sampled_tuples
 from flightllm.operators.runtime import Runtime, SpooledArguments, with_row_ids
 from flightllm.operators.searches import run_searches
-from flightllm.plan.stages import Operator
+from flightllm.plan.stages import Operator, StageCall
 
 _Sampler: TypeAlias = Callable[[Sequence[int], int | None], Sequence[tuple[str | None, ...]]]
 """Returns some distinct values of columns, among the rows for which another column is true."""
@@ -65,12 +66,23 @@ def _kept(operator: Operator, rows: Batches, runtime: Runtime, counters: Sequenc
     table, schema = f"{operator.table}_all", operator.input.schema
     kept = runtime.spool(table, schema, rows)
     spooled = SpooledArguments(kept.rows, None)
+    sample = partial(sampled_tuples, runtime, spooled, table, schema)
     for call, record in zip(operator.calls, counters, strict=True):
         if call.ai.by_rows:
-            columns = call.arguments[: len(call.ai.fields)]
-            sample = partial(sampled_tuples, runtime, spooled, table, schema, columns, call.when)
-            runtime.calibrator().of(call.ai, runtime.bindings[call.ai.binding], record, sample)
+            _calibration(operator, call, runtime, record, sample)
     yield from runtime.rows(kept, table)
+
+
+def _calibration(
+    operator: Operator, call: StageCall, runtime: Runtime, counters: CallRecord, sampler: _Sampler
+) -> Calibration | None:
+    """Return the calibration of a call. The first sample of the same columns and guard counts."""
+    binding, calibrator = runtime.bindings[call.ai.binding], runtime.calibrator()
+    if not call.ai.by_rows:
+        return calibrator.of(call.ai, binding, counters)
+    columns = call.arguments[: len(call.ai.fields)]
+    sample = partial(sampler, columns, call.when)
+    return calibrator.of(call.ai, binding, counters, sample, (operator.table, columns, call.when))
 
 
 def _asks_below(operator: Operator) -> bool:
@@ -274,8 +286,7 @@ class _Pass:
         call, fields_first = self._calls[place], self._runtime.settings.fields_first
         calibration = None
         if call.ai.labelled is not None or call.ai.uncalibrated or call.ai.by_rows:
-            own = partial(sample, call.arguments[: len(call.ai.fields)], call.when) if call.ai.by_rows else None
-            calibration = self._runtime.calibrator().of(call.ai, self._binding, self._counters[place], own)
+            calibration = _calibration(self._operator, call, self._runtime, self._counters[place], sample)
         return CallSite(
             call.ai,
             tuple(arranged.places[self._columns.index(a)] for a in call.arguments[: len(call.ai.fields)]),

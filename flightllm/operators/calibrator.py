@@ -1,6 +1,6 @@
 """Ask the examples of a call, or some of its rows, and put the cut between its options where they say it is."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -11,7 +11,7 @@ import structlog
 from flightllm.errors import AnswerError
 from flightllm.functions.calibration import decided, probabilities_of, with_change, with_shift
 from flightllm.functions.call import AICall, Labelled
-from flightllm.functions.shift_fit import fitted_to_rows
+from flightllm.functions.shift_fit import FEWEST_ROWS, fitted_to_rows
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.call_context import CallContext, CallSite, ModelBinding, all_at_once
 from flightllm.operators.call_executor import CallExecutor
@@ -28,29 +28,36 @@ class Calibrator:
     """The calibrations of one run of a query, one for each call. Thread-safe."""
 
     def __init__(self, warn: Callable[[str], None], *, fields_first: bool) -> None:
-        """`warn` gets a text about each call that is not calibrated because of an example without an answer."""
+        """`warn` gets a text about each call that an example without an answer, or its rows, leave uncalibrated."""
         self._warn = warn
         self._fields_first = fields_first
         self._lock = Lock()
-        self._known: dict[str, Calibration] = {}
+        self._known: dict[tuple[str, Hashable], Calibration] = {}
 
     def of(
-        self, call: AICall, binding: ModelBinding, counters: Counters, sample: "Sample | None" = None
+        self,
+        call: AICall,
+        binding: ModelBinding,
+        counters: Counters,
+        sample: "Sample | None" = None,
+        rows: Hashable = None,
     ) -> "Calibration | None":
         """Return the calibration of a call; None for a call that nothing calibrates.
 
-        `sample` returns some of the call's rows; only a call that its rows calibrate needs it.
+        `sample` returns some of the call's rows, and `rows` says which rows these are; only a call that its rows
+        calibrate needs both. Equal calls over other rows have other calibrations.
         """
         if call.uncalibrated:
             counters.note(0, 0, calibration=call.uncalibrated)
         if call.labelled is None and not call.by_rows:
             return None
         with self._lock:
-            if call.stub not in self._known:
-                self._known[call.stub] = Calibration(
+            key = call.stub, rows
+            if key not in self._known:
+                self._known[key] = Calibration(
                     call, binding, counters, self._warn, sample, fields_first=self._fields_first
                 )
-            return self._known[call.stub]
+            return self._known[key]
 
 
 class Calibration:
@@ -100,17 +107,26 @@ class Calibration:
         """Calibrate by sampled rows, whose answers are kept for the rows themselves; return in words how."""
         call = self._given
         rows = [] if self._sample is None else self._sample()
-        known = self._answers_about(rows, cancelled) if rows and self._binding.has_probabilities() else []
+        first = rows[:0] if self._binding.has_probabilities() else rows[:1]  # without probabilities one row is enough
+        known = self._answers_about(first, cancelled)
+        if known or not first:
+            known += self._answers_about(rows[len(first) :], cancelled)
         shift = fitted_to_rows(known)
         if shift is None:
-            reason = "they are too few" if known or not rows else "the model's probabilities are unknown"
-            return call, f"by none of {len(rows)} rows: {reason}"
+            few = known or not rows
+            reason = "they are too few" if few else "the model's probabilities are unknown"
+            instead = f"ask about {FEWEST_ROWS} or more" if few else "choose another model"
+            text = f"by none of {len(rows)} rows: {reason}"
+            self._warn(f"{call.text}: calibrated {text}; {instead}, or leave out calibrate => 'batch'")
+            return call, text
         return with_shift(call, shift), f"by a sample of {len(known)} rows"
 
     def _answers_about(
         self, rows: Sequence[tuple[str | None, ...]], cancelled: Callable[[], bool]
     ) -> list[list[float]]:
         """Return the probabilities of the options for the rows that have a usable answer."""
+        if not rows:
+            return []
         columns = [pa.array([row[field] for row in rows], pa.string()) for field in range(len(self._given.fields))]
         batch = pa.RecordBatch.from_arrays(columns, [str(field) for field in range(len(columns))])
         prompts = PromptBatch(batch, np.arange(len(rows)), list(rows))

@@ -18,21 +18,23 @@ def sampled_tuples(
 
     The values with the smallest hashes are taken, so equal rows give an equal sample.
     """
-    wanted = [*columns, *([] if when is None else [when])]
+    own = list(dict.fromkeys(columns))  # a column can be the value of several fields
+    wanted = [*own, *([] if when is None else [when])]
     names = [schema.field(column).name for column in wanted]
     source = table
     if spooled.encoded is not None:  # the rows are in memory, and no table of SQL
         source = f"{table}_sample"
         given = pa.table([spooled.encoded.column(column) for column in wanted], names=names)
         runtime.hold(source, given.schema, given.to_batches(), runtime.context)
-    values = ", ".join(names[: len(columns)])
+    values = ", ".join(names[: len(own)])
     guard = "" if when is None else f" WHERE {names[-1]}"
     # Each value follows its length, so that no two tuples give one text, and all values decide about the place.
-    parts = ", ".join(f"coalesce(concat(length({name}), ':', {name}), 'NULL')" for name in names[: len(columns)])
+    parts = ", ".join(f"coalesce(concat(length({name}), ':', {name}), 'NULL')" for name in names[: len(own)])
     hashed = f"md5(concat({parts}))"
     rows = runtime.sql(f"SELECT DISTINCT {values}, {hashed} FROM {source}{guard} ORDER BY {hashed} LIMIT {SAMPLED}")
+    places = [own.index(column) for column in columns]
     return [
-        tuple(row[: len(columns)])
+        tuple([row[place] for place in places])
         for batch in rows
         for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
     ]

@@ -45,6 +45,11 @@ class Chain:
         """Return the number of columns of the base and the steps together."""
         return self.base.width + self.calls
 
+    @property
+    def by_rows(self) -> bool:
+        """Return whether a sample of its rows calibrates a call: over another base, it would answer otherwise."""
+        return any(call.ai.by_rows for step in self.steps if isinstance(step, tuple) for call in step)
+
     def is_plain(self, expression: Expression) -> bool:
         """Return whether an expression over the base and the calls reads no answer."""
         return all(i < self.base.width for i in ex.fields(expression))

@@ -4,7 +4,8 @@ Filter(f(a), AiMap(b, AiMap(a, x)))  →  AiMap(b, Filter(f(a), AiMap(a, x)))
 Filter(f(a), AiMap((a, b), x))       →  AiMap(b, Filter(f(a), AiMap(a, x))), columns reordered
 Filter(f(k), Aggregate(k, AiMap(x)))  →  Aggregate(k, Filter(f(k), AiMap(x)))
 
-`plan.pushdown` has already put predicates that need no answer below the operators.
+`plan.pushdown` has already put predicates that need no answer below the operators. A filter stays above the calls that
+a sample of their rows calibrates.
 """
 
 from substrait.algebra_pb2 import Expression
@@ -19,6 +20,7 @@ from flightllm.plan.nodes import (
     Node,
     Project,
     Sort,
+    by_rows,
     has_ai,
     has_window,
     over_input,
@@ -52,7 +54,8 @@ def _sink(node: Node, conjuncts: list[Expression], functions: Functions) -> tupl
         case Sort():
             return Sort(_filtered(node.input, conjuncts, functions), node.rel), []
         case AiMap():
-            down = [c for c in conjuncts if all(i < node.input.width for i in ex.fields(c))]
+            passes = not by_rows(node)
+            down = [c for c in conjuncts if passes and all(i < node.input.width for i in ex.fields(c))]
             stay = [c for c in conjuncts if c not in down]
             return _split(AiMap(_filtered(node.input, down, functions), node.calls), stay, functions)
         case Aggregate() if one_set(node) and has_ai(node.input):
@@ -74,7 +77,8 @@ def _split(node: AiMap, conjuncts: list[Expression], functions: Functions) -> tu
     width = node.input.width
     needed = [{i - width for i in ex.fields(c) if i >= width} for c in conjuncts]
     first = min(needed, key=len, default=set())
-    if not first or len(first) == len(node.calls):
+    late_sample = any(call.ai.by_rows for i, call in enumerate(node.calls) if i not in first)
+    if not first or len(first) == len(node.calls) or late_sample:
         return node, conjuncts
     order = [*sorted(first), *(i for i in range(len(node.calls)) if i not in first)]
     places = [*range(width), *(width + order.index(i) for i in range(len(node.calls)))]

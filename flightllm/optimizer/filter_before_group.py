@@ -32,7 +32,8 @@ def _sink(node: Project, functions: Functions) -> Node:
     keys = [*groups.rel.grouping_expressions, *[None] * len(groups.rel.measures)]
     columns = [*(over_input(c, keys, functions) for c in shown), *map(field, range(width, width + chain.calls))]
     steps = [e for s in chain.steps for e in (call_expressions(s) if isinstance(s, tuple) else [s])]
-    if all_over(steps, columns, functions) is None or peel(groups.input, functions) is None:
+    asked = peel(groups.input, functions)
+    if all_over(steps, columns, functions) is None or asked is None or asked.by_rows:
         return node
     below = chain.over(groups.input, lambda e: over_input(e, columns, functions) or e)
     return Project(Aggregate(below, groups.rel), result)

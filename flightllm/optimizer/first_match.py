@@ -71,7 +71,7 @@ def _partners(node: Join, kept: Node, start: int, chain: Chain, functions: Funct
     """
     from_left = node.kind in LEFT_KEPT
     split = node.left.width
-    if node.condition is None or not repeatable(kept, functions):
+    if node.condition is None or chain.by_rows or not repeatable(kept, functions):
         return None
     conjuncts = functions.operands(node.condition, "and")
     if not all(compares_sides(c, split, functions) and _columns_only(c) for c in conjuncts):

@@ -34,6 +34,8 @@ class _Parts:
         """Split the steps of a chain into calls and conditions; a condition that reads no answer filters the base."""
         calls = tuple(call for step in chain.steps if isinstance(step, tuple) for call in step)
         conditions = [step for step in chain.steps if isinstance(step, Expression)]
+        if chain.by_rows:  # no rule has put a filter between these calls
+            conditions = [part for c in conditions for part in functions.operands(c, "and")]
         plain = [c for c in conditions if not _answers(c, chain.base.width)]
         below = functions.conjunction(plain)
         base = chain.base if below is None else Filter(chain.base, below)
@@ -57,10 +59,32 @@ class _Parts:
 def fuse(root: Node, functions: Functions) -> Node:
     """Return the plan with each chain of AI filters, guards and calls turned into one operator."""
     chain = peel(root, functions, nested=False) if isinstance(root, Filter | AiMap) else None
-    parts = None if chain is None else _Parts.of(chain, functions)
+    parts = None if chain is None or not _keeps_samples(chain) else _Parts.of(chain, functions)
     if parts is None or not _gains(parts):
         return with_children(root, tuple(fuse(c, functions) for c in children(root)))
     return _fused(replace(parts, base=fuse(parts.base, functions)))
+
+
+def _keeps_samples(chain: Chain) -> bool:
+    """Return whether the calls that a sample of their rows calibrates have the chain's base as their rows.
+
+    They do if no filter below them reads an answer, and no guard of theirs. A call that no filter reads could get an
+    operator of its own above the filters.
+    """
+    if not chain.by_rows:
+        return True
+    width = column = chain.base.width
+    read = frozenset().union(*(ex.fields(step) for step in chain.steps if isinstance(step, Expression)))
+    filtered = False
+    for step in chain.steps:
+        if isinstance(step, Expression):
+            filtered = filtered or bool(_answers(step, width))
+            continue
+        for call in step:
+            if call.ai.by_rows and (filtered or column not in read or _answers(call.when, width)):
+                return False
+            column += 1
+    return True
 
 
 def _gains(parts: _Parts) -> bool:

@@ -8,7 +8,7 @@ Left(x, AiMap(y))                    →  AiMap(Left(x, y)), which asks only in 
 An operator asks about each distinct tuple once, and a join adds no tuples, so there are never more calls than before.
 If a part of an inner join's condition reads answers, it becomes a filter above the join. Operators stay below a join
 without an equality, because such a join only multiplies rows. Filters stay on the optional side of an outer join,
-because they decide which rows have a match.
+because they decide which rows have a match. Operators stay below a join if a sample of their rows calibrates a call.
 """
 
 from dataclasses import dataclass, replace
@@ -38,6 +38,7 @@ def _pull(node: Join, functions: Functions) -> Node:
         return node
     left = peel(node.left, functions, filters=node.kind != _RIGHT)
     right = peel(node.right, functions, filters=node.kind != _LEFT)
+    left, right = (None if side is not None and side.by_rows else side for side in (left, right))
     for sides in ((left, right), (left, None), (None, right)):
         result = _pull_pair(node, *sides, functions) if any(sides) else None
         if result is not None:
@@ -49,7 +50,7 @@ def _pull_kept(node: Join, functions: Functions) -> Node:
     """Pull up the steps of the side that a semi, anti or mark join keeps, where its condition reads no answer."""
     from_left = node.kind in LEFT_KEPT
     chain = peel(node.left if from_left else node.right, functions)
-    if chain is None:
+    if chain is None or chain.by_rows:
         return node
     other = node.right if from_left else node.left
     first, start = (0, chain.base.width) if from_left else (other.width, 0)

@@ -6,6 +6,9 @@ Fetch(UnionAll(AiMap(x), y))    →  Fetch(UnionAll(AiMap(Fetch(x)), y)), likewi
 Fetch(Sort(key, UnionAll(…)))   →  Fetch(Sort(key, UnionAll(AiMap(Fetch(Sort(key, x))), y)))
 
 AI operators keep the order of their input where the query needs it, so the rows and their order stay the same.
+
+A Fetch stays above an operator whose calls are calibrated by its rows, because it would change their sample. A Sort
+goes below it. The operator then sends the prompts that the Fetch needs, and those of the sample.
 """
 
 from substrait.algebra_pb2 import FetchRel, JoinRel, SetRel
@@ -21,6 +24,7 @@ from flightllm.plan.nodes import (
     Project,
     SetOp,
     Sort,
+    by_rows,
     has_ai,
     has_window,
     transform,
@@ -37,12 +41,12 @@ def limit_before_ai(root: Node, functions: Functions) -> Node:
 
 def _push(node: Fetch, functions: Functions) -> Node:
     match node.input:
-        case AiMap() as ai:
+        case AiMap() as ai if not by_rows(ai):
             return AiMap(_push(Fetch(ai.input, node.rel), functions), ai.calls)
         case Project() as project if not has_window(project) and has_ai(project.input):
             return Project(_push(Fetch(project.input, node.rel), functions), project.expressions)
         case Sort(input=AiMap() as ai) as sort if _reads_only(sort, ai.input.width):
-            return AiMap(_push(Fetch(Sort(ai.input, sort.rel), node.rel), functions), ai.calls)
+            return _push(Fetch(AiMap(Sort(ai.input, sort.rel), ai.calls), node.rel), functions)
         case Sort(input=Project() as project) as sort if not has_window(project) and has_ai(project.input):
             keys = all_over(ex.slots(sort.rel), project.expressions, functions)
             if keys is None:

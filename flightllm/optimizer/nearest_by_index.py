@@ -51,7 +51,7 @@ def _nearest(node: Fetch, functions: Functions) -> Nearest | None:
     if len(sort.rel.sorts) > 1:  # further keys order rows that are equally near
         return None
     chain = peel(sort.input, functions)
-    if chain is None or any(isinstance(step, Expression) for step in chain.steps):
+    if chain is None or chain.by_rows or any(isinstance(step, Expression) for step in chain.steps):
         return None
     by, source = sort.rel.sorts[0], _source(chain.base)
     keys = all_over([by.expr], chain.columns, functions)

@@ -34,6 +34,7 @@ from flightllm.plan.nodes import (
     Scan,
     SetOp,
     Sort,
+    by_rows,
     children,
     has_ai,
     has_window,
@@ -124,7 +125,7 @@ class _Placing:
 def _columns(node: Node) -> Sequence[Expression | None] | None:
     """Return the columns of `node` as expressions over its input (None: no input column); None to stop above `node`."""
     match node:
-        case AiMap():
+        case AiMap() if not by_rows(node):
             return [*map(field, range(node.input.width)), *[None] * len(node.calls)]
         case Filter() | Sort():
             return [*map(field, range(node.width))]

@@ -62,6 +62,9 @@ class _CallHoister:
     def _asks_model(self, expression: Expression) -> bool:
         return any(self._calls[name].backend == MODEL for name in self._names(expression) if name in self._calls)
 
+    def _by_rows(self, expression: Expression) -> bool:
+        return any(self._calls[name].by_rows for name in self._names(expression) if name in self._calls)
+
     def _names(self, expression: Expression) -> Iterable[str]:
         return (name for e in ex.walk(expression) if (name := self._functions.name(e)) is not None)
 
@@ -71,15 +74,19 @@ class _CallHoister:
     def _filter(self, node: Filter) -> Node:
         """Filter first by the conjuncts without AI calls, then by each of the others on the rows that are left.
 
-        AI calls that need no language model come before those that do.
+        AI calls that need no language model come before those that do. Last come those that a sample of their rows
+        calibrates, all at once: so the sample depends on no order of the conjuncts.
         """
         conjuncts = self._functions.operands(node.condition, "and")
         plain = self._functions.conjunction(c for c in conjuncts if not self._any([c]))
         result = node.input if plain is None else Filter(node.input, plain)
-        for conjunct in sorted(filter(lambda c: self._any([c]), conjuncts), key=self._asks_model):
-            site = self._site(result, [conjunct])
-            condition = site.lift(conjunct)
-            result = Filter(site.wrap(result), condition)
+        asking = [c for c in conjuncts if self._any([c])]
+        last = [c for c in asking if self._by_rows(c)]
+        others = sorted((c for c in asking if c not in last), key=self._asks_model)
+        for together in (*([c] for c in others), *([last] if last else [])):
+            site = self._site(result, together)
+            condition = self._functions.conjunction(map(site.lift, together))
+            result = result if condition is None else Filter(site.wrap(result), condition)
         return keep(result, node.width)
 
     def _aggregate(self, node: Aggregate) -> Node:

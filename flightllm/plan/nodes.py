@@ -310,6 +310,11 @@ def has_ai(node: Node) -> bool:
     return isinstance(node, AiMap) or any(isinstance(n, AiMap) for n in walk(node))
 
 
+def by_rows(node: AiMap) -> bool:
+    """Return whether the rows of an operator calibrate one of its calls: with other rows, it answers otherwise."""
+    return any(call.ai.by_rows for call in node.calls)
+
+
 def call_expressions(calls: Iterable[Call]) -> list[Expression]:
     """Return the arguments and guards of calls."""
     return [e for c in calls for e in (*c.arguments, *([] if c.when is None else [c.when]))]

@@ -169,7 +169,10 @@ def test_half_a_surrogate_in_json(tmp_path: Path) -> None:
         ("ai_score('x', a, anchors => {1: 2})", "anchors must give each value a meaning as text"),
         ("ai_score('x', a, anchors => {1: ' '})", "anchors must give each value a meaning as text"),
         ("ai_score('x', a, anchors => {0: 'a', 0.0: 'b'})", "two anchors give a meaning to 0.0"),
-        ("ai_score('x', a, anchors => concat('a', b))", "anchors must be a constant of numbers, true, false and texts in single quotes"),
+        (
+            "ai_score('x', a, anchors => concat('a', b))",
+            "anchors must be a constant of numbers",
+        ),
         ("ai_extract(a, [1, 2])", "schema must be a list of texts such as .*, or a JSON Schema"),
         ("ai_gen('x', a, response_format => {'n': 5})", "response_format must be a JSON Schema text or a list"),
     ],

@@ -112,3 +112,16 @@ def test_volatile_key(database: Database, session: Session) -> None:
     assert not planned(database, sql, limit_before_ai)[2]
     keys = [row["r"] for row in ask(session, sql).rows]
     assert keys == sorted(keys)
+
+
+@pytest.mark.parametrize(
+    ("rest", "after"),
+    [
+        ("LIMIT 3", "Project(Fetch(AiMap[ai_filter](people)))"),
+        ("ORDER BY id LIMIT 3", "Project(Fetch(AiMap[ai_filter](Sort(people))))"),
+    ],
+)
+def test_rows_that_calibrate_a_call_stay(database: Database, rest: str, after: str) -> None:
+    """A LIMIT stays above a call that a sample of its rows calibrates; a sort goes below it."""
+    sql = f"SELECT id, ai_filter('x', note, calibrate => 'batch') FROM people {rest}"
+    assert planned(database, sql, limit_before_ai)[1] == after

@@ -1,0 +1,252 @@
+"""Calls that a sample of their own rows calibrates, at an endpoint that says Yes to all words, but surer to trees."""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from flightllm.session.database import Database
+from flightllm.session.session import Session
+from tests.databases import ask, small_database
+from tests.endpoints import Body, Endpoint, Reply, endpoint_of
+
+TREES, BEASTS = ("oak", "elm", "fir", "ash", "yew"), ("cat", "dog", "cow", "hen", "pig")
+SURE = {**dict.fromkeys(TREES, 0.95), **dict.fromkeys(BEASTS, 0.75)}
+"""The probability of Yes."""
+MANY = {
+    f"{kind}{place}": share + place / 1_000 for place in range(15) for kind, share in (("tree", 0.9), ("beast", 0.7))
+}
+"""The same for many words. Asked whether a word is early, the model says so of the first places."""
+BATCH = "ai_filter('Is it a tree?', word, model => m, calibrate => 'batch')"
+
+
+def _behave(path: str, body: Body, number: int) -> Reply:
+    del path, number
+    text = body["messages"][-1]["content"]
+    named = re.findall(r"^(?:a|word|other): (\w+)", text, re.MULTILINE)
+    word = next(one for one in (*named, *re.findall(r"\w+", text)) if one in SURE or one in MANY)
+    share = SURE[word] if word in SURE else MANY[word]
+    if "early" in text:
+        share = 0.9 if int(re.sub(r"\D", "", word)) < 10 else 0.1
+    said = "Yes" if share > 0.5 else "No"
+    listed = [{"token": "Yes", "logprob": math.log(share)}, {"token": "No", "logprob": math.log(1 - share)}]
+    choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": said}}
+    if body.get("logprobs") and body["model"] == "open":
+        choice["logprobs"] = {"content": [{**listed[said == "No"], "top_logprobs": listed}]}
+    usage = {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 10}
+    return 200, {"choices": [choice], "usage": usage}, {}
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[Endpoint]:
+    """Return the endpoint."""
+    with endpoint_of(_behave) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory, endpoint: Endpoint) -> Iterator[Database]:
+    """Return a database with a table of words, and of each word's next one."""
+    database = small_database(tmp_path_factory.mktemp("sampled"), {})
+    session = database.session()
+    session.update(f"CREATE MODEL m OPTIONS (engine 'openai', model 'open', base_url '{endpoint.url}')")
+    words = ", ".join(
+        f"({place}, '{word}', '{other}')"
+        for place, (word, other) in enumerate(zip((*TREES, *BEASTS), (*BEASTS, *TREES), strict=True))
+    )
+    session.update(f"CREATE TABLE words AS SELECT * FROM (VALUES {words}) AS v(id, word, other)")
+    many = ", ".join(f"({place}, '{word}')" for place, word in enumerate(MANY))
+    session.update(f"CREATE TABLE many AS SELECT * FROM (VALUES {many}) AS v(id, word)")
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def session(database: Database, endpoint: Endpoint) -> Session:
+    """Return a session without kept answers."""
+    session = database.session()
+    session.update("TRUNCATE system.cache")
+    endpoint.bodies.clear()
+    return session
+
+
+def answers(session: Session, sql: str) -> dict[str, Any]:
+    """Return the column `v` of a query by its column `word`."""
+    return {row["word"]: row["v"] for row in ask(session, sql).rows}
+
+
+@pytest.mark.parametrize("arguments", ["word, word", "a => word, b => word", "a => word, b => other, c => word"])
+@pytest.mark.parametrize("rest", ["", " LIMIT 10"])
+def test_a_column_can_be_two_fields(session: Session, arguments: str, rest: str) -> None:
+    """The sample has such a column once, and each field has its values."""
+    call = BATCH.replace(", word,", f", {arguments},")
+    found = answers(session, f"SELECT word, {call} AS v FROM words WHERE {call} OR word <> 'none'{rest}")
+    assert found == {**dict.fromkeys(TREES, True), **dict.fromkeys(BEASTS, False)}
+
+
+OVER = (
+    ("words", "word", ""),
+    ("(SELECT * FROM words WHERE id < 8) w", "word", ""),
+    ("words", "other", ""),
+    ("words", "word", "id > 1"),
+    ("words", "word", "id < 8"),
+)
+"""Tables, columns and guards: calls over them have the same name, and other samples."""
+
+
+def _over(table: str, column: str, guard: str) -> str:
+    call = BATCH.replace(", word,", f", word => {column},").replace(")", ", confidence => true)")
+    return f"SELECT word, {f'CASE WHEN {guard} THEN {call} END' if guard else call} AS v FROM {table}"
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_each_call_has_its_own_sample(session: Session, first: int) -> None:
+    """Equal calls over other rows, columns or guards are calibrated as in queries of their own."""
+    over = (*OVER[first:], *OVER[:first])
+    alone = [answers(session, _over(*one)) for one in over]
+    assert len({str(found["hen"]) for found in alone if found.get("hen")}) > 1
+    branches = [f"SELECT {place} AS place, b.* FROM ({_over(*one)}) b" for place, one in enumerate(over)]
+    together = ask(session, " UNION ALL ".join(branches)).rows
+    found = [{row["word"]: row["v"] for row in together if row["place"] == place} for place in range(len(over))]
+    assert found == alone
+
+
+def test_columns_of_one_row_have_their_own_samples(session: Session) -> None:
+    """Calls over other columns, with and without a guard, share an operator and no sample."""
+    calls = {
+        "a": BATCH.replace("word,", "word => word,"),
+        "b": BATCH.replace("word,", "word => CASE WHEN id < 9 THEN other END,"),
+        "c": f"CASE WHEN id < 8 THEN {BATCH.replace('word,', 'word => other,')} END",
+    }
+    calls = {name: call.replace("'batch')", "'batch', confidence => true)") for name, call in calls.items()}
+    alone = {name: answers(session, f"SELECT word, {call} AS v FROM words") for name, call in calls.items()}
+    columns = ", ".join(f"{call} AS {name}" for name, call in calls.items())
+    rows = ask(session, f"SELECT word, {columns} FROM words").rows
+    assert {name: {row["word"]: row[name] for row in rows} for name in calls} == alone
+
+
+CUT = {**dict.fromkeys(TREES, True), **dict.fromkeys(BEASTS, False)}
+
+
+@pytest.mark.parametrize("rules", ["on", "off"])
+@pytest.mark.parametrize(
+    ("rest", "rows"),
+    [("LIMIT 6", 6), ("LIMIT 2 OFFSET 7", 2), ("ORDER BY word LIMIT 3", 3), ("ORDER BY v, word DESC LIMIT 4", 4)],
+)
+def test_a_limit_below_a_projection_does_not_make_the_sample(
+    session: Session, endpoint: Endpoint, rest: str, rows: int, rules: str
+) -> None:
+    """A LIMIT that only cuts rows off leaves the sample and the answers as they are, and no row is asked twice."""
+    found = ask(session, f"SELECT word, {BATCH} AS v FROM words {rest}", rules=rules).rows
+    assert len(found) == rows
+    assert all(CUT[row["word"]] == row["v"] for row in found)
+    assert len(endpoint.bodies) == len(CUT)
+
+
+def test_a_limit_of_a_union(session: Session) -> None:
+    """Each branch has all of its rows in the sample, under a LIMIT of the union too."""
+    sql = f"SELECT word, {BATCH} AS v FROM words UNION ALL SELECT other, {BATCH} FROM words LIMIT 13"
+    found = ask(session, sql).rows
+    assert len(found) == 13
+    assert all(CUT[row["word"]] == row["v"] for row in found[:10])
+
+
+@pytest.mark.parametrize("source", ["(SELECT * FROM words LIMIT 7) w", "few", "words WHERE word > 'hen'"])
+def test_too_few_rows_are_a_warning(session: Session, source: str) -> None:
+    """A call with fewer than eight distinct rows is not calibrated, and the query's record says what to do."""
+    session.update("CREATE OR REPLACE VIEW few AS SELECT * FROM words WHERE id > 4")
+    ran = ask(session, f"SELECT word, {BATCH} AS v FROM {source}")
+    assert all(row["v"] for row in ran.rows)
+    assert ran.record.row()["status"] == "done"
+    [kept] = ask(session, f"SELECT error FROM system.queries WHERE query_id = '{ran.record.query_id}'").rows
+    assert re.fullmatch(
+        r"ai_filter\(.*\): calibrated by none of \d rows: they are too few; ask about 8 or more,"
+        r" or leave out calibrate => 'batch'",
+        kept["error"],
+    )
+
+
+def test_unknown_probabilities_are_a_warning(session: Session, endpoint: Endpoint) -> None:
+    """A model whose probabilities are unknown cannot be calibrated, and the query's record says so."""
+    session.update(f"CREATE OR REPLACE MODEL shut OPTIONS (engine 'openai', model 'shut', base_url '{endpoint.url}')")
+    ran = ask(session, f"SELECT {BATCH.replace('=> m', '=> shut')} AS v FROM words")
+    assert "the model's probabilities are unknown; choose another model, or" in str(ran.record.error)
+
+
+EARLY = "ai_filter('Is it early?', word, model => m)"
+WOOD = BATCH.replace("tree", "plant of wood")
+SHOWN = BATCH.replace("'batch')", "'batch', confidence => true)")
+WHERE = SHOWN + ".answer"
+
+
+def passed(session: Session, sql: str) -> dict[str, Any]:
+    """Return the column `v` by word; it must be the same with rules and without."""
+    on, off = ({row["word"]: row["v"] for row in ask(session, sql, rules=rules).rows} for rules in ("on", "off"))
+    assert on == off
+    return on
+
+
+@pytest.fixture(scope="module")
+def early(database: Database) -> list[str]:
+    """Return the early words, and make a table of them."""
+    session = database.session()
+    session.update(f"CREATE TABLE early AS SELECT * FROM many WHERE {EARLY}")
+    found = [row["word"] for row in ask(session, "SELECT word FROM early").rows]
+    assert len(found) == 20
+    return found
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT word, {SHOWN} AS v FROM many WHERE {EARLY}",
+        f"SELECT word, {SHOWN} AS v FROM (SELECT word, {EARLY} AS e FROM many) w WHERE e",
+        f"SELECT word, {SHOWN} AS v FROM many WHERE {EARLY} AND {WHERE}",
+        f"SELECT word, {SHOWN} AS v FROM many WHERE {WHERE} AND {EARLY}",
+        f"SELECT word, {SHOWN} AS v FROM many WHERE {WHERE} AND {EARLY.replace('early', 'it early')} AND {EARLY}",
+        f"SELECT word, {SHOWN} AS v FROM many WHERE {WHERE} AND {EARLY} AND {WOOD}",
+        f"SELECT word, {SHOWN} AS v FROM many WHERE {WOOD} AND {WHERE} AND {EARLY}",
+    ],
+)
+def test_the_sample_has_the_rows_that_other_conditions_let_through(
+    session: Session, early: list[str], sql: str
+) -> None:
+    """A condition leaves rows out of the sample, in any order and with any rules, as a query of its own does."""
+    alone = answers(session, f"SELECT word, {SHOWN} AS v FROM early")
+    assert list(alone) == early
+    assert passed(session, sql) == {w: v for w, v in alone.items() if "AND" not in sql or v["answer"]}
+
+
+@pytest.mark.parametrize("limit", ["", " LIMIT 40"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT word, v FROM (SELECT word, {SHOWN} AS v, {EARLY} AS e FROM many) w WHERE e",
+        f"SELECT w.word, w.v FROM (SELECT id, word, {SHOWN} AS v FROM many) w JOIN early ON early.word = w.word",
+        f"SELECT word, v FROM (SELECT id, word, {SHOWN} AS v FROM many) w WHERE id IN (SELECT id + 0 FROM early)",
+        f"SELECT e.word, v FROM early e LEFT JOIN (SELECT word, {SHOWN} AS v FROM many) w ON e.word = w.word",
+        f"SELECT word, v FROM (SELECT word, {SHOWN} AS v FROM many OFFSET 0) w WHERE {EARLY}",
+    ],
+)
+def test_conditions_above_a_call_do_not_make_the_sample(
+    session: Session, early: list[str], sql: str, limit: str
+) -> None:
+    """Rows that are dropped after the call stay in the sample, whether a rule can drop them before or not."""
+    everywhere = answers(session, f"SELECT word, {SHOWN} AS v FROM many")
+    assert passed(session, sql + limit) == {word: everywhere[word] for word in early}
+
+
+@pytest.mark.parametrize("rules", ["on", "off"])
+def test_a_call_of_select_and_where_is_one(session: Session, rules: str) -> None:
+    """The rows that WHERE lets through are no sample of their own for the same call in SELECT."""
+    found = ask(session, f"SELECT word, {BATCH} AS v FROM many WHERE {BATCH}", rules=rules).rows
+    assert len(found) == 15
+    assert all(row["v"] and row["word"].startswith("tree") for row in found)
+
+
+def test_fewer_calls_than_rows(session: Session, endpoint: Endpoint, early: list[str]) -> None:
+    """Nothing is asked about rows that an earlier condition drops."""
+    ask(session, f"SELECT word FROM many WHERE {BATCH} AND {EARLY}")
+    assert len(endpoint.bodies) == len(MANY) + len(early)
