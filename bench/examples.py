@@ -43,7 +43,7 @@ from flightllm.engines import Engine, create_engine
 from flightllm.functions.base import Entries
 from flightllm.functions.bind import Argument, Constant
 from flightllm.functions.calibration import decided
-from flightllm.functions.call import AICall, LabelledExample
+from flightllm.functions.call import AICall, LabelledExample, Wording
 from flightllm.functions.shift_fit import Shift, fitted_to_rows
 from flightllm.llm.engine import Choice, Request
 from flightllm.llm.prompt_formats import INSTRUCT
@@ -105,15 +105,15 @@ def _measure(engine: Engine, asked: Task, rows: int) -> dict[str, Any]:
         "aided": _probabilities(engine, call, measured),
         "plain": _ask(engine, bare, [plain_prompt(asked, row) for row in measured]),
         "examples": [one.wanted for one in labelled.examples],
-        "examples_alone": _probabilities(engine, bare, examples),
-        "examples_aided": [_ask(engine, call, [_held_out(call, one)])[0] for one in labelled.examples],
+        "examples_alone": [_ask(engine, call, [_prompt(call, labelled.without, one)])[0] for one in labelled.examples],
+        "examples_aided": [_ask(engine, call, [_prompt(call, one.wording, one)])[0] for one in labelled.examples],
     }
 
 
-def _held_out(call: AICall, example: LabelledExample) -> str:
-    """Return the prompt about an example with the other examples before it."""
+def _prompt(call: AICall, wording: Wording, example: LabelledExample) -> str:
+    """Return the prompt about an example in these words, without or with the other examples."""
     named = [(name, value) for name, value in zip(call.fields, example.values, strict=True) if value is not None]
-    return call.worded(example.wording).prompt(named, prompt_format=INSTRUCT)
+    return call.worded(wording).prompt(named, prompt_format=INSTRUCT)
 
 
 def answers(measured: Mapping[str, Any]) -> tuple[dict[str, _Numbers], str]:

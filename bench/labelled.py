@@ -294,14 +294,22 @@ def _row(name: str, text: str, label: int, widest: int) -> Row:
 
 
 def _in_turns(rows: Iterable[Row], count: int) -> list[Row]:
-    """Return `count` rows of all labels in turn, in an order by chance. A label without further rows is left out."""
+    """Return `count` rows of all labels in turn, in an order by chance; no two have the same fields.
+
+    A label without further rows is left out.
+    """
     random = np.random.default_rng(_SEED)
     by_label: dict[int, list[Row]] = {}
     for row in rows:
         by_label.setdefault(row.label, []).append(row)
     mixed = [[some[place] for place in random.permutation(len(some))] for _, some in sorted(by_label.items())]
     longest = max(map(len, mixed))
-    return [some[turn] for turn in range(longest) for some in mixed if turn < len(some)][:count]
+    found: dict[Fields, Row] = {}
+    for row in (some[turn] for turn in range(longest) for some in mixed if turn < len(some)):
+        if len(found) == count:
+            break
+        found.setdefault(row.fields, row)
+    return list(found.values())
 
 
 def _tweets(name: str) -> list[tuple[str, int]]:

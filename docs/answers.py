@@ -328,12 +328,13 @@ def examples(figures: Figures) -> Part:
     """How much better does a model answer with a few examples?"""
     found: list[Figures] = figures["results"]
     filters = [one for one in found if one["raw"]["area"] is not None]
-    gain = statistics.mean(one["examples"]["gain"][0] for one in filters)
-    worst = min(one["examples"]["gain"][0] for one in found)
-    least = "; ".join(f"{one['task']}, {one['model']}" for one in found if one["examples"]["gain"][0] == worst)
+    gains = [one["examples"]["gain"][0] for one in found]
+    mean = statistics.mean(one["examples"]["gain"][0] for one in filters)
+    better = sum(gain > 0 for gain in gains)
     answer = (
-        f"With {figures['examples']} examples, filters gain {100 * gain:.1f} points of right answers in the mean. "
-        f"The least gain over all tasks is {100 * worst:.1f} points ({least})."
+        f"With {figures['examples']} examples, {better} of {len(found)} measurements gain up to {100 * max(gains):.0f} points"
+        f" of right answers; the least gain is {100 * min(gains):.0f}."
+        f" The {len(filters)} with yes/no questions gain {100 * mean:.1f} points in the mean."
     )
     shown = {
         "raw": "no examples",
@@ -343,8 +344,8 @@ def examples(figures: Figures) -> Part:
     }
     rows = [
         (
-            one["model"], one["task"], name, _interval(one[way]["accuracy"]), _interval(one[way]["area"]),
-            _interval(one[way]["error"]), one["how"] if way == "examples" else "",
+            one["model"], one["task"], name, _interval(one[way]["accuracy"]), _interval(one[way]["gain"]),
+            _interval(one[way]["area"]), _interval(one[way]["error"]), one["how"] if way == "examples" else "",
         )
         for one in found
         for way, name in shown.items()
@@ -355,7 +356,9 @@ def examples(figures: Figures) -> Part:
         {name.replace("`", ""): (100 * share,) for name, share in means.items()}, "{:.1f}", start=30.0,
         highlighted=("examples",),
     )  # fmt: skip
-    return Part(answer, table(("model", "task", "way", "right", "area", "calibration error", "examples"), rows), drawn)
+    return Part(
+        answer, table(("model", "task", "way", "right", "gain", "area", "calibration error", "examples"), rows), drawn
+    )
 
 
 def _mean(tasks: Mapping[str, Figures], name: str) -> float:

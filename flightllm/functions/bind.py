@@ -246,7 +246,8 @@ class _Binder:
         options = {option.name: values.get(option.name) for option in general if self._has(option)}
         required = {item.name for item in fields.items if item.required}
         examples = examples_of(asked, options, fields.names(), required)
-        by_examples, uncalibrated = _labelled(asked, options, fields.names(), examples)
+        whole = [one for one in examples if required.issubset(dict(one.fields))]
+        by_examples, uncalibrated = _labelled(asked, options, fields.names(), whole)
         by_rows = options.get(CALIBRATE.name) == "batch"
         if by_rows:
             check_calibrated_by_rows(asked, options, fields.names())

@@ -14,6 +14,7 @@ Sources: Platt, "Probabilistic Outputs for Support Vector Machines", 1999, for t
 """
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from flightllm.functions.base import CALIBRATE, Answer, Literal
 from flightllm.functions.call import AICall, Labelled, LabelledExample, Wording
 from flightllm.functions.confidence import EXPECTED, all_known, in_parts, joined, split
 from flightllm.functions.guidance import Example, guided
+from flightllm.functions.normalize import normalised, read_normalize
 from flightllm.functions.shift_fit import Fit, Line, Shift, fitted
 from flightllm.llm.engine import Choice
 
@@ -58,7 +60,7 @@ def calibrated_by_examples(
         return "at a temperature above 0 the answers are random"
     if len({one.answer for one in examples}) < 2:
         return "all have the same answer"
-    count = len(_distinct(examples))
+    count = len(_distinct(examples, _normalised_by(options)))
     return f"{count} would be asked, and {_MOST_EXAMPLES} are the most" if count > _MOST_EXAMPLES else ""
 
 
@@ -71,9 +73,10 @@ def labelled(
     could copy their answers.
     """
     choices = answer.constraint.options if isinstance(answer.constraint, Choice) else ()
+    how = _normalised_by(options)
     found = []
-    for one in (distinct := _distinct(examples)):
-        others = [other for other in distinct if dict(other.fields) != dict(one.fields)]
+    for one in (distinct := _distinct(examples, how)):
+        others = [other for other in distinct if _values(other, how) != _values(one, how)]
         given = dict(one.fields)
         values = tuple(map(given.get, fields))
         wording = _wording(guided(answer, options, fields, others))
@@ -178,12 +181,22 @@ def probabilities_of(call: AICall) -> AICall:
     )
 
 
-def _distinct(examples: Sequence[Example]) -> list[Example]:
-    """Return the examples without those whose values and answer another one has."""
+def _distinct(examples: Sequence[Example], how: AbstractSet[str]) -> list[Example]:
+    """Return the examples without those whose values and answer an earlier one has."""
     found: dict[tuple[object, ...], Example] = {}
     for one in examples:
-        found.setdefault((*sorted(one.fields), one.answer), one)
+        found.setdefault((_values(one, how), one.answer), one)
     return list(found.values())
+
+
+def _values(example: Example, how: AbstractSet[str]) -> frozenset[tuple[str, str]]:
+    """Return the values of an example as rows are compared."""
+    return frozenset((name, normalised(value, how)) for name, value in example.fields)
+
+
+def _normalised_by(options: Mapping[str, Literal]) -> AbstractSet[str]:
+    given = options.get("normalize")
+    return read_normalize(given) if isinstance(given, str) else frozenset()
 
 
 def _wording(answer: Answer) -> Wording:

@@ -23,10 +23,12 @@ FEWEST_ROWS, _EVEN_ROWS = 8, 2
 """The fewest rows that calibrate, and the rows without any preference that are added to them: a sample has noise."""
 _STEPS, _ENOUGH, _SHORTEST = 50, 1e-9, 1e-6
 _LOWEST, _STEEPEST = 0.25, 4.0
-"""The limits of a line's slope: a flatter one would make all numbers equal."""
+"""The limits of a line's slope: a flatter one would make all numbers equal, and a steeper one only 0 and 1."""
 _OWN_PLACE, _OWN_SLOPE = 1.0, 0.1
-"""How strongly a line is drawn to the model's own numbers: as one example that has them, and as one with a tenth of the
-scale's width squared."""
+"""How strongly a line is drawn to the model's own numbers: its place by as much as one example that has them, and its
+slope by as much as two such examples that lie almost half of the scale apart."""
+_FEWEST_RATED, _WORTH = 4, 0.02
+"""The fewest examples that move a scale, and the part of the scale by which they must bring answers closer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +120,10 @@ def _fitted_to_scale(given: _Numbers, right: _Numbers, scale: Sequence[float]) -
     places = np.arange(len(own))
     without = [_line(np.delete(own, one), np.delete(wanted, one)) for one in places]
     moved = [start + slope * own[one] for one, (start, slope) in enumerate(without)]
-    before, after = (float(np.abs(np.clip(some, 0, 1) - wanted).mean()) for some in (own, np.array(moved)))
-    if after >= before:
+    errors = [np.abs(np.clip(some, 0, 1) - wanted) for some in (own, np.array(moved))]
+    before, after = (float(one.mean()) for one in errors)
+    chance = float((errors[0] - errors[1]).std()) / math.sqrt(len(own))
+    if len(own) < _FEWEST_RATED or after > before - max(_WORTH, chance):
         return Fit(None, before, before)
     start, slope = _line(own, wanted)
     return Fit(Line(least + width * start - slope * least, slope, least, max(scale)), after, after)
@@ -153,10 +157,21 @@ def _normalised(logs: _Numbers) -> _Numbers:
 
 
 def _leans(logs: _Numbers, right: NDArray[np.int64]) -> bool:
-    """Return whether the answers prefer an option by more than chance does where a model prefers none."""
-    options = logs.shape[1]
+    """Return whether the answers prefer an option by more than chance does where a model prefers none.
+
+    Pearson's statistic compares how often options are answered and right. It must be above the value that chance
+    reaches in one of six cases, which Wilson and Hilferty's formula approximates. Half an example is added to each
+    option, so that an option without examples has an expected number.
+
+    Example: of eight examples of two options, four are right each. Six answers of one option are at the limit: the
+    expected numbers are 4, the statistic is 2² / 4 + 2² / 4 = 2, and the limit is 1.95.
+    """
+    count, options = logs.shape
     answered = np.bincount(logs.argmax(1), minlength=options)
-    return bool(np.abs(answered - np.bincount(right, minlength=options)).sum() / 2 >= math.sqrt(len(right) / 2))
+    expected = (np.bincount(right, minlength=options) + 0.5) * count / (count + 0.5 * options)
+    spread = 2 / (9 * (options - 1))
+    limit = (options - 1) * (1 - spread + math.sqrt(spread)) ** 3
+    return bool(((answered - expected) ** 2 / expected).sum() > limit)
 
 
 def _without_each(logs: _Numbers, right: NDArray[np.int64], whole: Shift, *, moves_cut: bool) -> _Numbers:

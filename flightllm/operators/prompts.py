@@ -202,7 +202,7 @@ class PromptRegistry:
         self._sites = context.sites
         self._sent_here: dict[bytes, PendingPrompt] = {}
         self._sent_elsewhere: dict[bytes, PendingPrompt] = {}
-        self._failed: dict[bytes, str] = {}
+        self._failed: dict[bytes, Answered] = {}
         self._cut: dict[bytes, Response] = {}
         """Answers that the token limit cut short. Only this pass uses them: another limit gives another answer."""
 
@@ -279,7 +279,7 @@ class PromptRegistry:
         if response.cut is not None and prompt.repair is None:
             self._cut[key] = response
         elif reading.failure is not None:
-            self._failed[key] = reading.failure
+            self._failed[key] = answered
         elif kept is not None:
             self._cache.put(key, kept)
         self._leases.complete(key, kept)
@@ -307,31 +307,31 @@ class PromptRegistry:
             limit = site.ai.max_tokens(prompt.fields) or site.ai.parameters.max_tokens
             if limit > response.cut:
                 del self._cut[key]  # this call leaves more room for an answer than the earlier call did
-        if key in self._failed:
-            failure = self._failed[key]
-            return Answered(prompt, Response(None, failure), Reading(None, failure))
-        if key not in self._cut:
+        failed = self._failed.get(key)
+        if failed is not None and failed.prompt.call == prompt.call:
+            return Answered(prompt, failed.response, failed.reading)
+        response = self._cut.get(key) if failed is None else failed.response
+        if response is None:
             return None
-        reading = read_answer(site.ai, self._cut[key])
+        reading = read_answer(site.ai, response)
         site.counters.add(cache_hits=prompt.first_use and reading.failure is None)
-        return Answered(prompt, self._cut[key], reading)
+        return Answered(prompt, response, reading)
 
 
 def write_answer(answered: Answered, sites: Sequence[CallSite]) -> None:
     """Write an answer, or the value that `on_error` gives for a failure, into every slot of a prompt.
 
     Each call of the slots reads the answer in its own way: `on_truncated` decides about a cut text, and examples decide
-    which option is chosen. A failure of the prompt is one for all of them.
+    which option is chosen.
 
     Raises:
         EngineError: the reading is a failure, and a call of the slots has `on_error => 'fail'`.
     """
     prompt, response, reading = answered.prompt, answered.response, answered.reading
-    one_for_all = reading.failure is not None and response.cut is None
     for slot in prompt.slots:
         call, open_batch = slot.call, slot.open_batch
         site, batch = sites[call], open_batch.batch
-        own = reading if one_for_all or call == prompt.call else read_answer(site.ai, response)
+        own = reading if call == prompt.call else read_answer(site.ai, response)
         batch.answers[call][slot.tuple_index] = sql_value(site.ai, own.value, own.failure)
         open_batch.pending -= 1
         if own.failure is not None and not site.asks_example:

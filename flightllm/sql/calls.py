@@ -439,4 +439,5 @@ def _elements(text: str | None, end: str) -> str | None:
         return text
     if not isinstance(found, list):
         return text
-    return end.join(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in found)
+    there = [one for one in found if one is not None]  # as `array_to_string` does
+    return end.join(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in there)

@@ -71,6 +71,17 @@ def test_copies_of_an_example() -> None:
         assert f"a: {one.values[0]}" not in one.wording.instruction.splitlines()
 
 
+def test_examples_that_rows_would_not_be() -> None:
+    """An example without a value that rows must have is not asked. Values that rows would share are not told."""
+    two = "examples => [({'a': 'x', 'b': 'y'}, 'Yes'), ({'a': 'z', 'b': NULL}, 'No'), ({'a': 'v', 'b': 'w'}, 'No')]"
+    _, examples = labelled(f"ai_filter('q', a, b, {two})")
+    assert [one.values for one in examples.examples] == [("x", "y"), ("v", "w")]
+    alike = "normalize => 'case', examples => [('oak', 'Yes'), ('Oak', 'Yes'), ('OAK', 'No'), ('cat', 'No')]"
+    _, examples = labelled(f"ai_filter('q', a, {alike})")
+    assert [one.values for one in examples.examples] == [("oak",), ("OAK",), ("cat",)]
+    assert [one.wording.instruction.lower().count("a: oak") for one in examples.examples] == [0, 0, 2]
+
+
 @pytest.mark.parametrize(
     ("asked", "scale"),
     [

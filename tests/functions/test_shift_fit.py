@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flightllm.functions.shift_fit import Line, Shift, fitted
+from flightllm.functions.shift_fit import Line, Shift, _fit, _leans, _line, _without_each, fitted
 
 
 def test_a_shifted_cut() -> None:
@@ -117,6 +117,32 @@ def test_many_options() -> None:
     assert right > np.mean(given.argmax(1) == wanted) + 0.5
 
 
+@pytest.mark.parametrize(("options", "count"), [(2, 8), (2, 20), (4, 8), (6, 8), (6, 24), (12, 24)])
+def test_chance_rarely_moves_a_cut(options: int, count: int) -> None:
+    """A model that prefers no option, and knows nothing, seems to prefer one in about one of six cases."""
+    random = np.random.default_rng(6)
+    right = np.arange(count) % options
+    leaning = [_leans(np.log(random.dirichlet(np.ones(options), count)), right) for _ in range(600)]
+    assert 0.03 < np.mean(leaning) < 0.35
+
+
+@pytest.mark.parametrize(("yes", "leans"), [(4, False), (5, False), (6, True), (8, True)])
+def test_the_limit_of_a_preference(yes: int, leans: bool) -> None:
+    """Of eight answers where four are right, six of one option are a preference, and five are not."""
+    given = np.log([[0.9, 0.1]] * yes + [[0.1, 0.9]] * (8 - yes))
+    assert _leans(given, np.array([0, 1] * 4)) is leans
+
+
+def test_a_rare_option_is_not_rarer_without_its_example() -> None:
+    """A left-out example of three among nine is judged as if its option still were a third of them."""
+    even = np.log(np.full((9, 2), 0.5))
+    right = np.array([0, 0, 0, 1, 1, 1, 1, 1, 1])
+    whole = _fit(even, right, np.ones(9), moves_cut=True)
+    found = np.exp(_without_each(even, right, whole, moves_cut=True))
+    assert found[0, 0] == pytest.approx(found[8, 0], abs=0.02)
+    assert found[0, 0] == pytest.approx(whole.of((0.5, 0.5))[0], abs=0.02)
+
+
 SCALE = tuple(range(11))
 
 
@@ -165,6 +191,22 @@ def test_noise_is_not_judged_better_than_it_is(seed: int) -> None:
     given = [_around(random.uniform(0, 10)) for _ in range(8)]
     found = fitted(given, random.integers(0, 11, 8).tolist(), SCALE)
     assert found.wrong > 0.15
+
+
+def test_a_good_model_keeps_its_scale() -> None:
+    """Ratings without bias, off by two points by chance, rarely get a line, and hardly suffer from it."""
+    random = np.random.default_rng(7)
+    taken = []
+    for _ in range(100):
+        wanted = random.integers(0, 11, 8).tolist()
+        taken.append(fitted([_around(one + random.normal(0, 2)) for one in wanted], wanted, SCALE).change is not None)
+    assert np.mean(taken) < 0.25
+
+
+def test_a_line_is_drawn_to_the_models_own_numbers() -> None:
+    """One example moves a line half of the way; two that lie close together hardly turn it."""
+    assert _line(np.array([0.5]), np.array([0.7])) == pytest.approx((0.1, 1.0))
+    assert _line(np.array([0.49, 0.51]), np.array([0.1, 0.9]))[1] < 1.2
 
 
 @pytest.mark.parametrize(("given", "wanted"), [([], []), ([_around(3)], [5])])
