@@ -308,5 +308,5 @@ def test_calls_that_rows_cannot_calibrate(session: Session, asked: str, reason: 
 
 def test_rows_calibrate_with_the_optimizer_alone(session: Session) -> None:
     """Without the optimizer no step sees all rows, and another sample would give other answers."""
-    with pytest.raises(InvalidInputError, match="needs a step that sees all rows"):
+    with pytest.raises(InvalidInputError, match=r"all rows.*flightllm.optimizer = 'off' gives.*set it to 'on', or"):
         trees(session, BATCH, optimizer="off")

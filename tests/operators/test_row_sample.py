@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from flightllm.errors import InvalidInputError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import ask, small_database
@@ -250,3 +251,46 @@ def test_fewer_calls_than_rows(session: Session, endpoint: Endpoint, early: list
     """Nothing is asked about rows that an earlier condition drops."""
     ask(session, f"SELECT word FROM many WHERE {BATCH} AND {EARLY}")
     assert len(endpoint.bodies) == len(MANY) + len(early)
+
+
+NUMBERED = BATCH.replace("word", "CAST(n AS TEXT)")
+ABOUT_OAK = BATCH.replace("word", "a => 'oak'")
+
+
+@pytest.mark.parametrize("explain", ["", "EXPLAIN ", "EXPLAIN ANALYZE "])
+@pytest.mark.parametrize(
+    ("sql", "part"),
+    [
+        (f"SELECT {NUMBERED} FROM generate_series(1, 9) g(n)", "a table function in FROM"),
+        (
+            f"WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE {NUMBERED}) SELECT n FROM r",
+            "WITH RECURSIVE",
+        ),
+        (f"VALUES ({ABOUT_OAK})", "VALUES"),
+        (f"SELECT * FROM unnest([{ABOUT_OAK}])", "this query (Unsupported plan type: Unnest)"),
+    ],
+)
+def test_queries_that_never_have_all_rows(session: Session, sql: str, part: str, explain: str) -> None:
+    """The error names the part of the query that gives rows a few at a time, and what to write; EXPLAIN has it too."""
+    said = f"needs all rows of the call at once, and {part} gives it some at a time: put the rows in a table by"
+    with pytest.raises(InvalidInputError, match=re.escape(said)):
+        ask(session, f"{explain}{sql}")
+
+
+@pytest.mark.parametrize("explain", ["", "EXPLAIN "])
+def test_values_of_an_insert(session: Session, explain: str) -> None:
+    """INSERT … VALUES has one row at a time; the rows of a table work."""
+    session.update("CREATE OR REPLACE TABLE kept AS SELECT word, true AS v FROM words WHERE false")
+    sql = f"{explain}INSERT INTO kept VALUES ('oak', {ABOUT_OAK})"
+    with pytest.raises(InvalidInputError, match="and VALUES gives it some at a time"):
+        ask(session, sql) if explain else session.update(sql)
+    session.update(f"INSERT INTO kept SELECT word, {BATCH} FROM words")
+    assert answers(session, "SELECT * FROM kept") == CUT
+
+
+def test_explain_without_the_optimizer(session: Session) -> None:
+    """EXPLAIN has the error of the query itself."""
+    session.update("SET flightllm.optimizer = 'off'")
+    for explain in ("", "EXPLAIN "):
+        with pytest.raises(InvalidInputError, match="optimizer = 'off' gives it some at a time: set it to 'on', or"):
+            ask(session, f"{explain}SELECT {BATCH} FROM words")
