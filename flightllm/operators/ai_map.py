@@ -299,6 +299,7 @@ class _Pass:
             self._binding.prompt_format,
             arranged.keeps_field_order,
             None if calibration is None else calibration.ask,
+            sampled=None if calibration is None else calibration.sampled,
         )
 
     def _note(self, rows: int, arranged: Arranged) -> None:
