@@ -367,3 +367,21 @@ def test_examples_beside_rows(session: Session, endpoint: Endpoint) -> None:
     sent = [str(body["messages"]) for body in endpoint.bodies]
     assert len(sent) == len(CUT)
     assert all("lime" in text and "goat" in text for text in sent)
+
+
+def test_rows_that_need_no_answer_are_no_sample(session: Session, endpoint: Endpoint) -> None:
+    """Rows with NULL in a required field leave room for others in the sample, and are not counted in it."""
+    numbers = "SELECT CAST(value AS TEXT) AS number FROM generate_series(1, 300)"
+    session.update(f"CREATE OR REPLACE TABLE gaps AS {numbers}")
+    asked = BATCH.replace("a tree?', word", "{word} in {number}?', word => word, number => number")
+    found = answers(session, f"SELECT word, {asked} AS v FROM words, (SELECT '1' AS number) n")
+    with_gaps = "SELECT word, '1' AS number FROM words UNION ALL SELECT NULL, number FROM gaps"
+    text = str(explained(session, f"ANALYZE SELECT {asked} FROM ({with_gaps}) w"))
+    assert "calibrated by a sample of 10 rows" in text
+    assert len(endpoint.bodies) == len(CUT)
+    again = ask(session, f"SELECT word, {asked} AS v FROM ({with_gaps}) w").rows
+    assert [row["v"] for row in again if row["word"] is None] == [None] * 300
+    assert {row["word"]: row["v"] for row in again if row["word"]} == found
+    optional = BATCH.replace(", word,", ", word => word, other => other,")
+    with_other = "SELECT word, other FROM words UNION ALL SELECT NULL, NULL"
+    assert "by a sample of 10 rows" in str(explained(session, f"ANALYZE SELECT {optional} FROM ({with_other}) w"))
