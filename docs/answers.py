@@ -332,8 +332,8 @@ def examples(figures: Figures) -> Part:
     mean = statistics.mean(one["examples"]["gain"][0] for one in filters)
     better = sum(gain > 0 for gain in gains)
     answer = (
-        f"With {figures['examples']} examples, {better} of {len(found)} measurements gain up to {100 * max(gains):.0f} points"
-        f" of right answers; the least gain is {100 * min(gains):.0f}."
+        f"With {figures['examples']} examples, {better} of {len(found)} measurements gain up to {100 * max(gains):.0f}"
+        f" points of right answers; the least gain is {100 * min(gains):.0f}."
         f" The {len(filters)} with yes/no questions gain {100 * mean:.1f} points in the mean."
     )
     shown = {

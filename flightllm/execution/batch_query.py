@@ -8,7 +8,7 @@ from datafusion import SessionContext
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
 from flightllm.engines.registry import OpenModel
-from flightllm.errors import FlightLLMError, LimitExceededError, UnsupportedError
+from flightllm.errors import FlightLLMError, InvalidInputError, LimitExceededError, UnsupportedError
 from flightllm.execution.accounting import AskingQuery, real_bindings
 from flightllm.execution.bind import MERGE_JOINS, frame_of, join_settings, named, scalar_context, shown
 from flightllm.execution.context import Services
@@ -24,6 +24,13 @@ from flightllm.plan.bounds import unbounded
 from flightllm.plan.planner import register_stubs
 from flightllm.sql.calls import Extracted
 
+_PARTS = (
+    ("No table named", "a table function in FROM"),
+    ("in a scan", "VALUES"),
+    ("RecursiveQuery", "WITH RECURSIVE"),
+)
+"""A part of the reason why a query has no operators, and what is at fault in the words of SQL."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -36,6 +43,7 @@ class BatchQuery:
     path = "batch functions"
 
     def __init__(self, services: Services, settings: Settings, extracted: Extracted, reason: str) -> None:
+        _check_samples(extracted.calls.values(), settings, reason)
         self.services = services
         self.settings = settings
         self.extracted = extracted
@@ -140,3 +148,22 @@ class BatchQuery:
             plans = [("logical_plan", self._planned.optimized_logical_plan().display_indent())]
         indexes = index_lines(self.extracted, self.services)
         return [(title, text), *indexes, *((name, self.extracted.display_name(plan)) for name, plan in plans)]
+
+
+def _check_samples(calls: Collection[AICall], settings: Settings, reason: str) -> None:
+    """Refuse a call that a sample of its rows calibrates, because a function never sees all of them.
+
+    Raises:
+        InvalidInputError: there is such a call.
+    """
+    call = next((call for call in calls if call.by_rows), None)
+    if call is None:
+        return
+    part = next((said for found, said in _PARTS if found in reason), f"this query ({reason})")
+    why, instead = f"{part} gives it some at a time", "put the rows in a table by CREATE TABLE … AS first"
+    if not settings.optimizer:
+        why, instead = "flightllm.optimizer = 'off' gives it some at a time", "set it to 'on'"
+    raise InvalidInputError(
+        f"{call.text}: calibrate => 'batch' needs all rows of the call at once, and {why}: {instead}, or leave out"
+        " calibrate => 'batch'"
+    )

@@ -23,8 +23,8 @@ from flightllm.operators.runtime import Runtime, SpooledArguments, with_row_ids
 from flightllm.operators.searches import run_searches
 from flightllm.plan.stages import Operator, StageCall
 
-_Sampler: TypeAlias = Callable[[Sequence[int], int | None], Sequence[tuple[str | None, ...]]]
-"""Returns some distinct values of columns, among the rows for which another column is true."""
+_Sampler: TypeAlias = Callable[[StageCall], Sequence[tuple[str | None, ...]]]
+"""Returns the values of a call's fields in some of its rows."""
 
 
 def run_operator(operator: Operator, rows: Batches, runtime: Runtime, tracker: LimitTracker) -> Batches:
@@ -80,9 +80,8 @@ def _calibration(
     binding, calibrator = runtime.bindings[call.ai.binding], runtime.calibrator()
     if not call.ai.by_rows:
         return calibrator.of(call.ai, binding, counters)
-    columns = call.arguments[: len(call.ai.fields)]
-    sample = partial(sampler, columns, call.when)
-    return calibrator.of(call.ai, binding, counters, sample, (operator.table, columns, call.when))
+    rows = operator.table, call.arguments[: len(call.ai.fields)], call.when
+    return calibrator.of(call.ai, binding, counters, partial(sampler, call), rows)
 
 
 def _asks_below(operator: Operator) -> bool:
@@ -299,6 +298,7 @@ class _Pass:
             self._binding.prompt_format,
             arranged.keeps_field_order,
             None if calibration is None else calibration.ask,
+            sampled=None if calibration is None else calibration.sampled,
         )
 
     def _note(self, rows: int, arranged: Arranged) -> None:

@@ -10,7 +10,6 @@ import pyarrow as pa
 import structlog
 from datafusion import SessionContext, udf
 
-from flightllm.errors import InvalidInputError
 from flightllm.functions.call import SEARCH, AICall
 from flightllm.functions.normalize import normalised_tuple
 from flightllm.llm.engine import Completion, Dispatch, Request
@@ -53,11 +52,6 @@ class BatchFunctions:
             context.register_udf(udf(self._kept(answer, call.function), inputs, call.type, "volatile", stub))
 
     def _answer(self, call: AICall) -> _Function:
-        if call.by_rows:
-            raise InvalidInputError(
-                f"{call.text}: calibrate => 'batch' needs a step that sees all rows, which no query has with"
-                " flightllm.optimizer = 'off' or WITH RECURSIVE: leave it out, or give examples"
-            )
         if call.backend == SEARCH:
             search, counters = self.searcher().open(call.instruction), self.counters(call)
             return lambda queries: QueryColumn(search, queries, counters).answers(0, len(queries))

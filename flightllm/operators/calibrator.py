@@ -20,6 +20,9 @@ from flightllm.operators.rows import Counters
 _log = structlog.get_logger(__name__)
 
 
+_FEW = 0.1
+"""If a larger share of sampled rows has no answer, the query warns: the others could be of one kind."""
+
 Sample: TypeAlias = Callable[[], Sequence[tuple[str | None, ...]]]
 """Returns some distinct values of a call's fields."""
 
@@ -28,7 +31,7 @@ class Calibrator:
     """The calibrations of one run of a query, one for each call. Thread-safe."""
 
     def __init__(self, warn: Callable[[str], None], *, fields_first: bool) -> None:
-        """`warn` gets a text about each call that an example without an answer, or its rows, leave uncalibrated."""
+        """`warn` gets a text about each call that examples or rows without an answer, or too few rows, affect."""
         self._warn = warn
         self._fields_first = fields_first
         self._lock = Lock()
@@ -81,13 +84,15 @@ class Calibration:
         self._fields_first = fields_first
         self._lock = Lock()
         self._calibrated: AICall | None = None
+        self.sampled: set[bytes] | None = set() if call.by_rows else None
+        """The keys of the prompts about sampled rows."""
 
     def ask(self, cancelled: Callable[[], bool]) -> AICall:
         """Ask the examples or the sampled rows, unless they were asked before, and return the calibrated call.
 
-        They are asked as rows are: cached answers cost nothing, and budgets count the others. An example that fails is
-        asked a second time. If it fails again, the call is not calibrated: without it the shift would be another, and
-        so would be the answers of the next run.
+        They are asked as rows are: cached answers cost nothing, and budgets count the others. An example or a row that
+        fails is asked a second time. If an example fails again, the call is not calibrated: without it the shift would
+        be another, and so would be the answers of the next run. A row that fails again is left out of the sample.
 
         Raises:
             EngineError: the engine is gone, or an example failed and the call says `on_error => 'fail'`.
@@ -107,33 +112,53 @@ class Calibration:
         """Calibrate by sampled rows, whose answers are kept for the rows themselves; return in words how."""
         call = self._given
         rows = [] if self._sample is None else self._sample()
-        first = rows[:0] if self._binding.has_probabilities() else rows[:1]  # without probabilities one row is enough
-        known = self._answers_about(first, cancelled)
-        if known or not first:
-            known += self._answers_about(rows[len(first) :], cancelled)
+        found = self._answers_about(rows, cancelled)
+        known = [answer["value"] for answer in found if answer["value"]]
+        errors = [answer["error"] for answer in found if answer["error"] is not None]
+        missing = f"; {len(errors)} of {len(rows)} had no answer, because {errors[0]}" if errors else ""
         shift = fitted_to_rows(known)
         if shift is None:
-            few = known or not rows
+            few = known or errors or not rows
             reason = "they are too few" if few else "the model's probabilities are unknown"
             instead = f"ask about {FEWEST_ROWS} or more" if few else "choose another model"
-            text = f"by none of {len(rows)} rows: {reason}"
+            text = f"by none of {len(rows)} rows: {reason}{missing}"
             self._warn(f"{call.text}: calibrated {text}; {instead}, or leave out calibrate => 'batch'")
             return call, text
-        return with_shift(call, shift), f"by a sample of {len(known)} rows"
+        text = f"by a sample of {len(known)} rows{missing}"
+        if len(errors) > _FEW * len(rows):
+            self._warn(f"{call.text}: calibrated {text}")
+        return with_shift(call, shift), text
 
     def _answers_about(
         self, rows: Sequence[tuple[str | None, ...]], cancelled: Callable[[], bool]
-    ) -> list[list[float]]:
-        """Return the probabilities of the options for the rows that have a usable answer."""
+    ) -> list[dict[str, Any]]:
+        """Return the probabilities of the options as `value`, or an `error`, for the rows that need an answer.
+
+        A failed row is asked a second time. The first row is asked before the others if the model gave no probabilities
+        lately: without them, the others need not be asked.
+        """
+        answers: list[dict[str, Any] | None] = []
+        for some in (rows,) if self._binding.has_probabilities() else (rows[:1], rows[1:]):
+            answers += self._asked_about(some, cancelled)
+            if any(one is not None and not one["value"] and one["error"] is None for one in answers):
+                break
+        if failed := [place for place, answer in enumerate(answers) if answer is not None and answer["error"]]:
+            again = self._asked_about([rows[place] for place in failed], cancelled)
+            for place, answer in zip(failed, again, strict=True):
+                answers[place] = answer
+        return [answer for answer in answers if answer is not None]
+
+    def _asked_about(
+        self, rows: Sequence[tuple[str | None, ...]], cancelled: Callable[[], bool]
+    ) -> list[dict[str, Any] | None]:
+        """Ask about rows in one pass; None for those that need no answer."""
         if not rows:
             return []
         columns = [pa.array([row[field] for row in rows], pa.string()) for field in range(len(self._given.fields))]
         batch = pa.RecordBatch.from_arrays(columns, [str(field) for field in range(len(columns))])
         prompts = PromptBatch(batch, np.arange(len(rows)), list(rows))
         done = self._answered([self._site(self._given, None)], prompts, cancelled)
-        found = [answer for answer in done.answers[0] if answer is not None]
-        self._counters.add(distinct_prompts=-len(found))  # the rows count their prompts themselves
-        return [answer["value"] for answer in found if answer["value"]]
+        return list(done.answers[0])
 
     def _by_examples(self, examples: Labelled, cancelled: Callable[[], bool]) -> tuple[AICall, str]:
         """Calibrate by examples; return in words how.
@@ -219,6 +244,7 @@ class Calibration:
             self._fields_first,
             self._binding.prompt_format,
             asks_example=True,
+            sampled=self.sampled,
         )
 
     def _answered(self, sites: list[CallSite], batch: PromptBatch, cancelled: Callable[[], bool]) -> PromptBatch:

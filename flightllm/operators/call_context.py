@@ -240,7 +240,9 @@ class CallSite:
     """Returns the call that takes the place of `ai` before the first prompt; it asks the call's examples. It gets a
     function that says whether the query was cancelled."""
     asks_example: bool = False
-    """The call asks an example, so it adds no row to the counters."""
+    """The call asks an example or a sampled row, so it adds no row to the counters."""
+    sampled: set[bytes] | None = None
+    """The keys of the prompts about sampled rows. The sample counts these prompts, so the rows do not."""
 
     @property
     def repeats(self) -> bool:

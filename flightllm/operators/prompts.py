@@ -60,7 +60,7 @@ class PendingPrompt:
     step: int
     slots: list[AnswerSlot]
     first_use: bool = True
-    """Whether the call needs this key for the first time."""
+    """Whether the call needs this key for the first time, its sample of rows included."""
     reservation: Reservation | None = None
     dispatch: Dispatch | None = None
     max_tokens: int = 0
@@ -110,12 +110,19 @@ class PromptLister:
         """Return a call's prompts for a batch, and add them to the call's counters."""
         batch, step = open_batch.batch, open_batch.step or 0
         listed = self._list(batch, call)
+        first_uses = self._first_uses(call, listed)
+        wanted = sum(first_uses)
+        sampled = self._sites[call].sampled
+        if sampled is not None:
+            first_uses = [first and key not in sampled for (_, _, key), first in zip(listed, first_uses, strict=True)]
+            if self._sites[call].asks_example:
+                sampled.update(key for _, _, key in listed)
         prompts = [
             PendingPrompt(key, call, fields, step, [AnswerSlot(open_batch, call, at)], first_use)
-            for (at, fields, key), first_use in zip(listed, self._first_uses(call, listed), strict=True)
+            for (at, fields, key), first_use in zip(listed, first_uses, strict=True)
         ]
-        distinct = sum(prompt.first_use for prompt in prompts)
-        expected = distinct if self._count_prompts else 0
+        distinct = sum(first_uses)
+        expected = distinct if self._count_prompts else distinct - wanted
         rows = 0 if self._sites[call].asks_example else batch.kept
         self._sites[call].counters.add(rows=rows, distinct_prompts=distinct, prompts_expected=expected)
         return prompts

@@ -36,7 +36,7 @@ def test_gadgets(folder: Path) -> None:
 
 
 def test_questions(folder: Path) -> None:
-    """Each of the six marks has its label; a label without further rows is left out."""
+    """Each of the six marks has its label. A text that is there twice is left out, and a label without rows too."""
     lines = [
         "5 When did Hawaii become a state ?",
         "2 What does USPS stand for ?",
@@ -45,6 +45,7 @@ def test_questions(folder: Path) -> None:
         "4 What county is Modesto , California in ?",
         "3 Who was Galileo ?",
         "0 What is an atom ?",
+        "0 Why does it rain ?",
     ]
     (folder / "TREC.test.all").write_text("\n".join(lines) + "\n", encoding="utf-8")
     assert _shown("questions", 8) == [
@@ -54,7 +55,7 @@ def test_questions(folder: Path) -> None:
         ("person or group", "Who was Galileo ?"),
         ("place", "What county is Modesto , California in ?"),
         ("number or date", "When did Hawaii become a state ?"),
-        ("explanation", "What is an atom ?"),
+        ("explanation", "Why does it rain ?"),
     ]
 
 

@@ -327,9 +327,9 @@ def test_rows_move_the_cut(session: Session, endpoint: Endpoint, cache: str) -> 
     found = trees(session, BATCH, cache=cache)
     assert found == {**dict.fromkeys(GOOD, True), **dict.fromkeys(BAD, False), "pig": None}
     if cache == "on":
-        assert len(endpoint.bodies) == len(GOOD + BAD) + 1  # a refused prompt is no kept answer
+        assert len(endpoint.bodies) == len(GOOD + BAD) + 2  # the sample asks again, and then the row itself
     text = str(explained(session, f"ANALYZE SELECT {BATCH} FROM words"))
-    assert "by a sample of 9 rows" in text
+    assert "by a sample of 9 rows; 1 of 10 had no answer, because" in text
 
 
 def test_the_sample_does_not_depend_on_the_order_of_rows(session: Session) -> None:
@@ -401,5 +401,5 @@ def test_calls_that_rows_cannot_calibrate(session: Session, asked: str, reason: 
 
 def test_rows_calibrate_with_the_optimizer_alone(session: Session) -> None:
     """Without the optimizer no step sees all rows, and another sample would give other answers."""
-    with pytest.raises(InvalidInputError, match="needs a step that sees all rows"):
+    with pytest.raises(InvalidInputError, match=r"all rows.*flightllm.optimizer = 'off' gives.*set it to 'on', or"):
         trees(session, BATCH, optimizer="off")

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from flightllm.errors import InvalidInputError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
-from tests.databases import ask, small_database
-from tests.endpoints import Body, Endpoint, Reply, endpoint_of
+from tests.databases import ask, explained, small_database
+from tests.endpoints import Body, Endpoint, Reply, endpoint_of, refuse
 
 TREES, BEASTS = ("oak", "elm", "fir", "ash", "yew"), ("cat", "dog", "cow", "hen", "pig")
 SURE = {**dict.fromkeys(TREES, 0.95), **dict.fromkeys(BEASTS, 0.75)}
@@ -19,6 +20,8 @@ MANY = {
     f"{kind}{place}": share + place / 1_000 for place in range(15) for kind, share in (("tree", 0.9), ("beast", 0.7))
 }
 """The same for many words. Asked whether a word is early, the model says so of the first places."""
+_refusals: dict[str, int] = {}
+"""How many more prompts about a word are refused."""
 BATCH = "ai_filter('Is it a tree?', word, model => m, calibrate => 'batch')"
 
 
@@ -27,6 +30,9 @@ def _behave(path: str, body: Body, number: int) -> Reply:
     text = body["messages"][-1]["content"]
     named = re.findall(r"^(?:a|word|other): (\w+)", text, re.MULTILINE)
     word = next(one for one in (*named, *re.findall(r"\w+", text)) if one in SURE or one in MANY)
+    if _refusals.get(word):
+        _refusals[word] -= 1
+        return refuse(400, f"{word} was flagged")
     share = SURE[word] if word in SURE else MANY[word]
     if "early" in text:
         share = 0.9 if int(re.sub(r"\D", "", word)) < 10 else 0.1
@@ -69,6 +75,7 @@ def session(database: Database, endpoint: Endpoint) -> Session:
     session = database.session()
     session.update("TRUNCATE system.cache")
     endpoint.bodies.clear()
+    _refusals.clear()
     return session
 
 
@@ -251,3 +258,131 @@ def test_fewer_calls_than_rows(session: Session, endpoint: Endpoint, early: list
     """Nothing is asked about rows that an earlier condition drops."""
     ask(session, f"SELECT word FROM many WHERE {BATCH} AND {EARLY}")
     assert len(endpoint.bodies) == len(MANY) + len(early)
+
+
+NUMBERED = BATCH.replace("word", "CAST(n AS TEXT)")
+ABOUT_OAK = BATCH.replace("word", "a => 'oak'")
+
+
+@pytest.mark.parametrize("explain", ["", "EXPLAIN ", "EXPLAIN ANALYZE "])
+@pytest.mark.parametrize(
+    ("sql", "part"),
+    [
+        (f"SELECT {NUMBERED} FROM generate_series(1, 9) g(n)", "a table function in FROM"),
+        (
+            f"WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE {NUMBERED}) SELECT n FROM r",
+            "WITH RECURSIVE",
+        ),
+        (f"VALUES ({ABOUT_OAK})", "VALUES"),
+        (f"SELECT * FROM unnest([{ABOUT_OAK}])", "this query (Unsupported plan type: Unnest)"),
+    ],
+)
+def test_queries_that_never_have_all_rows(session: Session, sql: str, part: str, explain: str) -> None:
+    """The error names the part of the query that gives rows a few at a time, and what to write; EXPLAIN has it too."""
+    said = f"needs all rows of the call at once, and {part} gives it some at a time: put the rows in a table by"
+    with pytest.raises(InvalidInputError, match=re.escape(said)):
+        ask(session, f"{explain}{sql}")
+
+
+@pytest.mark.parametrize("explain", ["", "EXPLAIN "])
+def test_values_of_an_insert(session: Session, explain: str) -> None:
+    """INSERT … VALUES has one row at a time; the rows of a table work."""
+    session.update("CREATE OR REPLACE TABLE kept AS SELECT word, true AS v FROM words WHERE false")
+    sql = f"{explain}INSERT INTO kept VALUES ('oak', {ABOUT_OAK})"
+    with pytest.raises(InvalidInputError, match="and VALUES gives it some at a time"):
+        ask(session, sql) if explain else session.update(sql)
+    session.update(f"INSERT INTO kept SELECT word, {BATCH} FROM words")
+    assert answers(session, "SELECT * FROM kept") == CUT
+
+
+def test_explain_without_the_optimizer(session: Session) -> None:
+    """EXPLAIN has the error of the query itself."""
+    session.update("SET flightllm.optimizer = 'off'")
+    for explain in ("", "EXPLAIN "):
+        with pytest.raises(InvalidInputError, match="optimizer = 'off' gives it some at a time: set it to 'on', or"):
+            ask(session, f"{explain}SELECT {BATCH} FROM words")
+
+
+@pytest.mark.parametrize("cache", ["on", "off"])
+@pytest.mark.parametrize(
+    ("sql", "rows", "prompts"),
+    [
+        (f"SELECT {BATCH} FROM words", 10, 10),
+        (f"SELECT {BATCH} FROM (SELECT * FROM words UNION ALL SELECT * FROM words) w", 20, 10),
+        (f"SELECT word FROM words WHERE {BATCH}", 10, 10),
+        (f"SELECT word FROM words WHERE {BATCH} LIMIT 1", 1, 10),
+        (f"SELECT word FROM words WHERE {BATCH} ORDER BY word LIMIT 1", 1, 10),
+        (f"SELECT {BATCH} FROM words WHERE id > 5", 4, 4),
+    ],
+)
+def test_a_sampled_prompt_counts_once(session: Session, sql: str, rows: int, prompts: int, cache: str) -> None:
+    """EXPLAIN and the counters have each prompt once: it is known or sent, as a prompt of the sample or of a row."""
+    session.update(f"SET flightllm.cache = '{cache}'")
+    for known in (0, prompts if cache == "on" else 0):
+        text = "\n".join(explained(session, f"ANALYZE {sql}").values())
+        figures = re.findall(r"(?:predicted|actual) +(\d+) +(\d+) +(\d+) +(\d+) +\d+ +[\d.]+ %", text)
+        assert len(figures) == 2
+        for shown in figures:
+            assert tuple(map(int, shown))[1:] == (prompts, known, prompts - known)
+            assert int(shown[0]) >= rows
+    record = ask(session, sql).record.row()
+    assert record["prompts_expected"] == record["distinct_prompts"] == prompts
+    assert record["calls"] + record["cache_hits"] == prompts
+
+
+def test_a_sampled_row_that_fails_is_asked_again(session: Session, endpoint: Endpoint) -> None:
+    """A row that fails once is in the sample, and its answer is kept for the row itself."""
+    _refusals["elm"] = 1
+    ran = ask(session, f"SELECT word, {BATCH} AS v FROM words")
+    assert {row["word"]: row["v"] for row in ran.rows} == CUT
+    assert len(endpoint.bodies) == ran.calls == len(CUT) + 1
+    assert ran.record.row()["distinct_prompts"] == len(CUT)
+    assert ran.record.error is None
+
+
+@pytest.mark.parametrize(("words", "warns"), [(["elm"], False), (["elm", "hen"], True)])
+def test_sampled_rows_without_an_answer(session: Session, words: list[str], *, warns: bool) -> None:
+    """A row that fails again is left out. If several are, the query's record says so."""
+    _refusals.update(dict.fromkeys(words, 9))
+    ran = ask(session, f"SELECT word, {BATCH} AS v FROM words")
+    assert {row["word"]: row["v"] for row in ran.rows} == {**CUT, **dict.fromkeys(words)}
+    said = f"calibrated by a sample of {10 - len(words)} rows; {len(words)} of 10 had no answer, because"
+    assert (said in str(ran.record.error)) == warns
+    assert said in str(explained(session, f"ANALYZE SELECT word, {BATCH} AS v FROM words"))
+
+
+def test_too_few_sampled_rows_have_an_answer(session: Session) -> None:
+    """With fewer than eight answers nothing is calibrated, and the query's record says why."""
+    _refusals.update(dict.fromkeys(("elm", "oak", "hen"), 9))
+    error = str(ask(session, f"SELECT {BATCH} FROM words").record.error)
+    assert "calibrated by none of 10 rows: they are too few; 3 of 10 had no answer, because" in error
+    assert "was flagged" in error
+
+
+def test_examples_beside_rows(session: Session, endpoint: Endpoint) -> None:
+    """The examples are in the prompt of each row, and are not asked themselves; the rows move the cut."""
+    asked = SHOWN.replace("model => m", "model => m, examples => [('lime', 'Yes'), ('goat', 'No')]")
+    found = answers(session, f"SELECT word, {asked} AS v FROM words")
+    assert {word: v["answer"] for word, v in found.items()} == CUT
+    assert all(0.5 < v["confidence"] < 0.9 for v in found.values())
+    sent = [str(body["messages"]) for body in endpoint.bodies]
+    assert len(sent) == len(CUT)
+    assert all("lime" in text and "goat" in text for text in sent)
+
+
+def test_rows_that_need_no_answer_are_no_sample(session: Session, endpoint: Endpoint) -> None:
+    """Rows with NULL in a required field leave room for others in the sample, and are not counted in it."""
+    numbers = "SELECT CAST(value AS TEXT) AS number FROM generate_series(1, 300)"
+    session.update(f"CREATE OR REPLACE TABLE gaps AS {numbers}")
+    asked = BATCH.replace("a tree?', word", "{word} in {number}?', word => word, number => number")
+    found = answers(session, f"SELECT word, {asked} AS v FROM words, (SELECT '1' AS number) n")
+    with_gaps = "SELECT word, '1' AS number FROM words UNION ALL SELECT NULL, number FROM gaps"
+    text = str(explained(session, f"ANALYZE SELECT {asked} FROM ({with_gaps}) w"))
+    assert "calibrated by a sample of 10 rows" in text
+    assert len(endpoint.bodies) == len(CUT)
+    again = ask(session, f"SELECT word, {asked} AS v FROM ({with_gaps}) w").rows
+    assert [row["v"] for row in again if row["word"] is None] == [None] * 300
+    assert {row["word"]: row["v"] for row in again if row["word"]} == found
+    optional = BATCH.replace(", word,", ", word => word, other => other,")
+    with_other = "SELECT word, other FROM words UNION ALL SELECT NULL, NULL"
+    assert "by a sample of 10 rows" in str(explained(session, f"ANALYZE SELECT {optional} FROM ({with_other}) w"))
