@@ -459,6 +459,8 @@ class _Binder:
             return _checked(option, argument.text)
         if argument.constant is None and option.type in {list, Entries}:
             shown = "{0: 'useless', 10: 'perfect'}" if option.type is Entries else "[('a text', 'its answer')]"
+            if option.type is list and argument.expressions and argument.expressions[0].sql.lstrip().startswith("("):
+                raise AICallError(f"{name} must be a list: write brackets around the examples, as in {shown}")
             raise AICallError(
                 f"{name} must be a constant of numbers, true, false and texts in single quotes, such as {shown};"
                 " write DATE '2024-12-31' as '2024-12-31'"

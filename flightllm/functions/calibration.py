@@ -121,7 +121,7 @@ def check_calibrated_by_rows(answer: Answer, options: Mapping[str, Literal], fie
     elif options.get("fresh"):
         reason = "fresh => true keeps no answer about a sampled row for the row itself"
     if reason:
-        raise AICallError(f"calibrate => 'batch' cannot work because {reason}: leave it out")
+        raise AICallError(f"calibrate => 'batch' cannot work because {reason}: leave out calibrate => 'batch'")
 
 
 def with_change(call: AICall, change: Shift | Line) -> AICall:

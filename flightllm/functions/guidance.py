@@ -22,6 +22,8 @@ from flightllm.llm.prompt_formats import Question, field_line
 _ANSWERS = ("answer", "output", "label", "labels")
 """The names of an example's answer; the first of them in an example counts, and the others are then fields."""
 _REASON, _INPUT = "explanation", "input"
+_POSITION = ""
+"""The name of a value without a name, where a call has several fields."""
 _REFERENCE, _NAME = re.compile(r"\{\{|\}\}|\{([\s\w$.-]++)\}"), re.compile(r"[\w$. -]+")
 _COMPARED = 200
 """Characters of a name that are compared with others, because the time grows with their square."""
@@ -128,7 +130,7 @@ def _parts(
     """Return an example's named values, its answer and its explanation."""
     if isinstance(example, tuple) and 2 <= len(example) <= 3:
         first = example[0]
-        named = first.items if isinstance(first, Entries) else ((_INPUT, first),)
+        named = first.items if isinstance(first, Entries) else ((_POSITION if len(fields) > 1 else _INPUT, first),)
         return named, example[1], example[2] if len(example) == 3 else None
     given = dict(example.items) if isinstance(example, Entries) else {}
     free = [name for name in given if name.lower() not in {field.lower() for field in fields}]
@@ -155,6 +157,9 @@ def _field(name: str, fields: Sequence[str], place: str) -> str:
             return field
     if name.lower() == _INPUT and len(fields) <= 1:
         return fields[0] if fields else _INPUT
+    if name == _POSITION:
+        each = ", ".join(f"{one!r}: …" for one in fields)
+        raise AICallError(f"{place} has one value without a name; name each one: {{{each}, 'answer': …}}")
     hint = f"; name each one: {{{', '.join(f'{one!r}: …' for one in fields)}, 'answer': …}}" if len(fields) > 1 else ""
     raise AICallError(
         f"{place} has {name!r}, which is not a field of the call (fields: {', '.join(fields) or 'none'}){hint}"
@@ -171,7 +176,7 @@ def _written(answer: Answer, wanted: Literal, place: str) -> str:
     except ValueError as error:
         expected = str(error).partition("; got ")[0]
         if pa.types.is_boolean(answer.output):
-            expected += ", or true or false"
+            expected += ", true or false"
         raise AICallError(f"{place}: {_text(wanted)!r} cannot be an answer of this call; {expected}") from error
     return text
 
@@ -182,10 +187,7 @@ def _candidate(answer: Answer, value: Any) -> str:
     constraint = answer.constraint
     if not isinstance(constraint, Choice):
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]  # Snowflake's examples have a list of labels, even for a single label
-    if pa.types.is_string(answer.output) and isinstance(value, int | float):
-        value = json.dumps(value)
+    value = _meant(answer, value)
     wanted = answer.parse(value) if isinstance(value, str) else value
     if isinstance(wanted, bool) is pa.types.is_boolean(answer.output):
         for option in constraint.options:
@@ -193,7 +195,21 @@ def _candidate(answer: Answer, value: Any) -> str:
                 return option
         if (nearest := _nearest(answer, wanted)) is not None:
             return nearest
+    if pa.types.is_floating(answer.output):
+        numbers = [answer.parse(option) for option in constraint.options]
+        raise ValueError(f"expected a number from {min(numbers):g} to {max(numbers):g}")
     raise ValueError(f"expected one of {', '.join(constraint.options)}")
+
+
+def _meant(answer: Answer, value: Any) -> Any:
+    """Return the value that an answer of an example stands for, before it is compared with the options."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]  # Snowflake's examples have a list of labels, even for a single label
+    if pa.types.is_string(answer.output) and isinstance(value, int | float):
+        value = json.dumps(value)
+    if pa.types.is_boolean(answer.output) and isinstance(value, str):
+        value = {"true": True, "false": False}.get(value.strip().lower(), value)
+    return value
 
 
 def _nearest(answer: Answer, wanted: Any) -> str | None:

@@ -11,7 +11,7 @@ import structlog
 from flightllm.errors import AnswerError
 from flightllm.functions.calibration import decided, probabilities_of, with_change, with_shift
 from flightllm.functions.call import AICall, Labelled
-from flightllm.functions.shift_fit import FEWEST_ROWS, fitted_to_rows
+from flightllm.functions.shift_fit import FEWEST_ROWS, Line, Shift, fitted_to_rows
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.call_context import CallContext, CallSite, ModelBinding, all_at_once
 from flightllm.operators.call_executor import CallExecutor
@@ -183,7 +183,7 @@ class Calibration:
         chosen = call if decision.in_prompts else bare
         if decision.change is None:
             return chosen, f"by none of {count}, {where}: they would not improve the answers"
-        return with_change(chosen, decision.change), f"by {count}, {where}"
+        return with_change(chosen, decision.change), f"by {count}, {where}: {_told(decision.change)}"
 
     def _failed(self, count: str, errors: Sequence[str]) -> str:
         """Warn of examples without an answer; return in words that they calibrate nothing."""
@@ -252,3 +252,10 @@ class Calibration:
         context = CallContext(binding, binding.in_flight.open(), sites, all_at_once(len(sites)), prompts_counted=False)
         [done] = CallExecutor(context).answer(iter([batch]), cancelled)
         return done
+
+
+def _told(change: Shift | Line) -> str:
+    """Return in words what a change does to answers."""
+    if isinstance(change, Line):
+        return "the ratings move"
+    return "the cut moves" if any(change.offsets) else "only the certainty changes"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from flightllm.functions.base import Entries, Literal
 from flightllm.functions.bind import Constant
-from flightllm.sql.names import identifier
+from flightllm.sql.names import column_name, identifier
 from flightllm.sql.tokens import Token, TokenKind, closing_parenthesis
 
 _CONSTANTS: Mapping[str, Literal] = {"true": True, "false": False, "null": None}
@@ -66,7 +66,8 @@ def read_column(tokens: Sequence[Token]) -> str | None:
     names = [identifier(token) for token in tokens[::2]]
     dotted = all(token.is_symbol(".") for token in tokens[1::2])
     plain = len(tokens) % 2 == 1 and dotted and None not in names
-    return None if not plain or tokens[-1].is_word(*_CONSTANTS) else names[-1]
+    last = names[-1] if names else None
+    return None if not plain or last is None or tokens[-1].is_word(*_CONSTANTS) else column_name(last)
 
 
 def _is_merged(tokens: Sequence[Token]) -> bool:
@@ -98,17 +99,10 @@ def _value(tokens: Sequence[Token], start: int, depth: int) -> tuple[Literal, in
     following = tokens[start + 1] if start + 1 < len(tokens) else None
     if token.kind is TokenKind.STRING:
         return token.text, start + 1
-    if token.kind is TokenKind.NUMBER:
-        return _number(token.text), start + 1
+    if (number := _read_number(tokens, start)) is not None:
+        return number
     if token.is_word(*_CONSTANTS):
         return _CONSTANTS[token.text.lower()], start + 1
-    if (
-        token.kind is TokenKind.SYMBOL
-        and token.text in _SIGNS
-        and following is not None
-        and following.kind is TokenKind.NUMBER
-    ):
-        return _SIGNS[token.text] * _number(following.text), start + 2
     if token.is_symbol("[") or (depth and token.is_symbol("(")):
         return _nested(tokens, start, depth)
     if token.is_symbol("{"):
@@ -116,6 +110,18 @@ def _value(tokens: Sequence[Token], start: int, depth: int) -> tuple[Literal, in
     if following is not None and token.is_word(*_CONSTRUCTORS):
         return _constructed(tokens, start, depth)
     raise _NoConstantError
+
+
+def _read_number(tokens: Sequence[Token], start: int) -> tuple[int | float, int] | None:
+    """Return the number that begins at `start`, such as `5`, `-5` or `.5`, and the index after it; None without one."""
+    signed = tokens[start].kind is TokenKind.SYMBOL and tokens[start].text in _SIGNS
+    at = start + signed
+    pointed = _is(tokens, at, ".")
+    at += pointed
+    if at >= len(tokens) or tokens[at].kind is not TokenKind.NUMBER:
+        return None
+    value = _number(f"0.{tokens[at].text}" if pointed else tokens[at].text)
+    return (_SIGNS[tokens[start].text] * value if signed else value), at + 1
 
 
 def _constructed(tokens: Sequence[Token], start: int, depth: int) -> tuple[Literal, int]:

@@ -3,6 +3,7 @@
 Unquoted parts of a table's name fold to lower case, and quoted parts stay exact.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,12 +11,24 @@ from flightllm.common.names import TableName, quoted, table_name
 from flightllm.errors import SqlError
 from flightllm.sql.tokens import Token, TokenKind, closing_parenthesis, tokenize
 
+_KEY = re.compile(r"^key [0-9]+\.[0-9]+ ")
+
 
 def identifier(token: Token) -> str | None:
     """Return the name that a token means, or None if the token is not an identifier."""
     if token.kind is TokenKind.QUOTED:
         return token.text
     return token.text.lower() if token.kind is TokenKind.WORD else None
+
+
+def key_name(number: int, place: int, column: str) -> str:
+    """Return a name for an outer column in a rewritten subquery: unique, and with the column's own name."""
+    return f"key {number}.{place} {column}"
+
+
+def column_name(name: str) -> str:
+    """Return the own name of a column that `key_name` renamed; other names stay as they are."""
+    return _KEY.sub("", name)
 
 
 def with_name(tokens: Sequence[Token], index: int) -> str | None:

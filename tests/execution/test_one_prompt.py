@@ -35,6 +35,7 @@ SHAPES: Final = {
     "guard": "SELECT CASE WHEN {filter} THEN {twice} ELSE {sentiment} END FROM notes",
     "group": "SELECT kind, avg({score}), count({classify}) FROM notes GROUP BY kind",
     "distinct": "SELECT DISTINCT {classify}, {sentiment} FROM notes",
+    "subquery": "SELECT id, (SELECT {filter}), (SELECT {classify}) FROM notes WHERE (SELECT {score}) >= 0",
     "join": "SELECT a.id FROM (SELECT id, {filter} AS f FROM notes) a JOIN notes b ON a.id = b.id WHERE a.f",
 }
 SETTINGS: Final = (

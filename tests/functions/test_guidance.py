@@ -88,6 +88,9 @@ def test_nothing_given_changes_nothing() -> None:
         ),
         ("ai_gen('q', a, instructions => 'Look at {a}. ' || 'Be brief.')", "Look at `a`. Be brief."),
         ("ai_filter('q', a, confidence => true, examples => [struct('x', false)])", "a: x\nAnswer: No"),
+        ("ai_filter('q', a, examples => [('x', 'True')])", "a: x\nAnswer: Yes"),
+        ("ai_score('q', a, high => 1, examples => [('x', .5), ('y', +.25), (-.5, 1)])", "a: y\nAnswer: 0.2"),
+        ("ai_score('q', a, high => 1, examples => [('x', .5), ('y', +.25), (-.5, 1)])", "a: -0.5\nAnswer: 1"),
     ],
 )
 def test_examples(expression: str, told: str) -> None:
@@ -100,7 +103,7 @@ def test_examples(expression: str, told: str) -> None:
     [
         (
             "examples => [('x', 'maybe')]",
-            r"examples\[1\]: 'maybe' cannot be an answer of this call; expected one of Yes, No, or true or false\.",
+            r"examples\[1\]: 'maybe' cannot be an answer of this call; expected one of Yes, No, true or false\.",
         ),
         ("examples => [('x', true), ('y', 1)]", r"examples\[2\]: '1' cannot be an answer of this call"),
         (
@@ -121,7 +124,7 @@ def test_examples(expression: str, told: str) -> None:
             "examples => [('x', 'y' || b)]",
             "examples must be a constant of numbers, true, false and texts in single quotes",
         ),
-        ("examples => ('x', true)", "examples must be a constant of numbers, true, false and texts in single quotes"),
+        ("examples => ('x', true)", "examples must be a list: write brackets around the examples"),
         ("examples => [{'a': 'x', 'A': 'y', 'answer': true}]", r"examples\[1\] names a field twice"),
         ("instructions => 'Look at {c} and {d}.'", r"the prompt names \{c\}, which is not a field"),
         ("instructions => 3", "instructions must be a text literal"),
@@ -145,7 +148,9 @@ def test_choices_in_any_case(value: str) -> None:
 def test_a_rating_between_two_numbers() -> None:
     """An example's rating between two numbers counts as the nearer one; one beyond the scale is refused."""
     assert "a: x\nAnswer: 7" in call("ai_score('q', a, examples => [('x', 7.2), ('y', 1)])").instruction
-    with pytest.raises(FlightLLMError, match=r"'10.5' cannot be an answer of this call; expected one of 0, 1"):
+    with pytest.raises(
+        FlightLLMError, match=r"'10.5' cannot be an answer of this call; expected a number from 0 to 10"
+    ):
         call("ai_score('q', a, examples => [('x', 10.5), ('y', 1)])")
 
 

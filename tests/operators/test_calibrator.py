@@ -395,7 +395,7 @@ def test_rows_without_probabilities(session: Session) -> None:
 )
 def test_calls_that_rows_cannot_calibrate(session: Session, asked: str, reason: str) -> None:
     """The error names the reason and says what to do."""
-    with pytest.raises(InvalidInputError, match=f"{reason}.*: leave it out"):
+    with pytest.raises(InvalidInputError, match=f"{reason}.*: leave out calibrate"):
         ask(session, f"SELECT {asked} FROM words")
 
 

@@ -9,6 +9,7 @@ from flightllm.common.cached import cached_property
 from flightllm.common.names import quoted
 from flightllm.errors import UnsupportedError
 from flightllm.sql.joins import FULL, INNER, LEFT, RIGHT, join_kind
+from flightllm.sql.names import key_name
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier, replaced, unnested
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.subqueries.items import by_name, by_number, column, derived, item, without
@@ -389,7 +390,7 @@ class Outer:
             self._check_keys(nodes, asked)
         first = {names_of(node): node for node in reversed(nodes)}
         number = next(self._statement.numbers)
-        keys = {names: f"key {number}.{place}" for place, names in enumerate(first, 1)}
+        keys = {names: key_name(number, place, names[-1]) for place, names in enumerate(first, 1)}
         plain = written_query("SELECT DISTINCT 0")
         select = {
             **body(plain["body"]),
