@@ -29,6 +29,8 @@ from flightllm.operators.temporary_answers import PRIVATE_HELD, TemporaryAnswers
 from flightllm.plan.figures import Figures
 
 _log = structlog.get_logger(__name__)
+_FEWEST_PROMPTS = 1_000
+"""The prompts that an estimate tries even if the limit on calls is lower: the error then has the right number."""
 _TEMPLATE_TOKENS = 64
 """An upper bound of the number of tokens that an endpoint's chat template adds to a prompt."""
 
@@ -162,7 +164,7 @@ def _account(query: AskingQuery, models: Mapping[str | None, OpenModel], record:
         return None if ledger is None else Account(limits, ledger=ledger, fail=settings.on_budget == "fail")
     for name, model in models.items():
         check_prices(limits, model.costs.prices, name)
-    enough = MOST_PROMPTS if limits.calls is None else min(MOST_PROMPTS, limits.calls + 1)
+    enough = MOST_PROMPTS if limits.calls is None else min(MOST_PROMPTS, max(limits.calls + 1, _FEWEST_PROMPTS))
     estimate = predict(query, models, record.cancelled.is_set, most_prompts=enough)
     check_estimate(limits, estimate.work, costs_of(models).price(estimate.works) or 0.0)
     return Account(limits, ledger=ledger, fail=settings.on_budget == "fail")
