@@ -25,8 +25,8 @@ _STEPS, _ENOUGH, _SHORTEST = 50, 1e-9, 1e-6
 _LOWEST, _STEEPEST = 0.25, 4.0
 """The limits of a line's slope: a flatter one would make all numbers equal, and a steeper one only 0 and 1."""
 _OWN_PLACE, _OWN_SLOPE = 1.0, 0.1
-"""How strongly a line is drawn to the model's own numbers: its place by as much as one example that has them, and its
-slope by as much as two such examples that lie almost half of the scale apart."""
+"""How strongly a line is drawn to the model's own numbers. They count as one example for its place. For its slope they
+count as two examples that lie almost half of the scale apart."""
 _FEWEST_RATED, _WORTH = 4, 0.02
 """The fewest examples that move a scale, and the part of the scale by which they must bring answers closer."""
 

@@ -113,7 +113,10 @@ def _value(tokens: Sequence[Token], start: int, depth: int) -> tuple[Literal, in
 
 
 def _read_number(tokens: Sequence[Token], start: int) -> tuple[int | float, int] | None:
-    """Return the number that begins at `start`, such as `5`, `-5` or `.5`, and the index after it; None without one."""
+    """Return the number that begins at `start`, such as `5`, `-5` or `.5`, and the index after it.
+
+    Return None where no number begins.
+    """
     signed = tokens[start].kind is TokenKind.SYMBOL and tokens[start].text in _SIGNS
     at = start + signed
     pointed = _is(tokens, at, ".")
