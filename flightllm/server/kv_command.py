@@ -29,6 +29,7 @@ def kvstore() -> None:
     \b
     flightllm kvstore serve --folder /data/kv --max-bytes 500000000000
     flightllm kvstore status grpc://127.0.0.1:31339
+    flightllm-kv serve --folder /data/kv               without the database server
     """
 
 

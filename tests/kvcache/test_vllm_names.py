@@ -45,6 +45,14 @@ def test_what_is_missing() -> None:
     assert list(missing(gone)) == ["json.gone.Decoder", "json.Gone", "JSONDecoder.decode_quickly"]
 
 
+def test_the_table_of_versions() -> None:
+    """The documentation says of each known version that it evicts by policies, and of no other."""
+    page = Path(__file__).parents[2] / "docs" / "reference" / "compatibility.md"
+    rows = [line.split(" | ") for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| 0.")]
+    evicting = {f"{row[0].removeprefix('| ')}." for row in rows if not row[2].startswith("no")}
+    assert evicting == {*vllm_names.KNOWN_VERSIONS}
+
+
 def test_both_distributions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both distributions beside each other must have one version, because they share their files."""
     assert mixed_distributions() == ""
