@@ -5,6 +5,7 @@ where, and what to write instead.
 """
 
 from collections.abc import Callable
+from importlib.metadata import distributions
 
 
 class FlightLLMError(Exception):
@@ -120,7 +121,13 @@ class MissingExtraError(FlightLLMError):
     """An optional dependency is not installed; the message names the extra to install."""
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs the extra {extra!r}: pip install 'flightllm[{extra}]'")
+        super().__init__(f"{feature} needs the extra {extra!r}: pip install '{_distribution()}[{extra}]'")
+
+
+def _distribution() -> str:
+    """Return the name of the installed distribution: the whole package, or only the parts for `vllm serve`."""
+    installed = {name for name in ("flightllm", "flightllm-kv") if any(distributions(name=name))}
+    return "flightllm-kv" if installed == {"flightllm-kv"} else "flightllm"
 
 
 class InternalError(FlightLLMError):

@@ -22,7 +22,8 @@ def test_version_is_the_installed_one() -> None:
 
 def test_every_place_has_the_version() -> None:
     """Package metadata, Helm chart and deployment guide have the code's version, and the changelog describes it."""
-    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == flightllm.__version__
+    for project in ("pyproject.toml", "packages/flightllm_kv/pyproject.toml"):
+        assert tomllib.loads((ROOT / project).read_text())["project"]["version"] == flightllm.__version__
     chart = (ROOT / "deploy/helm/flightllm/Chart.yaml").read_text()
     assert re.findall(r"ersion: (\d\S+)", chart) == [flightllm.__version__] * 2
     images = (ROOT / "docs/how-to/deploy.md").read_text() + (ROOT / "deploy/helm/flightllm/values.yaml").read_text()

@@ -1,7 +1,7 @@
 """The `flightllm` command: start a server, query it, inspect it.
 
 Imports: access, catalog, client, common, config, demo, engines, errors, file_formats, flight, flightllm, functions,
-kvcache, llm, log, router, server, session, sql, storage, vector.
+llm, log, router, server, session, sql, storage, vector.
 """
 
 import sys
@@ -12,20 +12,20 @@ import click
 from flightllm import __version__
 from flightllm.cli.backup import backup
 from flightllm.cli.cluster import cluster
-from flightllm.cli.common import OneLineErrors
 from flightllm.cli.demo import demo
 from flightllm.cli.doctor import doctor
 from flightllm.cli.grant import grant, revoke
 from flightllm.cli.index import index
 from flightllm.cli.init import init
 from flightllm.cli.inspect import cancel, functions, queries, tables
-from flightllm.cli.kvstore import kvstore
 from flightllm.cli.query import query
 from flightllm.cli.recovery import drain, quarantine
 from flightllm.cli.serve import serve
 from flightllm.cli.shell import shell
 from flightllm.cli.stats import stats
 from flightllm.cli.user import token, user
+from flightllm.common.command_line import OneLineErrors
+from flightllm.server.kv_command import kvstore
 
 COMMANDS = (
     init, serve, query, shell, demo, tables, functions, queries, stats, index, cancel, user, token, grant, revoke,

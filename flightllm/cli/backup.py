@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from flightllm.cli.common import CommandError, data_folder_option
+from flightllm.cli.common import data_folder_option
+from flightllm.common.command_line import CommandError
 from flightllm.config import Config
 
 

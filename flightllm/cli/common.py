@@ -1,59 +1,23 @@
-"""Code that several commands share: options, one-line errors and the connection to a server."""
+"""Code that several commands share: options and the connection to a server."""
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
 from flightllm.client import Client
-from flightllm.common.redaction import redacted
+from flightllm.common.command_line import Server, login_options, read_login
 from flightllm.config import ENGINES, Config, TablePlace
-from flightllm.errors import ConfigError, FlightLLMError, SqlError
+from flightllm.errors import ConfigError, SqlError
 
 DEFAULT_URI = "grpc://127.0.0.1:31337"
-PASSWORD = "FLIGHTLLM_PASSWORD"  # noqa: S105 - the name of a variable
 ASK_ABOVE = 1.0
 """By default, a command asks before it runs a statement with a predicted cost above this, in dollars."""
-
-
-class CommandError(click.ClickException):
-    """An error of ours, shown on the terminal: one line, exit code 1."""
-
-    def show(self, file: Any = None) -> None:
-        """Print the message after `error: `, by default on standard error."""
-        click.echo(
-            f"error: {printable(redacted(' '.join(self.format_message().split())))}", file=file, err=file is None
-        )
-
-
-def printable(text: str) -> str:
-    """Return a foreign text that is safe for the terminal: control characters become spaces."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
-
-
-class OneLineErrors(click.Group):
-    """A group whose commands can raise `FlightLLMError`: the user sees the message, never a traceback."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; turn our errors, and errors about a file, into `CommandError`."""
-        try:
-            return super().invoke(ctx)
-        except FlightLLMError as error:
-            _fail(str(error), error)
-        except OSError as error:
-            if error.filename is None or isinstance(error, BrokenPipeError):  # click ends these quietly
-                raise
-            _fail(f"{error.filename}: {error.strerror}", error)
-
-
-def _fail(message: str, error: Exception) -> NoReturn:
-    raise CommandError(message) from error
 
 
 class TableParameter(click.ParamType[tuple[str, Path | str]]):
@@ -194,45 +158,12 @@ def _check_names(names: Sequence[str]) -> None:
         seen[table] = name
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """The server that a command queries, and the login for it."""
-
-    uri: str
-    token: str | None = None
-    user: str | None = None
-    tls_ca: Path | None = None
-    """The certificates to trust, where the system does not trust the server's certificate."""
-
-
 def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that name the server, and pass them on as the argument `server`; see `connect`."""
     uri = click.option(
         "--uri", envvar="FLIGHTLLM_URI", default=DEFAULT_URI, show_default=True, show_envvar=True, help="The server."
     )
     return login_options(command, uri)
-
-
-def login_options(command: Callable[..., Any], uri: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the login options besides `uri`, the option that names the server; see `server_options`."""
-
-    @wraps(command)
-    def with_server(
-        uri: str, token: str | None, user: str | None, tls_ca: Path | None, *args: Any, **given: Any
-    ) -> Any:
-        return command(*args, server=Server(uri, token, user, tls_ca), **given)
-
-    options = [
-        uri,
-        click.option("--user", envvar="FLIGHTLLM_USER", show_envvar=True,
-                     help=f"User name; the password is read from {PASSWORD} or the terminal."),
-        click.option("--token", envvar="FLIGHTLLM_TOKEN", show_envvar=True, help="Bearer token, in place of a user."),
-        click.option("--tls-ca", envvar="FLIGHTLLM_TLS_CA", show_envvar=True, metavar="FILE",
-                     type=click.Path(path_type=Path), help="Certificates to trust (PEM), for grpc+tls://."),
-    ]  # fmt: skip
-    for option in reversed(options):
-        with_server = option(with_server)
-    return with_server
 
 
 @contextmanager
@@ -245,15 +176,3 @@ def connect(server: Server, settings: Mapping[str, str] | None = None) -> Iterat
     trusted = None if server.tls_ca is None else server.tls_ca.read_bytes()
     with Client(server.uri, headers, login=read_login(server.user), trusted=trusted) as client:
         yield client
-
-
-def read_login(user: str | None) -> tuple[str, str] | None:
-    """Return the user with the password, from the environment or the terminal; no user: None."""
-    if not user:
-        return None
-    password = os.environ.get(PASSWORD)
-    if password is None:
-        if not sys.stdin.isatty():
-            raise click.UsageError(f"give the password of {user} in the environment variable {PASSWORD}.")
-        password = click.prompt(f"Password of {user}", hide_input=True, err=True)
-    return user, str(password)

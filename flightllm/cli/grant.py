@@ -2,8 +2,9 @@
 
 import click
 
-from flightllm.cli.common import Server, connect, server_options
+from flightllm.cli.common import connect, server_options
 from flightllm.cli.inspect import print_query
+from flightllm.common.command_line import Server
 
 _WORDS = {"ignore_unknown_options": True}
 

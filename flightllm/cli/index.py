@@ -4,9 +4,10 @@ import re
 
 import click
 
-from flightllm.cli.common import OneLineErrors, Server, connect, server_options
+from flightllm.cli.common import connect, server_options
 from flightllm.cli.inspect import print_query
 from flightllm.cli.query import progress_bar
+from flightllm.common.command_line import OneLineErrors, Server
 from flightllm.common.names import quoted
 
 _LIST = (

@@ -14,9 +14,9 @@ from types import MappingProxyType
 
 import click
 
-from flightllm.cli.common import printable
 from flightllm.cli.new_config import config_text, local_model
 from flightllm.common.atomic_files import write_atomically
+from flightllm.common.command_line import printable
 from flightllm.config import ENGINES, EngineConfig
 from flightllm.engines import check_engine, create_engine
 from flightllm.engines.offers import Offer, find_ollama, offers, own_address

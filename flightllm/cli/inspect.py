@@ -7,9 +7,10 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from flightllm.cli.common import Server, config_options, connect, load_config, server_options
+from flightllm.cli.common import config_options, connect, load_config, server_options
 from flightllm.cli.render import as_table, console_of, first_rows, put
 from flightllm.client import BOOKKEEPING
+from flightllm.common.command_line import Server
 from flightllm.functions.base import AIFunction, ScalarFunction
 
 _TABLES = """

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flightllm.cli.common import Files, Server, load_config
+from flightllm.cli.common import Files, load_config
 from flightllm.cli.sources import DEMONSTRATION, named_tables, tell
+from flightllm.common.command_line import Server
 from flightllm.config import Config, ServerConfig
 from flightllm.errors import FlightLLMError
 from flightllm.log import configure_logging

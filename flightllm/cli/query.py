@@ -14,13 +14,14 @@ import pyarrow as pa
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from flightllm.cli.common import Files, Server, SettingParameter, connect, file_options, server_options
+from flightllm.cli.common import Files, SettingParameter, connect, file_options, server_options
 from flightllm.cli.opened import asked_server
 from flightllm.cli.price import confirmed
 from flightllm.cli.render import TABLE_ROWS, WRITERS, as_plan, as_table, first_rows, put
 from flightllm.cli.running import interruptible
 from flightllm.cli.statements import split_statements
 from flightllm.client import Client, Shortfall
+from flightllm.common.command_line import Server
 from flightllm.errors import FlightLLMError
 
 _EXPLAIN = re.compile(r"\s*explain\b", re.IGNORECASE)

@@ -4,8 +4,9 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from flightllm.cli.common import Server, connect, server_options
+from flightllm.cli.common import connect, server_options
 from flightllm.cli.render import console_of, put
+from flightllm.common.command_line import Server
 
 
 @click.command()

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import click
 
-from flightllm.cli.common import Files, Server, SettingParameter, connect, file_options, server_options
+from flightllm.cli.common import Files, SettingParameter, connect, file_options, server_options
 from flightllm.cli.opened import asked_server
 from flightllm.cli.price import confirmed
 from flightllm.cli.query import run_text
 from flightllm.cli.running import Interrupted, interruptible
 from flightllm.cli.statements import split_statements
 from flightllm.client import Client
+from flightllm.common.command_line import Server
 from flightllm.errors import FlightLLMError
 
 _HELP = """\\d, \\dt     list tables

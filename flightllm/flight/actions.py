@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyarrow import flight
 
 from flightllm.errors import InvalidInputError, NotFoundError, UnsupportedError
-from flightllm.flight.core import Core, call_of, check_transaction
+from flightllm.flight.auth import call_of
+from flightllm.flight.core import Core, check_transaction
 from flightllm.flight.endpoints import renewed
 from flightllm.flight.infos import DONE
 from flightllm.flight.messages import flight_message, pack, parse_flight, sql_message, unpack, unpack_as

@@ -4,7 +4,7 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyarrow import flight
@@ -16,6 +16,8 @@ from flightllm.flight.activity import Activity
 from flightllm.flight.errors import statuses
 from flightllm.flight.messages import parse_flight
 
+CALL = "flightllm"
+"""The key of `CallerContext` among the server's middleware."""
 COOKIE = "flightllm_session"
 SETTING_PREFIX = "x-flightllm-"
 _OLD_TOKEN = "auth-token-bin"  # noqa: S105 - the name of a header
@@ -92,6 +94,19 @@ class CallerContext(flight.ServerMiddleware):
         """Count the call's end."""
         if self._activity is not None:
             self._activity.end()
+
+
+class _Call(Protocol):
+    """A call that has middleware: pyarrow's `ServerCallContext`, or a call over another protocol."""
+
+    def get_middleware(self, key: str) -> Any:
+        """Return the middleware under `key`."""
+
+
+def call_of(context: _Call) -> CallerContext:
+    """Return the user, session and settings that the headers of a call carry."""
+    call: CallerContext = context.get_middleware(CALL)
+    return call
 
 
 class CallFactory(flight.ServerMiddlewareFactory):

@@ -21,7 +21,7 @@ from flightllm.errors import (
     PermissionDeniedError,
 )
 from flightllm.flight.activity import Activity
-from flightllm.flight.auth import COOKIE, CallerContext
+from flightllm.flight.auth import COOKIE, call_of
 from flightllm.flight.backend import BackendDatabase, BackendQueryRecord, BackendSession
 from flightllm.flight.bindings import forget
 from flightllm.flight.bound_values import BoundValues
@@ -40,8 +40,6 @@ from flightllm.flight.statements import FlightStatement, Prepared
 from flightllm.flight.work import CallDeadline, do
 
 _T = TypeVar("_T")
-CALL = "flightllm"
-"""The key of `CallerContext` among the server's middleware."""
 PART = b"."
 """Separates the statement's handle and the part's number in the ticket of a part."""
 _MOST_SIGN_INS = 10_000
@@ -315,12 +313,6 @@ class Core:
 
 def _user_of(statement: Prepared | FlightStatement) -> str:
     return statement.session.principal.name
-
-
-def call_of(context: Context) -> CallerContext:
-    """Return the user, session and settings that the headers of a call carry."""
-    call: CallerContext = context.get_middleware(CALL)
-    return call
 
 
 def check_transaction(session: BackendSession, message: Any) -> None:

@@ -7,8 +7,9 @@ import pyarrow as pa
 from pyarrow import flight
 
 from flightllm.errors import UnsupportedError
+from flightllm.flight.auth import call_of
 from flightllm.flight.backend import BackendSession
-from flightllm.flight.core import Core, call_of, check_transaction
+from flightllm.flight.core import Core, check_transaction
 from flightllm.flight.endpoints import endpoints, ticket
 from flightllm.flight.messages import Command
 from flightllm.flight.metadata import is_metadata, metadata_schema

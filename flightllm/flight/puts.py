@@ -9,9 +9,10 @@ from pyarrow import flight
 from flightllm.catalog import IngestMode
 from flightllm.common.names import CATALOG
 from flightllm.errors import InvalidInputError, NotFoundError, SqlError, UnsupportedError
+from flightllm.flight.auth import call_of
 from flightllm.flight.backend import BackendSession
 from flightllm.flight.bindings import bind
-from flightllm.flight.core import Core, call_of, check_transaction
+from flightllm.flight.core import Core, check_transaction
 from flightllm.flight.feed import UploadQueue
 from flightllm.flight.messages import Command, sql_message
 from flightllm.flight.statements import Prepared

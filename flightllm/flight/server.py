@@ -15,10 +15,10 @@ from flightllm.access.login import Login
 from flightllm.access.store import AccessStore
 from flightllm.config import AuthConfig, LimitsConfig, ServerConfig
 from flightllm.flight.actions import ACTIONS, act
-from flightllm.flight.auth import CallFactory, Handshake
+from flightllm.flight.auth import CALL, CallFactory, Handshake
 from flightllm.flight.backend import BackendDatabase
 from flightllm.flight.batches import sliced
-from flightllm.flight.core import CALL, Core
+from flightllm.flight.core import Core
 from flightllm.flight.errors import boundary, hide_tracebacks
 from flightllm.flight.handover import continue_from
 from flightllm.flight.infos import DONE, NO_COLUMNS, flight_info, result_schema

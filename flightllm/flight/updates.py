@@ -6,8 +6,9 @@ from functools import partial
 import pyarrow as pa
 
 from flightllm.errors import InvalidInputError
+from flightllm.flight.auth import call_of
 from flightllm.flight.backend import BackendQueryResult, BackendSession
-from flightllm.flight.core import Context, Core, call_of
+from flightllm.flight.core import Context, Core
 from flightllm.flight.long_texts import is_long
 from flightllm.flight.statements import FlightStatement
 from flightllm.observe.query_record import CancelToken

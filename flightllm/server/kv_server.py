@@ -12,8 +12,7 @@ from flightllm.access.login import Login
 from flightllm.config import ServerConfig
 from flightllm.config.checks import host_and_port
 from flightllm.errors import CancelledError, InvalidInputError, PermissionDeniedError, UnsupportedError
-from flightllm.flight.auth import CallFactory, Handshake
-from flightllm.flight.core import CALL, call_of
+from flightllm.flight.auth import CALL, CallFactory, Handshake, call_of
 from flightllm.flight.errors import boundary, hide_tracebacks, statuses
 from flightllm.kvcache.store.disk import DiskStore
 from flightllm.kvcache.store.messages import ACTIONS, DATA, batch_of, packed, parts_of, unpacked

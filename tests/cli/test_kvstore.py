@@ -14,7 +14,7 @@ from pyarrow import flight
 
 from flightllm.access.store import AccessStore, User
 from flightllm.cli import main
-from flightllm.cli.common import PASSWORD
+from flightllm.common.command_line import PASSWORD
 from flightllm.kvcache.store.client import FlightStore
 from flightllm.kvcache.store.messages import DATA, batch_of, packed
 from tests.certificates import certified_config

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from flightllm.access.store import AccessStore, User
 from flightllm.cli import main
-from flightllm.cli.common import PASSWORD
+from flightllm.common.command_line import PASSWORD
 
 Said = Callable[..., tuple[int, str]]
 

@@ -13,16 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import structlog
-from vllm.distributed.kv_transfer.kv_connector.v1.base import (
-    KVConnectorBase_V1,
-    KVConnectorMetadata,
-    KVConnectorRole,
-    KVConnectorWorkerMetadata,
-)
-from vllm.v1.kv_cache_interface import FullAttentionSpec
 
 from flightllm.config import LogConfig
 from flightllm.errors import ConfigError, UnsupportedError
@@ -42,15 +35,29 @@ from flightllm.kvcache.stream.base import Ladder
 from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill
 from flightllm.kvcache.stream.source import ChunkSource
+from flightllm.kvcache.vllm_names import is_known, known_versions, unfit, vllm_version
 from flightllm.llm.cost import Rates
 from flightllm.llm.files import model_digest
 from flightllm.log import configure_logging
+
+try:
+    from vllm.distributed.kv_transfer.kv_connector.v1.base import (
+        KVConnectorBase_V1,
+        KVConnectorMetadata,
+        KVConnectorRole,
+        KVConnectorWorkerMetadata,
+    )
+    from vllm.v1.kv_cache_interface import FullAttentionSpec
+except ImportError as error:
+    raise ImportError(f"the KV store cannot work here: {unfit('connector')}") from error
 
 if TYPE_CHECKING:
     import torch
 
 _NEVER_SOONER = 10.0
 """The assumed seconds to compute a token if no rate is configured. They are so many that a load counts as faster."""
+
+_UNFIT = unfit("connector")
 
 _log = structlog.get_logger(__name__)
 
@@ -82,13 +89,29 @@ class FlightLLMConnector(KVConnectorBase_V1):
 
     Raises:
         ConfigError: an option is wrong.
-        UnsupportedError: the KV cache of this model, or of this way to run it, cannot be stored.
+        UnsupportedError: this version of vLLM lacks a name that the connector needs; or the KV cache of this model, or
+            of this way to run it, cannot be stored.
     """
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Refuse a vLLM that lacks something, before Python refuses a class that lacks a method of vLLM's."""
+        if not structlog.is_configured():  # in a separate process of vLLM
+            configure_logging(LogConfig())
+        reason = _UNFIT
+        if not reason and (further := sorted(cls.__abstractmethods__)):
+            reason = f"vLLM {vllm_version()} calls unknown methods: {', '.join(further)}"
+        if reason:
+            _log.error("kv_store_off", reason=reason)
+            raise UnsupportedError(
+                f"the KV store cannot work here: {reason}; remove --kv-transfer-config to run without"
+            )
+        if not is_known():
+            _log.warning("kv_store_untested", vllm=vllm_version(), known=known_versions())
+        made: Self = super().__new__(cls)
+        return made
 
     def __init__(self, vllm_config: Any, role: KVConnectorRole, kv_cache_config: Any) -> None:
         super().__init__(vllm_config=vllm_config, role=role, kv_cache_config=kv_cache_config)
-        if not structlog.is_configured():  # in a separate process of vLLM
-            configure_logging(LogConfig())
         self._options = read_kv_options(self._kv_transfer_config.kv_connector_extra_config)
         self._spec = _attention(vllm_config, kv_cache_config)
         codecs = open_codecs(self._options, Path(vllm_config.model_config.model))

@@ -3,7 +3,8 @@
     "kv_connector": "OffloadingConnector", "kv_connector_extra_config": {
         "cache_policy": "PlannedCachePolicy", "cache_policy_module_path": "flightllm.kvcache.eviction.offload"}
 
-Written for vLLM 0.32 and 0.33. A request carries its hint in `kv_transfer_params`, as it does in `extra_args`.
+Where this vLLM lacks something that they need (see `vllm_names`), the two names stand for vLLM's own LRU. A request
+carries its hint in `kv_transfer_params`, as it does in `extra_args`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,23 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
-from vllm.v1.kv_offload.cpu.policies.base import CachePolicy, ChunkStatus
+import structlog
 
+from flightllm.config import LogConfig
 from flightllm.kvcache.eviction import create_policy
 from flightllm.kvcache.eviction.base import Use
 from flightllm.kvcache.eviction.guarded import Guarded
 from flightllm.kvcache.eviction.hint import read_hint
+from flightllm.kvcache.vllm_names import unfit, vllm_version
+from flightllm.log import configure_logging
+
+try:
+    from vllm.v1.kv_offload.cpu.policies.base import CachePolicy, ChunkStatus
+    from vllm.v1.kv_offload.cpu.policies.lru import LRUCachePolicy
+except ImportError as error:
+    raise ImportError(f"the eviction policies cannot work here: {unfit('offload')}") from error
+
+_log = structlog.get_logger(__name__)
 
 
 class _PolicyCache(CachePolicy):
@@ -113,13 +125,30 @@ class _PolicyCache(CachePolicy):
                 self.mark_evictable(key)
 
 
-class WorkloadAwareCachePolicy(_PolicyCache):
+class _WorkloadAware(_PolicyCache):
     """See `flightllm.kvcache.eviction.workload_aware`."""
 
     name = "workload_aware"
 
 
-class PlannedCachePolicy(_PolicyCache):
+class _Planned(_PolicyCache):
     """See `flightllm.kvcache.eviction.planned`; vLLM does not report waiting requests to this cache."""
 
     name = "planned"
+
+
+def _or_lru(policy: type[_PolicyCache]) -> Any:
+    """Return the policy, or vLLM's own LRU if the policy does not fit this vLLM."""
+    reason = unfit("offload")
+    if not reason and (further := sorted(policy.__abstractmethods__)):
+        reason = f"vLLM {vllm_version()} calls unknown methods: {', '.join(further)}"
+    if not reason:
+        return policy
+    if not structlog.is_configured():  # in a separate process of vLLM
+        configure_logging(LogConfig())
+    _log.warning("kv_eviction_off", policy=policy.name, reason=reason, instead="vLLM's own LRU")
+    return LRUCachePolicy
+
+
+WorkloadAwareCachePolicy = _or_lru(_WorkloadAware)
+PlannedCachePolicy = _or_lru(_Planned)

@@ -3,7 +3,7 @@
 `additional_config={"flightllm_kv_eviction": "planned"}` chooses the policy; without it the plug-in changes nothing.
 vLLM has no option for eviction policies. So the plug-in gives the scheduler another free block queue, and reports
 starting and ending requests to it. In an unknown or changed version of vLLM, vLLM's own order stays, and a log event
-reports this. No failure here stops vLLM.
+reports this (see `vllm_names`). No failure here stops vLLM.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from flightllm.kvcache.eviction import OFF, create_policy
 from flightllm.kvcache.eviction.base import Use
 from flightllm.kvcache.eviction.free_blocks import FreeBlocks
 from flightllm.kvcache.eviction.hint import EVICTION, read_hint
+from flightllm.kvcache.vllm_names import is_known, known_versions, unfit, vllm_version
 from flightllm.log import configure_logging
-
-KNOWN_VERSIONS: Final = ("0.32.", "0.33.")
 
 _MARK: Final = "flightllm_kv_eviction"
 """The attribute that marks a scheduler class as already extended."""
@@ -43,6 +42,7 @@ def register() -> None:
     try:
         from vllm.v1.core.sched.scheduler import Scheduler
 
+        unfit("eviction")  # looks before anything is changed; `order` reports it, if the option is set
         if not hasattr(Scheduler, _MARK):
             _extend(Scheduler)
     except Exception as error:  # noqa: BLE001 - vLLM must start without this too, above all if the option is not set
@@ -97,12 +97,10 @@ def _configure_log() -> None:
 
 def _unfit(scheduler: Any) -> str:
     """Return the reason why a scheduler cannot use a policy; empty if it can."""
-    import vllm
-
-    if not vllm.__version__.startswith(KNOWN_VERSIONS):
-        return (
-            f"vLLM {vllm.__version__} is unknown; known versions: {' and '.join(f'{one}x' for one in KNOWN_VERSIONS)}"
-        )
+    if not is_known():
+        return f"vLLM {vllm_version()} is unknown; known versions: {known_versions()}"
+    if reason := unfit("eviction"):
+        return reason
     try:
         from vllm.v1.core.kv_cache_utils import make_block_hash_with_group_id, resolve_block_hashes
         from vllm.v1.kv_cache_interface import FullAttentionSpec
@@ -118,7 +116,7 @@ def _unfit(scheduler: Any) -> str:
             *((one.kv_cache_group_id, one.block_size, one.block_pool, one.kv_cache_spec) for one in managers),
         )
     except (ImportError, AttributeError) as error:
-        return f"vLLM has another internal structure: {error}"
+        return f"vLLM {vllm_version()} has another internal structure: {error}"
     del make_block_hash_with_group_id, resolve_block_hashes, FullAttentionSpec, needed
     further = sorted(name for name in {*dir(type(queue))} - {*dir(FreeBlocks)} if not name.startswith("_"))
     if further:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from flightllm.cli.common import CommandError
+from flightllm.common.command_line import CommandError
 from flightllm.errors import ConfigError, FlightLLMError, MissingExtraError
 from flightllm.kvcache.chunks import CHUNK_TOKENS
 from flightllm.kvcache.profile.place import profile_path

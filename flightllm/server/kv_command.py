@@ -1,4 +1,4 @@
-"""`flightllm kvstore`: serve a store of KV caches, or inspect one."""
+"""`flightllm kvstore`, or `flightllm-kv` without the database server: serve a store of KV caches, or inspect one."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-import pyarrow as pa
 
-from flightllm.cli.common import OneLineErrors, Server, login_options, read_login
-from flightllm.cli.render import as_table, console_of, put
+from flightllm.common.command_line import OneLineErrors, Server, login_options, read_login
 from flightllm.config import Config, KvStoreConfig
 from flightllm.kvcache.store.client import FlightStore
 from flightllm.log import configure_logging
 
 _DEFAULT_URI = "grpc://127.0.0.1:31339"
-_COLUMNS = pa.schema([("codec", pa.string()), ("bitstreams", pa.int64()), ("bytes", pa.int64())])
 
 
 def _store_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -32,6 +29,7 @@ def kvstore() -> None:
     \b
     flightllm kvstore serve --folder /data/kv --max-bytes 500000000000
     flightllm kvstore status grpc://127.0.0.1:31339
+    flightllm-kv serve --folder /data/kv               without the database server
     """
 
 
@@ -72,9 +70,10 @@ def status(server: Server) -> None:
     """
     with _store(server) as store:
         told = store.status()
-    rows = [(codec, held.bitstreams, held.bytes) for codec, held in told.codecs.items()]
-    if rows:
-        put(console_of(), as_table(_COLUMNS, rows))
+    if told.codecs:
+        click.echo(f"{'codec':<12}{'bitstreams':>12}{'bytes':>20}")
+    for codec, held in told.codecs.items():
+        click.echo(f"{codec:<12}{held.bitstreams:>12,}{held.bytes:>20,}")
     click.echo(f"{told.chunks:,} chunks, {told.bytes:,} of {told.max_bytes:,} bytes")
     click.echo(f"{told.hits:,} hits, {told.misses:,} misses, {told.evicted:,} evicted, {told.damaged:,} damaged")
 
