@@ -10,7 +10,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 _PACKAGE = "flightllm"
 
 
-class ModulesHook(BuildHookInterface):
+class ModulesHook(BuildHookInterface[Any]):
     """Adds the modules to a wheel, and to the archive of sources from which a wheel can be built later."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

@@ -104,6 +104,7 @@ def test_metadata(wheel: Path) -> None:
     assert licence == (ROOT / "LICENSE").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_trial(wheel: Path, tmp_path: Path) -> None:
     """The parts work where only the wheel and packages of others are; `-S` hides the checkout."""
     place = tmp_path / "installed"
