@@ -4,10 +4,9 @@ A payload has for each layer: the scales of its anchors and of its groups (keys,
 layer's streams in words, and the streams. A stream has the numbers of 32 channels of the keys or values.
 """
 
-import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -23,9 +22,9 @@ from flightllm.kvcache.codec.profile import Profile
 from flightllm.kvcache.codec.quantise import SCALE_DTYPE, Quantised, dequantise, quantise
 from flightllm.kvcache.codec.rans import Order, decode_stream, encode_stream, warm_up
 from flightllm.kvcache.codec.rans_torch import decode_streams
+from flightllm.kvcache.codec.workers import in_parallel
 
 STREAM_CHANNELS: Final = 32
-_WORKERS = os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,32 +78,30 @@ class CacheGenCodec:
     def encode(self, cache: torch.Tensor) -> bytes:
         """Return the bitstream of a chunk; see `Codec.encode`."""
         layout = self._layout(shape_of(cache))
-        with ThreadPoolExecutor(_WORKERS, "encode") as pool:
-            coded = [pool.submit(self._encode_layer, *layer, layout) for layer in enumerate(self._quantised(cache))]
-            payload = b"".join([layer.result() for layer in coded])
-        return seal(Header(self.name, layout.shape, self.profile_digest), payload)
+        layers = enumerate(cache.detach().cpu())
+        coded = in_parallel([partial(self._encode_layer, *layer, layout) for layer in layers])
+        return seal(Header(self.name, layout.shape, self.profile_digest), b"".join(coded))
 
     def layers(self, data: Bitstream, device: str = "cpu") -> Iterator[torch.Tensor]:
         """Yield each layer's keys and values; see `Codec.layers`."""
         header, payload = unseal(data, self.name, self.profile_digest)
         layout = self._layout(header.shape)
         parts = _split(payload, layout)
-        decoded = self._on_cpu(parts, layout) if torch.device(device).type == "cpu" else self._on(device, parts, layout)
-        for index, numbers in enumerate(decoded):
+        yield from (
+            self._on_cpu(parts, layout) if torch.device(device).type == "cpu" else self._on(device, parts, layout)
+        )
+
+    def _on_cpu(self, parts: Sequence["_Part"], layout: _Layout) -> Iterator[torch.Tensor]:
+        """Yield each layer's keys and values, decoded by several threads."""
+        return in_parallel([partial(self._decode_layer, *part, layout) for part in enumerate(parts)])
+
+    def _on(self, device: str, parts: Sequence["_Part"], layout: _Layout) -> Iterator[torch.Tensor]:
+        """Yield each layer's keys and values, decoded on an accelerator."""
+        for index, numbers in enumerate(self._numbers(device, parts, layout)):
             quantised = Quantised(numbers, *parts[index].scales.to(device))
             yield self._restored(index, quantised, layout.shape)
 
-    def _on_cpu(self, parts: Sequence["_Part"], layout: _Layout) -> Iterator[torch.Tensor]:
-        """Yield each layer's whole numbers (2 × channels × tokens), decoded by several threads."""
-        with ThreadPoolExecutor(_WORKERS, "decode") as pool:
-            decoded = [pool.submit(self._decode_layer, *part, layout) for part in enumerate(parts)]
-            try:
-                for numbers in decoded:
-                    yield numbers.result()
-            finally:
-                pool.shutdown(cancel_futures=True)
-
-    def _on(self, device: str, parts: Sequence["_Part"], layout: _Layout) -> torch.Tensor:
+    def _numbers(self, device: str, parts: Sequence["_Part"], layout: _Layout) -> torch.Tensor:
         """Return all layers' whole numbers, decoded on an accelerator."""
         found = torch.empty(len(parts), 2, layout.shape.channels, layout.shape.tokens, dtype=torch.int16, device=device)
         tables = torch.stack(
@@ -135,14 +132,17 @@ class CacheGenCodec:
         return _Layout(shape)
 
     def _quantised(self, cache: torch.Tensor) -> Iterator[Quantised]:
-        for index, layer in enumerate(cache.detach().cpu()):
-            yield quantise(codable(layer), self._profile.layer(index, "cpu"), self._widths[index])
+        return in_parallel([partial(self._quantise_layer, *layer) for layer in enumerate(cache.detach().cpu())])
+
+    def _quantise_layer(self, index: int, layer: torch.Tensor) -> Quantised:
+        return quantise(codable(layer), self._profile.layer(index, "cpu"), self._widths[index])
 
     def _restored(self, index: int, quantised: Quantised, shape: KvShape) -> torch.Tensor:
         profile = self._profile.layer(index, quantised.numbers.device)
         return narrowed(dequantise(quantised, profile, self._widths[index], shape.heads), shape.dtype)
 
-    def _encode_layer(self, index: int, quantised: Quantised, layout: _Layout) -> bytes:
+    def _encode_layer(self, index: int, layer: torch.Tensor, layout: _Layout) -> bytes:
+        quantised = self._quantise_layer(index, layer)
         numbers = quantised.numbers.numpy()
         tables, order = self._profile.tables(index, self._level), layout.order
         streams = [
@@ -154,12 +154,12 @@ class CacheGenCodec:
         return b"".join([scales.tobytes(), lengths.tobytes(), *(words.astype("<u2").tobytes() for words in streams)])
 
     def _decode_layer(self, index: int, part: "_Part", layout: _Layout) -> torch.Tensor:
-        """Return a layer's whole numbers (2 × channels × tokens)."""
+        """Return a layer's keys and values."""
         numbers = np.empty((2, layout.shape.channels, layout.shape.tokens), np.int16)
         tables, order = self._profile.tables(index, self._level), layout.order
         for (kind, channels), words in zip(layout.streams, part.streams, strict=True):
             decode_stream(words, tables[kind][:, channels], order, numbers[kind, channels])
-        return torch.from_numpy(numbers)
+        return self._restored(index, Quantised(torch.from_numpy(numbers), *part.scales), layout.shape)
 
 
 @dataclass(frozen=True, slots=True)
