@@ -239,14 +239,6 @@ def test_forged(index: int) -> None:
         decode(codec, seal(longer, payload))
 
 
-def test_on_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is decoded for an accelerator is what is decoded on the CPU, with streams of few channels too."""
-    codec, cache = CacheGenCodec(profile_of(2, 3, 24)), smooth_cache(2, 77, 3, 24)
-    wanted = codec.restored(cache)
-    monkeypatch.setattr(codec, "_on_cpu", lambda parts, layout: codec._on("cpu", parts, layout))
-    assert torch.equal(decode(codec, codec.encode(cache)), wanted)
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_cuda() -> None:
