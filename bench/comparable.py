@@ -124,7 +124,11 @@ SCRIPTS: Final[Mapping[str, Script]] = {
         data=True,
     ),
     "kv_codec": Script(
-        {"*, by int8": "higher", "*, cachegen-* / 0": "higher", "*, cachegen-* / 1": "higher"},
+        {
+            "*, by int8": "higher",
+            "*, fast, bits": "lower",
+            **{f"*, {codec} / {place}": "higher" for codec in ("cachegen-*", "fast") for place in (0, 1)},
+        },
         ("--quick", "--repeats", "2"),
         smallest=("--quick", "--repeats", "1"),
     ),

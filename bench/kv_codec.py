@@ -5,16 +5,19 @@
 Sizes: the demo model with the profile beside it, on texts that the profile was not learned from. These are rows of
 sample tables, and long chats if they are available. Parts: bits per element at equal error, with one more part of the
 codec in each row. Bits come from the entropies of the numbers. The error is that of the whole codec at its default
-level: relative in each layer, and the mean over layers. Speed: bytes of 16-bit numbers a second, on a chunk of 1,500
-tokens of a synthetic cache in the shape of a model.
+level: relative in each layer, and the mean over layers. The level `fast` is compared with the default level, with the
+error of each. Speed: bytes of 16-bit numbers a second, on a chunk of 1,500 tokens of a synthetic cache in the shape of
+a model. The last column has the speed of decoding while two processes compute without a pause.
 """
 
 import statistics
+import subprocess
+import sys
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import torch
@@ -26,6 +29,7 @@ from flightllm.engines.local.model import PrefixModel
 from flightllm.kvcache.chunks import CHUNK_TOKENS
 from flightllm.kvcache.codec.base import Codec, decode
 from flightllm.kvcache.codec.cachegen import CacheGenCodec
+from flightllm.kvcache.codec.fast import FastCodec
 from flightllm.kvcache.codec.int8 import Int8Codec
 from flightllm.kvcache.codec.levels import DEFAULT_LEVEL, Bins
 from flightllm.kvcache.codec.profile import Profile
@@ -54,16 +58,16 @@ def main() -> None:
         print(markdown(name, _SIZES, found))
         figures |= {f"{name}, {level}, by int8": one.by_int8 for level, one in found.items()}
         figures |= {f"{name}, {level}, over entropy": one.bits / one.entropy_bits for level, one in found.items()}
+        beside = {one.name: sizes(one, chunks) for one in (CacheGenCodec(profile), FastCodec())}
+        print(markdown(f"{name}, error", _BESIDE, beside))
+        figures |= {f"{name}, {codec}, bits": one[0] for codec, one in beside.items()}
+        figures |= {f"{name}, {codec}, error": one[1] for codec, one in beside.items()}
     parts = ablation(learned, next(iter(texts.values())))
     print(markdown("parts", {"bits/element at equal error": lambda bits: f"{bits:.2f}"}, parts))
     figures |= parts
     for name, shape in _SHAPES.items():
         speeds = speed(shape, options.repeats)
-        print(
-            markdown(
-                f"{name}, MB/s", {"encode": lambda one: f"{one[0]:.0f}", "decode": lambda one: f"{one[1]:.0f}"}, speeds
-            )
-        )
+        print(markdown(f"{name}, MB/s", _SPEEDS, speeds))
         figures |= {f"{name}, {codec}": one for codec, one in speeds.items()}
     report("kv_codec", Options(options.json, options.quick, options.repeats), figures)
 
@@ -73,6 +77,16 @@ _SIZES: Mapping[str, Callable[[LevelReport], str]] = {
     "entropy": lambda one: f"{one.entropy_bits:.3f}",
     "over it": lambda one: f"{one.bits / one.entropy_bits - 1:.1%}",
     "smaller than int8": lambda one: f"{one.by_int8:.2f}×",
+}
+
+_BESIDE: Mapping[str, Callable[[tuple[float, float]], str]] = {
+    "bits/element": lambda one: f"{one[0]:.3f}",
+    "relative error": lambda one: f"{one[1]:.3f}",
+}
+_SPEEDS: Mapping[str, Callable[[tuple[float, float, float]], str]] = {
+    "encode": lambda one: f"{one[0]:.0f}",
+    "decode": lambda one: f"{one[1]:.0f}",
+    "decode beside 2 busy processes": lambda one: f"{one[2]:.0f}",
 }
 
 
@@ -133,34 +147,71 @@ def _coded(
     return float((errors / squares).sqrt().mean()), bits
 
 
-def speed(shape: tuple[int, int, int], repeats: int) -> dict[str, tuple[float, float]]:
-    """Return the median MB/s of encoding and decoding for each codec. The codecs take turns."""
+def sizes(codec: Codec, chunks: Sequence[torch.Tensor]) -> tuple[float, float]:
+    """Return a codec's bits per element, and its relative error (mean over layers)."""
+    errors, squares, size = torch.zeros(len(chunks[0])), torch.zeros(len(chunks[0])), 0
+    for chunk in chunks:
+        data = codec.encode(chunk)
+        size += len(data)
+        errors += (decode(codec, data) - chunk).square().sum((1, 2, 3, 4))
+        squares += chunk.square().sum((1, 2, 3, 4))
+    return 8 * size / sum(chunk.numel() for chunk in chunks), float((errors / squares).sqrt().mean())
+
+
+def speed(shape: tuple[int, int, int], repeats: int) -> dict[str, tuple[float, float, float]]:
+    """Return each codec's median MB/s of encoding, of decoding, and of decoding beside two busy processes.
+
+    The codecs take turns, and so do the rounds with and without the busy processes.
+    """
     layers, heads, head_dim = shape
     cache = _made_up(layers, heads, head_dim)
-    codec = CacheGenCodec(learn(lambda: [cache[:, :, :500]]))
+    codecs: tuple[Codec, ...] = (
+        CacheGenCodec(learn(lambda: [cache[:, :, :500]])), FastCodec(), Int8Codec(), RawCodec()
+    )  # fmt: skip
     runs: dict[str, tuple[Callable[[], bytes], Callable[[bytes], object]]] = {
-        one.name: (partial(one.encode, cache), partial(decode, one)) for one in (codec, Int8Codec(), RawCodec())
+        one.name: (partial(one.encode, cache), partial(decode, one)) for one in codecs
     }
     runs["int8 + zlib"] = (
         partial(_zipped, Int8Codec(), cache),
         lambda data: decode(Int8Codec(), zlib.decompress(data)),
     )
-    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
-    for _ in range(repeats + 1):
-        for name, (encode, read) in runs.items():
-            started = time.perf_counter()
-            data = encode()
-            between = time.perf_counter()
-            read(data)
-            seconds[name].append((between - started, time.perf_counter() - between))
+    coded = {name: encode() for name, (encode, _) in runs.items()}
+    for name, (_, read) in runs.items():
+        read(coded[name])
+    seconds: dict[str, list[tuple[float, float, float]]] = {name: [] for name in runs}
+    for _ in range(repeats):
+        alone = {
+            name: (_seconds(encode), _seconds(partial(read, coded[name]))) for name, (encode, read) in runs.items()
+        }
+        with _busy(2):
+            beside = {name: _seconds(partial(read, coded[name])) for name, (_, read) in runs.items()}
+        for name, spent in seconds.items():
+            spent.append((*alone[name], beside[name]))
     size = 2 * cache.numel() / 1e6
-    return {
-        name: (
-            size / statistics.median(encoding for encoding, _ in islice(spent, 1, None)),
-            size / statistics.median(decoding for _, decoding in islice(spent, 1, None)),
-        )
-        for name, spent in seconds.items()
-    }
+    medians = {name: [statistics.median(one) for one in zip(*spent, strict=True)] for name, spent in seconds.items()}
+    return {name: (size / one[0], size / one[1], size / one[2]) for name, one in medians.items()}
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+@contextmanager
+def _busy(processes: int) -> Iterator[None]:
+    """Run processes that compute without a pause."""
+    loop = "print(flush=True)\nwhile True: pass"
+    busy = [subprocess.Popen([sys.executable, "-c", loop], stdout=subprocess.PIPE) for _ in range(processes)]
+    try:
+        for one in busy:
+            if one.stdout is not None:
+                one.stdout.readline()  # it has started
+        yield
+    finally:
+        for one in busy:
+            one.kill()
+            one.communicate()
 
 
 def _zipped(codec: Codec, cache: torch.Tensor) -> bytes:

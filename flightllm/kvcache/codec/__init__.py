@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from flightllm.errors import ConfigError, MissingExtraError
-from flightllm.kvcache.codec.levels import DEFAULT_LEVEL, LEVELS, level_name, read_level
+from flightllm.kvcache.codec.levels import DEFAULT_LEVEL, FAST, LEVELS, level_name, read_level
 
 if TYPE_CHECKING:
     from flightllm.kvcache.codec.base import Codec
 
-CODECS: Final = ("raw", "int8", *(level_name(level) for level in range(len(LEVELS))))
-"""The names of all codecs; CacheGen's levels are in the order of their sizes, the largest first."""
+_LEVELS = [level_name(level) for level in range(len(LEVELS))]
+CODECS: Final = ("raw", "int8", *_LEVELS[:DEFAULT_LEVEL], FAST, *_LEVELS[DEFAULT_LEVEL:])
+"""The names of all codecs in the order of their sizes, the largest first; `fast` has the error of the default level."""
 DEFAULT_CODEC: Final = level_name(DEFAULT_LEVEL)
 
 
@@ -34,6 +35,10 @@ def open_codec(name: str, profile: Path | None = None) -> Codec:
             from flightllm.kvcache.codec.int8 import Int8Codec
 
             return Int8Codec()
+        if name == FAST:
+            from flightllm.kvcache.codec.fast import FastCodec
+
+            return FastCodec()
         from flightllm.kvcache.codec.cachegen import CacheGenCodec
         from flightllm.kvcache.codec.profile import Profile
     except ImportError as error:

@@ -76,4 +76,7 @@ def decode(codec: Codec, data: Bitstream, device: str = "cpu") -> torch.Tensor:
     """Return the chunk in a bitstream; see `Codec.layers` for the errors."""
     import torch
 
-    return torch.stack(list(codec.layers(data, device)))
+    from flightllm.kvcache.codec.workers import in_parallel
+
+    layers = list(codec.layers(data, device))
+    return next(in_parallel([lambda: torch.stack(layers)]))

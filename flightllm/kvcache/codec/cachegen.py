@@ -4,10 +4,9 @@ A payload has for each layer: the scales of its anchors and of its groups (keys,
 layer's streams in words, and the streams. A stream has the numbers of 32 channels of the keys or values.
 """
 
-import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -21,11 +20,13 @@ from flightllm.kvcache.codec.container import Header, seal, unseal
 from flightllm.kvcache.codec.levels import DEFAULT_LEVEL, GROUP_TOKENS, level_name
 from flightllm.kvcache.codec.profile import Profile
 from flightllm.kvcache.codec.quantise import SCALE_DTYPE, Quantised, dequantise, quantise
-from flightllm.kvcache.codec.rans import Order, decode_stream, encode_stream, warm_up
-from flightllm.kvcache.codec.rans_torch import decode_streams
+from flightllm.kvcache.codec.rans import SYMBOLS, Order, decode_stream, encode_stream, warm_up
+from flightllm.kvcache.codec.rans_triton import can_decode, decode_streams, joined, starts_of
+from flightllm.kvcache.codec.workers import in_parallel
 
 STREAM_CHANNELS: Final = 32
-_WORKERS = os.cpu_count() or 1
+_RESTORED_AT_ONCE: Final = 1 << 25
+"""Numbers that an accelerator restores at once: it needs about 16 bytes for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,16 @@ class _Layout:
         return [(kind, slice(start, min(start + STREAM_CHANNELS, channels))) for kind in range(2) for start in starts]
 
     @property
+    def places(self) -> list[slice]:
+        """Return each stream's channels, counted over the keys and values of all layers."""
+        vectors = [
+            ((2 * layer + kind) * self.shape.channels, channels)
+            for layer in range(self.shape.layers)
+            for kind, channels in self.streams
+        ]
+        return [slice(start + channels.start, start + channels.stop) for start, channels in vectors]
+
+    @property
     def order(self) -> Order:
         """Return the order in which tokens are coded."""
         tokens = np.arange(self.shape.tokens)
@@ -64,6 +75,7 @@ class CacheGenCodec:
         self._profile = profile
         self._level = level
         self._widths = profile.bins.widths(profile.layers, level)
+        self._on_devices: dict[str, torch.Tensor] = {}
         warm_up()
 
     @property
@@ -79,51 +91,54 @@ class CacheGenCodec:
     def encode(self, cache: torch.Tensor) -> bytes:
         """Return the bitstream of a chunk; see `Codec.encode`."""
         layout = self._layout(shape_of(cache))
-        with ThreadPoolExecutor(_WORKERS, "encode") as pool:
-            coded = [pool.submit(self._encode_layer, *layer, layout) for layer in enumerate(self._quantised(cache))]
-            payload = b"".join([layer.result() for layer in coded])
-        return seal(Header(self.name, layout.shape, self.profile_digest), payload)
+        layers = enumerate(cache.detach().cpu())
+        coded = in_parallel([partial(self._encode_layer, *layer, layout) for layer in layers])
+        return seal(Header(self.name, layout.shape, self.profile_digest), b"".join(coded))
 
     def layers(self, data: Bitstream, device: str = "cpu") -> Iterator[torch.Tensor]:
         """Yield each layer's keys and values; see `Codec.layers`."""
         header, payload = unseal(data, self.name, self.profile_digest)
         layout = self._layout(header.shape)
         parts = _split(payload, layout)
-        decoded = self._on_cpu(parts, layout) if torch.device(device).type == "cpu" else self._on(device, parts, layout)
-        for index, numbers in enumerate(decoded):
-            quantised = Quantised(numbers, *parts[index].scales.to(device))
-            yield self._restored(index, quantised, layout.shape)
+        if can_decode(device):
+            yield from self._on(device, parts, layout)
+            return
+        for layer in self._on_cpu(parts, layout):
+            yield layer.to(device)
 
     def _on_cpu(self, parts: Sequence["_Part"], layout: _Layout) -> Iterator[torch.Tensor]:
-        """Yield each layer's whole numbers (2 × channels × tokens), decoded by several threads."""
-        with ThreadPoolExecutor(_WORKERS, "decode") as pool:
-            decoded = [pool.submit(self._decode_layer, *part, layout) for part in enumerate(parts)]
-            try:
-                for numbers in decoded:
-                    yield numbers.result()
-            finally:
-                pool.shutdown(cancel_futures=True)
+        """Yield each layer's keys and values, decoded by several threads."""
+        return in_parallel([partial(self._decode_layer, *part, layout) for part in enumerate(parts)])
 
-    def _on(self, device: str, parts: Sequence["_Part"], layout: _Layout) -> torch.Tensor:
-        """Return all layers' whole numbers, decoded on an accelerator."""
-        found = torch.empty(len(parts), 2, layout.shape.channels, layout.shape.tokens, dtype=torch.int16, device=device)
-        tables = torch.stack(
-            [torch.from_numpy(self._profile.tables(index, self._level)) for index in range(len(parts))]
-        )
-        widths = {channels.stop - channels.start for _, channels in layout.streams}
-        for width in widths:  # streams of the last, fewer channels are decoded separately
-            places = [
-                (index, number, kind, channels)
-                for index in range(len(parts))
-                for number, (kind, channels) in enumerate(layout.streams)
-                if channels.stop - channels.start == width
-            ]
-            words = [parts[index].streams[number] for index, number, _, _ in places]
-            of_streams = torch.stack([tables[index, kind, :, channels] for index, _, kind, channels in places])
-            decoded = decode_streams(words, of_streams, layout.order, device)
-            for (index, _, kind, channels), numbers in zip(places, decoded, strict=True):
-                found[index, kind, channels] = numbers
-        return found
+    def _on(self, device: str, parts: Sequence["_Part"], layout: _Layout) -> Iterator[torch.Tensor]:
+        """Yield each layer's keys and values, decoded by the accelerator in one launch.
+
+        The layers are restored together, as many as fit into the memory for that.
+        """
+        shape, order = layout.shape, layout.order
+        words = [stream for part in parts for stream in part.streams]
+        numbers = decode_streams(joined(words, layout.places, shape.tokens), self._starts(device), order)
+        numbers = numbers.view(len(parts), 2, shape.channels, shape.tokens)
+        scales = torch.stack([part.scales for part in parts]).to(device)
+        at_once = max(1, _RESTORED_AT_ONCE // numbers[0].numel())
+        for first in range(0, len(parts), at_once):
+            chosen = slice(first, first + at_once)
+            anchor_scales, group_scales = scales[chosen].unbind(1)
+            quantised = Quantised(
+                numbers[chosen].flatten(0, 1), anchor_scales.flatten(0, 1), group_scales.flatten(0, 1)
+            )
+            widths = torch.tensor(self._widths[chosen]).repeat_interleave(2)[:, None].to(device)
+            profile = self._profile.layers_of(chosen, device)
+            restored = narrowed(dequantise(quantised, profile, widths, shape.heads), shape.dtype)
+            yield from restored.view(-1, 2, shape.tokens, shape.heads, shape.head_dim)
+
+    def _starts(self, device: str) -> torch.Tensor:
+        """Return the first slots of all tables, on an accelerator; it keeps them for the next chunk."""
+        if device not in self._on_devices:
+            tables = np.stack([self._profile.tables(index, self._level) for index in range(self._profile.layers)])
+            by_kind = tables.transpose(2, 0, 1, 3, 4).reshape(2, -1, SYMBOLS)
+            self._on_devices[device] = starts_of(by_kind, device)
+        return self._on_devices[device]
 
     def restored(self, cache: torch.Tensor) -> torch.Tensor:
         """Return a chunk after coding and decoding, without making the bitstream."""
@@ -135,14 +150,17 @@ class CacheGenCodec:
         return _Layout(shape)
 
     def _quantised(self, cache: torch.Tensor) -> Iterator[Quantised]:
-        for index, layer in enumerate(cache.detach().cpu()):
-            yield quantise(codable(layer), self._profile.layer(index, "cpu"), self._widths[index])
+        return in_parallel([partial(self._quantise_layer, *layer) for layer in enumerate(cache.detach().cpu())])
+
+    def _quantise_layer(self, index: int, layer: torch.Tensor) -> Quantised:
+        return quantise(codable(layer), self._profile.layer(index, "cpu"), self._widths[index])
 
     def _restored(self, index: int, quantised: Quantised, shape: KvShape) -> torch.Tensor:
         profile = self._profile.layer(index, quantised.numbers.device)
         return narrowed(dequantise(quantised, profile, self._widths[index], shape.heads), shape.dtype)
 
-    def _encode_layer(self, index: int, quantised: Quantised, layout: _Layout) -> bytes:
+    def _encode_layer(self, index: int, layer: torch.Tensor, layout: _Layout) -> bytes:
+        quantised = self._quantise_layer(index, layer)
         numbers = quantised.numbers.numpy()
         tables, order = self._profile.tables(index, self._level), layout.order
         streams = [
@@ -154,12 +172,12 @@ class CacheGenCodec:
         return b"".join([scales.tobytes(), lengths.tobytes(), *(words.astype("<u2").tobytes() for words in streams)])
 
     def _decode_layer(self, index: int, part: "_Part", layout: _Layout) -> torch.Tensor:
-        """Return a layer's whole numbers (2 × channels × tokens)."""
+        """Return a layer's keys and values."""
         numbers = np.empty((2, layout.shape.channels, layout.shape.tokens), np.int16)
         tables, order = self._profile.tables(index, self._level), layout.order
         for (kind, channels), words in zip(layout.streams, part.streams, strict=True):
             decode_stream(words, tables[kind][:, channels], order, numbers[kind, channels])
-        return torch.from_numpy(numbers)
+        return self._restored(index, Quantised(torch.from_numpy(numbers), *part.scales), layout.shape)
 
 
 @dataclass(frozen=True, slots=True)

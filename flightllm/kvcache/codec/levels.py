@@ -12,6 +12,8 @@ BINS: Final = (0.5, 1.0, 1.5)
 LEVELS: Final = (0.25, 0.5, 1.0, 1.5, 2.0)
 """The factor of bin widths at each level: level 0 has the largest bitstreams and the smallest error."""
 DEFAULT_LEVEL: Final = 2
+FAST: Final = "fast"
+"""The name of the codec for speed, which has the error of the default level."""
 _PREFIX = "cachegen-"
 
 

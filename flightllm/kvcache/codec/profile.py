@@ -64,8 +64,14 @@ class Profile:
 
     def layer(self, index: int, device: torch.device | str) -> LayerProfile:
         """Return the part of the profile for quantising a layer, on `device`."""
-        rotation = torch.from_numpy(self.rotation[index]).to(device) if self.rotation.size else None
-        mean, weight = (torch.from_numpy(array[index])[..., None].to(device) for array in (self.mean, self.weight))
+        return self.layers_of(slice(index, index + 1), device)
+
+    def layers_of(self, chosen: slice, device: torch.device | str) -> LayerProfile:
+        """Return the part of the profile for some layers, with layers × 2 in place of 2 in each shape."""
+        rotation = torch.from_numpy(self.rotation[chosen]).flatten(0, 1).to(device) if self.rotation.size else None
+        mean, weight = (
+            torch.from_numpy(array[chosen]).flatten(0, 1)[..., None].to(device) for array in (self.mean, self.weight)
+        )
         return LayerProfile(rotation, mean, weight)
 
     def tables(self, index: int, level: int) -> NDArray[np.uint16]:

@@ -63,7 +63,7 @@ def quantise(layer: torch.Tensor, profile: LayerProfile, width: float) -> Quanti
     """
     channels = to_channels(layer, profile.rotation)
     quantised, anchor_scales = quantise_anchors(channels[:, :, ::GROUP_TOKENS])
-    expected = _expected(quantised, anchor_scales, profile)
+    expected = _expected(quantised * anchor_scales.float()[:, None], profile)
     tokens = channels.shape[2]
     differences = _grouped(channels - _spread(expected, tokens))
     group_scales = _group_scales(differences, tokens)
@@ -80,15 +80,19 @@ def quantise_anchors(channels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
     return numbers.clamp(-ANCHOR_LARGEST, ANCHOR_LARGEST), scales
 
 
-def dequantise(quantised: Quantised, profile: LayerProfile, width: float, heads: int) -> torch.Tensor:
-    """Return the layer (2 × tokens × heads × head_dim, 32 bits) of quantised numbers; the inverse of `quantise`."""
+def dequantise(quantised: Quantised, profile: LayerProfile, width: float | torch.Tensor, heads: int) -> torch.Tensor:
+    """Return the layer (2 × tokens × heads × head_dim, 32 bits) of quantised numbers; the inverse of `quantise`.
+
+    Several layers are restored at once if all tensors have layers × 2 in place of 2. `width` is then a tensor of shape
+    (layers × 2, 1).
+    """
     numbers = quantised.numbers
     tokens = numbers.shape[2]
-    anchors = numbers[:, :, ::GROUP_TOKENS].float()
-    expected = _expected(anchors, quantised.anchor_scales, profile)
+    anchors = numbers[:, :, ::GROUP_TOKENS] * quantised.anchor_scales.float()[:, None]
+    expected = _expected(anchors, profile)
     steps = _spread((quantised.group_scales.float() * width)[:, None], tokens)
-    channels = numbers.float().mul_(steps).add_(_spread(expected, tokens))
-    channels[:, :, ::GROUP_TOKENS] = anchors * quantised.anchor_scales.float()[:, None]
+    channels = (numbers * steps).add_(_spread(expected, tokens))
+    channels[:, :, ::GROUP_TOKENS] = anchors
     return _from_channels(channels, profile.rotation, heads)
 
 
@@ -100,14 +104,14 @@ def to_channels(layer: torch.Tensor, rotation: torch.Tensor | None) -> torch.Ten
 
 
 def _from_channels(channels: torch.Tensor, rotation: torch.Tensor | None, heads: int) -> torch.Tensor:
-    by_head = channels.view(2, heads, -1, channels.shape[2]).transpose(-1, -2)
+    by_head = channels.view(len(channels), heads, -1, channels.shape[2]).transpose(-1, -2)
     turned = by_head if rotation is None else by_head @ rotation.transpose(-1, -2)
     return turned.transpose(1, 2)
 
 
-def _expected(anchors: torch.Tensor, scales: torch.Tensor, profile: LayerProfile) -> torch.Tensor:
+def _expected(anchors: torch.Tensor, profile: LayerProfile) -> torch.Tensor:
     """Return the prediction for the other tokens of each group (2 × channels × groups)."""
-    return (anchors * scales.float()[:, None] - profile.mean) * profile.weight + profile.mean
+    return (anchors - profile.mean).mul_(profile.weight).add_(profile.mean)
 
 
 def _spread(by_group: torch.Tensor, tokens: int) -> torch.Tensor:

@@ -43,7 +43,7 @@ TOTAL: Final = 1 << SCALE_BITS
 LOWEST: Final = 1 << 16
 """The lowest state. The encoder starts with this state, so the decoder must end with it."""
 
-_MOST_LANES = 32
+MOST_LANES = 32
 _LANE_NUMBERS = 512
 _SEARCHED = 32
 """Channels with at most this many numbers are decoded by searching the table; for more, `_spread` expands it."""
@@ -56,7 +56,7 @@ def lanes_of(numbers: int) -> int:
     numbers.
     """
     lanes = 1
-    while lanes < _MOST_LANES and numbers // (2 * lanes) >= _LANE_NUMBERS:
+    while lanes < MOST_LANES and numbers // (2 * lanes) >= _LANE_NUMBERS:
         lanes *= 2
     return lanes
 
