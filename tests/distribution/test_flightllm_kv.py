@@ -23,7 +23,9 @@ PROJECT: Final = ROOT / "packages" / "flightllm_kv"
 BY_OTHERS: Final = {"accelerate"}
 """Dependencies that only other dependencies import."""
 VLLM: Final = "vllm"
-"""What the distribution is for; who installs the distribution has it, or needs only a store."""
+"""The distribution serves vLLM. Users of a store on another machine do not need it."""
+TRITON: Final = "triton"
+"""Builds of torch for GPUs bring it."""
 
 
 def settings(project: Path) -> dict[str, Any]:
@@ -81,7 +83,7 @@ def test_requirements(imported: tuple[set[str], set[str]]) -> None:
     distributions = packages_distributions()
     names = {
         name: {one.lower().replace("_", "-") for one in distributions.get(name, [name])}
-        for name in imported[1] - {VLLM}
+        for name in imported[1] - {VLLM, TRITON}
     }
     for name, any_of in names.items():
         assert any_of & {*own}, f"{name} is imported; add its distribution, one of {', '.join(any_of)}"
