@@ -128,7 +128,7 @@ def test_no_answer_changes(embedded: dict[str, Answers], way: str) -> None:
     """Each call of each row has the answer and the confidence that it has alone: beside others, and again."""
     assert {len(answers) for answers in embedded[way].values()} == {ROWS}
     varied = [name for name, rows in embedded[way].items() if len({str(row["answer"]) for row in rows}) > 1]
-    assert len(varied) >= len(CALLS) - 1  # a model that answers alike for all rows would show nothing
+    assert len(varied) >= 3  # a model that answers alike for all rows would show nothing
     assert changed(embedded[way], embedded["alone"], ROUNDING) == []
     if way != "first":
         assert embedded[way] == embedded["first"]  # from the cache
