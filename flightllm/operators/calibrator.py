@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,9 @@ _log = structlog.get_logger(__name__)
 _FEW = 0.1
 """If a larger share of sampled rows has no answer, the query warns: the others could be of one kind."""
 
-Sample: TypeAlias = Callable[[], Sequence[tuple[str | None, ...]]]
+_Ask = TypeVar("_Ask")
+_Values: TypeAlias = tuple[str | None, ...]
+Sample: TypeAlias = Callable[[], Sequence[_Values]]
 """Returns some distinct values of a call's fields."""
 
 
@@ -112,7 +114,7 @@ class Calibration:
         """Calibrate by sampled rows, whose answers are kept for the rows themselves; return in words how."""
         call = self._given
         rows = [] if self._sample is None else self._sample()
-        found = self._answers_about(rows, cancelled)
+        found = self._answers(rows, lambda some: self._asked_about(some, cancelled))
         known = [answer["value"] for answer in found if answer["value"]]
         errors = [answer["error"] for answer in found if answer["error"] is not None]
         missing = f"; {len(errors)} of {len(rows)} had no answer, because {errors[0]}" if errors else ""
@@ -129,28 +131,7 @@ class Calibration:
             self._warn(f"{call.text}: calibrated {text}")
         return with_shift(call, shift), text
 
-    def _answers_about(
-        self, rows: Sequence[tuple[str | None, ...]], cancelled: Callable[[], bool]
-    ) -> list[dict[str, Any]]:
-        """Return the probabilities of the options as `value`, or an `error`, for the rows that need an answer.
-
-        A failed row is asked a second time. The first row is asked before the others if the model gave no probabilities
-        lately: without them, the others need not be asked.
-        """
-        answers: list[dict[str, Any] | None] = []
-        for some in (rows,) if self._binding.has_probabilities() else (rows[:1], rows[1:]):
-            answers += self._asked_about(some, cancelled)
-            if any(one is not None and not one["value"] and one["error"] is None for one in answers):
-                break
-        if failed := [place for place, answer in enumerate(answers) if answer is not None and answer["error"]]:
-            again = self._asked_about([rows[place] for place in failed], cancelled)
-            for place, answer in zip(failed, again, strict=True):
-                answers[place] = answer
-        return [answer for answer in answers if answer is not None]
-
-    def _asked_about(
-        self, rows: Sequence[tuple[str | None, ...]], cancelled: Callable[[], bool]
-    ) -> list[dict[str, Any] | None]:
+    def _asked_about(self, rows: Sequence[_Values], cancelled: Callable[[], bool]) -> list[dict[str, Any] | None]:
         """Ask about rows in one pass; None for those that need no answer."""
         if not rows:
             return []
@@ -163,15 +144,15 @@ class Calibration:
     def _by_examples(self, examples: Labelled, cancelled: Callable[[], bool]) -> tuple[AICall, str]:
         """Calibrate by examples; return in words how.
 
-        The call stays as it is unless the probabilities of all options are known for each example: other answers than
-        those of these examples decide nothing.
+        The call stays as it is if a probability of an example is unknown. Only the answers to these examples decide.
         """
         call, count = self._given, f"{len(examples.examples)} examples"
         bare = call.worded(examples.without)
         asked = [[bare] * len(examples.examples), [call.worded(one.wording) for one in examples.examples]]
         known = []
         for calls in asked:
-            answers = self._answers(calls, cancelled)
+            asks = [(call, one.values) for call, one in zip(calls, examples.examples, strict=True)]
+            answers = self._answers(asks, lambda some: self._asked(some, cancelled))
             if errors := [one["error"] for one in answers if one["error"]]:
                 return call, self._failed(count, errors)
             known.append([one["value"] for one in answers])
@@ -195,37 +176,43 @@ class Calibration:
         self._warn(f"{call.text}: calibrated {text}")
         return text
 
-    def _answers(self, calls: Sequence[AICall], cancelled: Callable[[], bool]) -> list[dict[str, Any]]:
-        """Return the probabilities of the options as `value`, or an `error`, for each example; call n asks example n.
+    def _answers(
+        self, asks: Sequence[_Ask], answered: Callable[[Sequence[_Ask]], list[dict[str, Any] | None]]
+    ) -> list[dict[str, Any]]:
+        """Return the probabilities of the options as `value`, or an `error`, for each row or example of `asks`.
 
-        A failed example is asked a second time. The first example is asked before the others if the model gave no
-        probabilities lately: without them, the others need not be asked.
+        `answered` answers some of them, with None for a row that needs no answer. A failed one is asked a second time.
+        The first is asked before the others if the model gave no probabilities lately: without them, the others need
+        not be asked.
         """
-        places = range(len(calls))
+        places = range(len(asks))
         answers: dict[int, dict[str, Any]] = {}
+
+        def answer(some: Sequence[int]) -> None:
+            found = answered([asks[place] for place in some])
+            answers.update((place, one) for place, one in zip(some, found, strict=True) if one is not None)
+
         for some in (places,) if self._binding.has_probabilities() else (places[:1], places[1:]):
-            answers.update(zip(some, self._asked(calls, some, cancelled), strict=True))
-            if any(one["value"] == [] and one["error"] is None for one in answers.values()):
-                return list(answers.values())
-        if failed := [place for place in places if answers[place]["error"] is not None]:
-            answers.update(zip(failed, self._asked(calls, failed, cancelled), strict=True))
-        return [answers[place] for place in places]
+            answer(some)
+            if any(not one["value"] and one["error"] is None for one in answers.values()):
+                break
+        else:
+            if failed := [place for place, one in answers.items() if one["error"] is not None]:
+                answer(failed)
+        return list(answers.values())
 
     def _asked(
-        self, calls: Sequence[AICall], places: Sequence[int], cancelled: Callable[[], bool]
-    ) -> list[dict[str, Any]]:
-        """Ask the examples at `places` in one pass, whose call n is for its tuple n."""
-        width, rows = len(self._given.fields), range(len(places))
-        labelled = self._given.labelled
-        values = [] if labelled is None else [labelled.examples[place].values for place in places]
+        self, asks: Sequence[tuple[AICall, _Values]], cancelled: Callable[[], bool]
+    ) -> list[dict[str, Any] | None]:
+        """Ask examples in one pass, each with its own call about its own values."""
+        width, rows, values = len(self._given.fields), range(len(asks)), [one for _, one in asks]
         columns = [pa.array([one[field] for one in values], pa.string()) for field in range(width)]
-        asks = [pa.array([row == place for row in rows]) for place in rows]
+        whens = [pa.array([row == place for row in rows]) for place in rows]
         names = [str(column) for column in range(width + len(rows))]
-        batch = PromptBatch(pa.RecordBatch.from_arrays([*columns, *asks], names), np.arange(len(rows)), values)
-        sites = [self._site(calls[place], width + row) for row, place in enumerate(places)]
+        batch = PromptBatch(pa.RecordBatch.from_arrays([*columns, *whens], names), np.arange(len(rows)), values)
+        sites = [self._site(call, width + row) for row, (call, _) in enumerate(asks)]
         done = self._answered(sites, batch, cancelled)
-        answers = [done.answers[row][row] for row in rows]
-        return [{"value": [], "error": None} if answer is None else answer for answer in answers]
+        return [done.answers[row][row] or {"value": [], "error": None} for row in rows]
 
     def _site(self, call: AICall, when: int | None) -> CallSite:
         """Return the site of a call about an example or sampled rows, whose values are lists of probabilities.

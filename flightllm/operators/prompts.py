@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,14 @@ class Answered:
     """A prompt with its answer, as the prompt's own call reads it."""
 
     prompt: PendingPrompt
+    response: Response
+    reading: Reading
+
+
+class _Failed(NamedTuple):
+    """An unusable answer, as the call that asked for it reads it. It keeps no rows, unlike `Answered`."""
+
+    call: int
     response: Response
     reading: Reading
 
@@ -209,7 +217,7 @@ class PromptRegistry:
         self._sites = context.sites
         self._sent_here: dict[bytes, PendingPrompt] = {}
         self._sent_elsewhere: dict[bytes, PendingPrompt] = {}
-        self._failed: dict[bytes, Answered] = {}
+        self._failed: dict[bytes, _Failed] = {}
         self._cut: dict[bytes, Response] = {}
         """Answers that the token limit cut short. Only this pass uses them: another limit gives another answer."""
 
@@ -286,7 +294,7 @@ class PromptRegistry:
         if response.cut is not None and prompt.repair is None:
             self._cut[key] = response
         elif reading.failure is not None:
-            self._failed[key] = answered
+            self._failed[key] = _Failed(prompt.call, response, reading)
         elif kept is not None:
             self._cache.put(key, kept)
         self._leases.complete(key, kept)
@@ -315,7 +323,7 @@ class PromptRegistry:
             if limit > response.cut:
                 del self._cut[key]  # this call leaves more room for an answer than the earlier call did
         failed = self._failed.get(key)
-        if failed is not None and failed.prompt.call == prompt.call:
+        if failed is not None and failed.call == prompt.call:
             return Answered(prompt, failed.response, failed.reading)
         response = self._cut.get(key) if failed is None else failed.response
         if response is None:

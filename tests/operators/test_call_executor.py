@@ -1,7 +1,8 @@
 """Asking: each prompt once, failures by `on_error`, what is never sent, stopping, and how many batches are open."""
 
+import gc
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from flightllm.config import Config, EngineConfig
+from flightllm.engines.fake.engine import FakeEngine, FakeOptions
 from flightllm.errors import BudgetExceededError, EngineError
 from flightllm.llm.cost import Work
+from flightllm.llm.engine import Completion, Request
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.call_context import LimitTracker, Ranking, all_at_once
 from flightllm.operators.call_executor import BatchWindow
@@ -319,6 +322,32 @@ def test_cut_numbers_are_errors(tmp_path: Path) -> None:
         [row, *_] = ask(session, "SELECT ai_score('x', note, on_error => 'struct') AS s FROM people LIMIT 1").rows
         assert "expected a number from 0 to 10" in row["s"]["error"]
         assert "cut at its limit of 16 tokens: write max_tokens => 32" in row["s"]["error"]
+
+
+class Refusing(FakeEngine):
+    """An engine that fails each request, and counts the open batches at every thousandth one."""
+
+    def __init__(self) -> None:
+        super().__init__("demo", 128, FakeOptions())
+        self.open_batches: list[int] = []
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Fail each request."""
+        del cancelled
+        for number, request in enumerate(request for request in requests if request is not None):
+            if number % 1_000 == 0:
+                self.open_batches.append(sum(isinstance(one, OpenBatch) for one in gc.get_objects()))
+            yield Completion(request.id, None, error="refused")
+
+
+def test_failures_keep_no_batches(database: Database) -> None:
+    """A failed answer is remembered for its pass without its rows, so memory does not grow with failures."""
+    engine = Refusing()
+    session = using(database, engine).session()
+    session.update("CREATE TABLE numbers AS SELECT value FROM generate_series(1, 33000)")
+    ran = ask(session, "SELECT ai_gen('x', value) FROM numbers")
+    assert ran.record.row()["failed_rows"] == 33_000
+    assert max(engine.open_batches) <= 2
 
 
 def batches(count: int, tuples: int = 512) -> Iterator[PromptBatch]:
