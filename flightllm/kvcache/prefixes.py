@@ -15,10 +15,12 @@ class Cutting:
     revision: str
     chunk_tokens: int
     min_tokens: int
+    window: int | None = None
+    """The sliding window of all layers, in tokens: no chunk reaches beyond a prompt's first window."""
 
     def chunks(self, tokens: Sequence[int], salt: str) -> tuple[Chunk, ...]:
         """Return the chunks of a prompt that a store can hold, sorted by their ends."""
-        return tuple(prefix_chunks(tokens, self.revision, self.chunk_tokens, salt))
+        return tuple(prefix_chunks(tokens[: self.window], self.revision, self.chunk_tokens, salt))
 
     def worth(self, chunks: Sequence[Chunk], recurring: int) -> tuple[Chunk, ...]:
         """Return the chunks to save for a prompt whose first `recurring` tokens recur; none if they are too few."""

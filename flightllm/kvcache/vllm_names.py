@@ -35,8 +35,9 @@ NAMES: Final[Mapping[Part, Mapping[str, tuple[str, ...]]]] = {
             "get_finished", "get_block_ids_with_load_errors", "build_connector_worker_meta", "shutdown",
         ),
         f"{_SPEC}:FullAttentionSpec": (
-            "block_size", "num_kv_heads", "head_size", "head_size_v", "dtype", "sliding_window", "attention_chunk_size",
+            "block_size", "num_kv_heads", "head_size", "head_size_v", "dtype",
         ),
+        f"{_SPEC}:SlidingWindowSpec": ("sliding_window",),
         f"{_SPEC}:KVCacheConfig": ("num_blocks", "kv_cache_groups"),
         f"{_SPEC}:KVCacheGroupSpec": ("layer_names", "kv_cache_spec"),
         "vllm.v1.core.kv_cache_manager:KVCacheBlocks": ("get_block_ids",),

@@ -16,6 +16,9 @@ from flightllm.kvcache.recent import RecentKeys
 _PLANNED_SECONDS = 60.0
 """The time for which a chunk that was queued for saving is not queued again. After that, the store is asked."""
 
+_FREED = 0
+"""vLLM's number for the place of a block that it freed behind a sliding window."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScheduledPrompt:
@@ -57,6 +60,9 @@ class Scheduling:
 
     With `sharing`, a request waits while another request loads the chunks that it wants, and then finds its blocks in
     the prefix cache. With `lossy` loads, tokens computed from loaded blocks are not saved: errors would add up.
+
+    If every layer has a sliding window, the engine frees the blocks behind the window. A load that fails must not leave
+    such a gap before the tokens that are then computed. So loads end within the window of `cutting`.
     """
 
     def __init__(
@@ -85,16 +91,16 @@ class Scheduling:
     def matched(self, prompt: ScheduledPrompt, computed: int) -> int | None:
         """Return the number of tokens after the `computed` ones that can be loaded; None if unknown: ask again.
 
-        The prompt's last token is always computed, because the answer's first token depends on it.
+        The prompt's last token is always computed, because the answer's first token depends on it. The window's last
+        token is computed too: after it, the first block would be freed.
         """
         wanted = self._wanted.get(prompt.request)
         if wanted is None:
-            chunks = self._cutting.chunks(prompt.tokens, prompt.salt)
-            wanted = self._wanted[prompt.request] = _Wanted(chunks)
+            wanted = self._wanted[prompt.request] = _Wanted(self._cutting.chunks(prompt.tokens, prompt.salt))
         wanted.load, wanted.have = (), computed
         if prompt.request in self._computed_instead:
             return 0
-        most = len(prompt.tokens) - 1
+        most = min(len(prompt.tokens), self._cutting.window or len(prompt.tokens)) - 1
         if min(wanted.tokens, most) - computed < self._cutting.min_tokens:
             return 0
         held = self._lookups.held(wanted.keys)
@@ -150,7 +156,9 @@ class Scheduling:
             saving.blocks += added.get(request, ())
             while saving.chunks and saving.chunks[0].stop <= end:
                 chunk = saving.chunks.pop(0)
-                if chunk.key not in self._planned:
+                if _FREED in saving.blocks[chunk.start // self._block_tokens : self._blocks(chunk.stop)]:
+                    saving.chunks.clear()  # the later chunks would never be loaded
+                elif chunk.key not in self._planned:
                     self._planned.add(chunk.key)
                     saves.append(Save(request, chunk, tuple(saving.blocks)))
             if not saving.chunks:

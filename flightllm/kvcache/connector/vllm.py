@@ -47,7 +47,7 @@ try:
         KVConnectorRole,
         KVConnectorWorkerMetadata,
     )
-    from vllm.v1.kv_cache_interface import FullAttentionSpec
+    from vllm.v1.kv_cache_interface import FullAttentionSpec, SlidingWindowSpec
 except ImportError as error:
     raise ImportError(f"the KV store cannot work here: {unfit('connector')}") from error
 
@@ -56,6 +56,9 @@ if TYPE_CHECKING:
 
 _NEVER_SOONER = 10.0
 """The assumed seconds to compute a token if no rate is configured. They are so many that a load counts as faster."""
+
+_ATTENTION = (FullAttentionSpec, SlidingWindowSpec)
+"""The supported kinds of layers; kinds derived from them store something else."""
 
 _UNFIT = unfit("connector")
 
@@ -254,8 +257,9 @@ class FlightLLMConnector(KVConnectorBase_V1):
         options = self._options
         named = options.revision or _revision(self._vllm_config)
         revision = f"{named} {self._spec.dtype} {profile_digest(self._codecs.values())}"
+        window = self._spec.sliding_window if isinstance(self._spec, SlidingWindowSpec) else None
         return Scheduling(
-            Cutting(revision, options.chunk_tokens, options.min_tokens),
+            Cutting(revision, options.chunk_tokens, options.min_tokens, window),
             Lookups(self._store, self._codecs, options.lookup_seconds, options.pause_seconds),
             options.save,
             block_tokens=self._spec.block_size,
@@ -289,7 +293,10 @@ def _is_plain(request: Any) -> bool:
 
 
 def _attention(vllm_config: Any, kv_cache_config: Any) -> Any:
-    """Return the KV cache specification of the model's layers, which must all be alike.
+    """Return the KV cache specification of the model's layers.
+
+    vLLM keeps all tokens of all layers if some layers have full attention and others a sliding window. Then the layers
+    are alike for a store. vLLM keeps only the window's tokens if all layers have a window.
 
     Raises:
         ConfigError: with this configuration a failed load would fail its request.
@@ -309,9 +316,10 @@ def _attention(vllm_config: Any, kv_cache_config: Any) -> Any:
             f"the KV store supports only models with one kind of layer; this model has {len(groups)} kinds"
         )
     spec = groups[0].kv_cache_spec
-    if type(spec) is not FullAttentionSpec or spec.sliding_window is not None or spec.attention_chunk_size is not None:
+    if type(spec) not in _ATTENTION:
         raise UnsupportedError(
-            f"the KV store supports only models with full attention in all layers; this one has {type(spec).__name__}"
+            "the KV store supports only models whose layers all have full attention or a sliding window; this one has"
+            f" {type(spec).__name__}"
         )
     if getattr(spec, "non_causal", False):
         raise UnsupportedError(

@@ -43,21 +43,24 @@ def attention(*specs: Any, policy: str = "recompute", gpus: int = 1, drafts: obj
 
 
 def test_taken() -> None:
-    """Full attention in every layer is taken."""
-    full = spec()
-    assert attention(full) is full
+    """Full attention, windows beside full attention, and windows in every layer are taken."""
+    for one in (spec(), spec(sliding_window=128), spec(attention_chunk_size=128), sliding()):
+        assert attention(one) is one
 
 
 def test_refused() -> None:
     """Other attention, several kinds of it, several GPUs, drafts, and failures that would fail requests are not."""
     refused: list[tuple[Any, type[FlightLLMError], str]] = [
-        (lambda: attention(sliding()), UnsupportedError, "SlidingWindowSpec"),
+        (
+            lambda: attention(spec("ChunkedLocalAttentionSpec", attention_chunk_size=128)),
+            UnsupportedError,
+            "ChunkedLocalAttentionSpec",
+        ),
         (
             lambda: attention(spec("MLAAttentionSpec", num_kv_heads=1, head_size=576)),
             UnsupportedError,
             "MLAAttentionSpec",
         ),
-        (lambda: attention(spec(sliding_window=128)), UnsupportedError, "full attention in all layers"),
         (lambda: attention(spec(non_causal=True)), UnsupportedError, "earlier tokens"),
         (lambda: attention(spec(head_size_v=32)), UnsupportedError, "the same length"),
         (lambda: attention(spec(), sliding()), UnsupportedError, "2 kinds"),

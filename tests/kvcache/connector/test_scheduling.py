@@ -35,11 +35,12 @@ def scheduling(
     *,
     sharing: bool = True,
     lossy: bool = False,
+    cutting: Cutting = CUTTING,
     clock: Callable[[], float] = time.monotonic,
 ) -> Scheduling:
     """Return the scheduler's side on a store."""
     lookups = Lookups(store, ["raw"], 30.0, 5.0)
-    return Scheduling(CUTTING, lookups, saved, block_tokens=8, sharing=sharing, lossy=lossy, clock=clock)
+    return Scheduling(cutting, lookups, saved, block_tokens=8, sharing=sharing, lossy=lossy, clock=clock)
 
 
 def matched(side: Scheduling, prompt: ScheduledPrompt, computed: int = 0) -> int | None:
@@ -67,6 +68,32 @@ def test_last_token_is_computed(store: MemoryStore) -> None:
     side = scheduling(store)
     assert matched(side, ScheduledPrompt("all", list(range(16)))) == 15
     assert matched(side, ScheduledPrompt("part", list(range(18)))) == 16
+
+
+@pytest.mark.parametrize(("window", "loaded"), [(30, 24), (25, 24), (24, 23), (23, 16), (17, 16), (16, 15), (4, 0)])
+def test_first_window_is_loaded(store: MemoryStore, window: int, loaded: int) -> None:
+    """Where all layers have a window, a load leaves the window's last token, so no block before it is freed."""
+    side = scheduling(store, cutting=replace(CUTTING, window=window))
+    assert (matched(side, PROMPT) if loaded else side.matched(PROMPT, 0)) == loaded
+
+
+def test_first_window_is_saved() -> None:
+    """Where all layers have a window, the chunks within the first window are saved."""
+    side = scheduling(MemoryStore(), cutting=replace(CUTTING, window=20))
+    assert side.matched(PROMPT, 0) is None
+    assert matched(side, PROMPT) == 0
+    side.allocated(PROMPT, BLOCKS, 0)
+    _, saves = side.step({"one": BLOCKS}, {}, {"one": 30})
+    assert [save.chunk.stop for save in saves] == [8, 16]
+
+
+def test_freed_blocks_are_not_saved() -> None:
+    """A block that the engine freed behind a window has no keys and values of the prompt."""
+    side = scheduling(MemoryStore(), cutting=replace(CUTTING, window=24))
+    assert side.matched(PROMPT, 16) is None
+    assert matched(side, PROMPT, 16) == 0
+    side.allocated(PROMPT, (0, 1, 2, 7), 0)
+    assert side.step({"one": (0, 1, 2, 7)}, {}, {"one": 30}) == ([], [])
 
 
 def test_little_is_computed(store: MemoryStore) -> None:
@@ -196,7 +223,7 @@ def test_lossy_load_after_preemption() -> None:
 
 def saved_at_once(side: Scheduling, prompt: ScheduledPrompt) -> list[int]:
     """Return where chunks end that are saved of a prompt that is computed in one step."""
-    blocks = range(len(prompt.tokens) // 8 + 1)
+    blocks = range(1, len(prompt.tokens) // 8 + 2)
     side.allocated(prompt, blocks, 0)
     _, saves = side.step({prompt.request: blocks}, {}, {prompt.request: len(prompt.tokens)})
     return [save.chunk.stop for save in saves]

@@ -5,10 +5,11 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -47,10 +48,18 @@ def group(seed: int, *, count: int = 3, shared: int = SHARED, hint: int | None =
     return [Prompt(start + [draw.randrange(10, 900) for _ in range(20)], hint, salt) for _ in range(count)]
 
 
-def run(shape: Shape, rounds: Sequence[Sequence[Prompt]], store: str, dtype: str, **options: object) -> dict[str, Any]:
+def run(
+    shape: Shape,
+    rounds: Sequence[Sequence[Prompt]],
+    store: str,
+    dtype: str,
+    *,
+    config: Mapping[str, object] = MappingProxyType({}),
+    **options: object,
+) -> dict[str, Any]:
     """Start an engine process that asks the prompts round by round, and return what came of it.
 
-    Without a store it has no connector.
+    Without a store it has no connector. `config` changes the model's configuration.
     """
     transfer = {
         "kv_connector": "FolderConnector",
@@ -65,7 +74,7 @@ def run(shape: Shape, rounds: Sequence[Sequence[Prompt]], store: str, dtype: str
             **options,
         },
     }
-    engine = {"model": str(model(shape)), "dtype": dtype, "max_model_len": 1024}
+    engine = {"model": str(model(shape)), "dtype": dtype, "max_model_len": 1024, "hf_overrides": dict(config)}
     engine |= {"kv_transfer_config": transfer} if store else {}
     told = {"engine": engine, "rounds": [[asdict(one) for one in prompts] for prompts in rounds]}
     done = subprocess.run(
@@ -195,3 +204,46 @@ def test_as_from_the_local_cache(tmp_path: Path) -> None:
     assert cached(loaded) == [SHARED, CACHED]
     assert loaded["loaded"] == SHARED
     assert tokens(loaded) == tokens(computed)[1:]
+
+
+MIXED = {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "sliding_window": 64}
+"""Layers with a window beside layers with full attention."""
+WINDOWS = {"layer_types": ["sliding_attention"] * 3, "sliding_window": 160}
+"""A window in every layer: three chunks fit into it."""
+
+
+@pytest.mark.parametrize(
+    ("config", "kept", "hit"),
+    [pytest.param(MIXED, SHARED, CACHED, id="some"), pytest.param(WINDOWS, 3 * CHUNK, 3 * CHUNK, id="all")],
+)
+def test_windows(
+    first: tuple[Path, list[list[Prompt]], dict[str, Any]],
+    tmp_path: Path,
+    config: Mapping[str, object],
+    kept: int,
+    hit: int,
+) -> None:
+    """With windows in some layers the whole start is loaded, and with windows in all layers the first window of it.
+
+    Answers are as without a store, and other than those of full attention.
+    """
+    rounds = [group(seed, count=2) for seed in range(3)]
+    plain = run(GROUPED, rounds, "", "float32", config=config)
+    saved, loaded = (run(GROUPED, rounds, f"folder://{tmp_path}", "float32", config=config) for _ in range(2))
+    assert tokens(plain) == tokens(saved) == tokens(loaded)
+    assert tokens(plain) != [answers[:2] for answers in tokens(first[2])[:3]]
+    assert saved["saved"] == len(list(tmp_path.glob("*.raw"))) == 3 * kept // CHUNK
+    assert loaded["loaded"] == 3 * kept
+    assert cached(loaded) == [hit] * 3
+
+
+def test_failures_within_windows(tmp_path: Path) -> None:
+    """A load that fails within a window changes no answer."""
+    rounds = [group(seed, count=2) for seed in range(4)]
+    first = run(GROUPED, rounds, f"folder://{tmp_path}", "float32", config=WINDOWS)
+    with serving(tmp_path, "", "torn", "changed", "", "", "", "gone") as store:
+        assert store.stdout is not None
+        address = f"port://localhost:{int(store.stdout.readline())}"
+        broken = run(GROUPED, rounds, address, "float32", config=WINDOWS, load_seconds=10.0, pause_seconds=0.0)
+    assert tokens(broken) == tokens(first)
+    assert 0 < broken["loaded"] < 4 * 3 * CHUNK
