@@ -16,6 +16,7 @@ class KvStoreConfig:
     listen: str | None = None
     folder: Path | None = None
     max_bytes: int = 10 << 30
+    eviction: str = "lru"
 
     def __post_init__(self) -> None:
         if self.listen is not None:

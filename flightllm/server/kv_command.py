@@ -38,7 +38,7 @@ def kvstore() -> None:
               help="TOML file with the sections [kvstore], [server] and [auth].")  # fmt: skip
 @click.option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 takes any free port.")
 @click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Folder of the caches.")
-@click.option("--max-bytes", type=click.IntRange(1), help="Bytes to store at most; evicts by least recent use.")
+@click.option("--max-bytes", type=click.IntRange(1), help="Bytes to store at most; the store evicts chunks beyond.")
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine without TLS or without users.")
 def serve(
     config_file: Path | None, listen: str | None, folder: Path | None, max_bytes: int | None, *, insecure: bool
@@ -55,6 +55,7 @@ def serve(
         listen or config.kvstore.listen,
         folder.absolute() if folder else config.kvstore.folder,
         max_bytes or config.kvstore.max_bytes,
+        config.kvstore.eviction,
     )
     server = replace(config.server, insecure=True) if insecure else config.server
     configure_logging(config.log)

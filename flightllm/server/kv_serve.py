@@ -29,7 +29,8 @@ def open_server(config: Config, login: Login) -> KvServer | None:
     listen = config.kvstore.listen
     if listen is None:
         return None
-    store = DiskStore(config.kvstore.folder or config.data_folder / "kvstore", config.kvstore.max_bytes)
+    kept = config.kvstore
+    store = DiskStore(kept.folder or config.data_folder / "kvstore", kept.max_bytes, kept.eviction)
     try:
         with told_where(listen, "[kvstore] listen"):
             server = KvServer(store, listen, config.server, login)

@@ -15,7 +15,7 @@ import structlog
 
 from flightllm.common.atomic_files import make_private, move_aside
 from flightllm.errors import InvalidInputError, LimitExceededError, NotFoundError, StoreUnavailableError
-from flightllm.kvcache.store.eviction import Policy, least_recently_used
+from flightllm.kvcache.store.eviction import ChunkOrder
 from flightllm.kvcache.store.index import Index, StoredBitstream
 from flightllm.kvcache.store.names import PART_BYTES, check_keys, check_names, is_file_of_store
 from flightllm.kvcache.store.parts import CHECK_BYTES, checksum, write
@@ -35,17 +35,16 @@ class DiskStore:
     bounds the held bitstreams. Files being written, and evicted files that are still read, take further space.
     """
 
-    def __init__(self, folder: Path, max_bytes: int, policy: Policy = least_recently_used) -> None:
+    def __init__(self, folder: Path, max_bytes: int, eviction: str = "lru") -> None:
         """Open the store; create its folder if it does not exist.
 
         Raises:
-            ConfigError: another process uses the folder, or the folder is not usable.
+            ConfigError: another process uses the folder, the folder is not usable, or the policy is unknown.
             StoreUnavailableError: the index cannot be read.
         """
         if max_bytes < 1:
             raise InvalidInputError(f"a store of {max_bytes} bytes can hold nothing: set max_bytes to at least 1")
         self.max_bytes = max_bytes
-        self._policy = policy
         self._files = folder / "chunks"
         self._mutex = threading.Lock()
         """Guards the fields below."""
@@ -59,6 +58,7 @@ class DiskStore:
                 self._index = Index(folder / "index.sqlite")
                 try:
                     self._remove_leftovers()
+                    self._order = ChunkOrder(eviction, max_bytes, self._index.marks())
                     self._make_room()
                 except BaseException:
                     self._index.close()
@@ -86,12 +86,15 @@ class DiskStore:
     def lookup(self, keys: Sequence[str]) -> list[Mapping[str, int]]:
         """Return the sizes of each chunk's bitstreams; see `ChunkStore.lookup`. A lookup does not count as a use.
 
+        `keys` are the chunks of one prompt in their order: the store evicts a prompt from its end.
+
         Raises:
             InvalidInputError: a key is invalid.
         """
         check_keys(keys)
         with self._mutex, _usable():
             found = self._index.sizes(keys)
+            self._order.tell(tuple(keys))
             self._misses += not any(found)
         return [MappingProxyType(held) for held in found]
 
@@ -178,7 +181,7 @@ class DiskStore:
 
     def clear(self) -> int:
         """Delete all bitstreams; return their number."""
-        return self._forget(lambda: list(self._index.by_last_use()))
+        return self._forget(self._index.all)
 
     # --- internals
 
@@ -193,7 +196,7 @@ class DiskStore:
             with suppress(OSError):
                 descriptor = os.open(self._files / entry.file, os.O_RDONLY)
             if descriptor >= 0 and os.fstat(descriptor).st_size == entry.size:
-                self._index.touch(entry)
+                self._index.touch(key, self._order.use(key))
                 self._hits += 1
                 return entry, descriptor
         if descriptor >= 0:
@@ -207,7 +210,7 @@ class DiskStore:
             self._misses += 1
             if self._index.find(entry.key, entry.codec) == entry:  # else a newer bitstream has replaced it
                 self._damaged += 1
-                self._index.change([entry])
+                self._remove([entry])
         self._unlink([entry])
         return NotFoundError(f"the KV chunk {entry.key} as {entry.codec} was damaged on disk and has been dropped")
 
@@ -215,22 +218,28 @@ class DiskStore:
         """Commit a bitstream, and return the entries that it replaced or evicted. The caller must hold the mutex."""
         replaced = self._index.find(entry.key, entry.codec)
         gone = [] if replaced is None else [replaced]
-        evicted = self._victims(entry.size - sum(one.size for one in gone), gone)
-        self._index.change([*gone, *evicted], entry)
+        had = entry.key in self._order
+        self._order.remove([entry.key])
+        evicted = self._victims(entry.size - sum(one.size for one in gone), entry)
+        try:
+            self._index.change([*gone, *evicted], entry, self._order.use(entry.key))
+        except BaseException:
+            self._order.remove([] if had else [entry.key])
+            for one in evicted:
+                self._order.use(one.key)
+            raise
         self._evicted += len(evicted)
         return [*gone, *evicted]
 
-    def _victims(self, size: int, spared: Sequence[StoredBitstream] = ()) -> list[StoredBitstream]:
-        """Return the entries to evict before `size` more bytes can be held."""
+    def _victims(self, size: int, new: StoredBitstream | None = None) -> list[StoredBitstream]:
+        """Return the entries to evict before `size` more bytes can be held; other bitstreams of a new one go last."""
         over, victims = self._index.bytes + size - self.max_bytes, list[StoredBitstream]()
-        if over <= 0:
-            return []
-        for entry in self._policy(self._index):
-            if over <= 0:
-                break
-            if entry not in spared:
-                victims.append(entry)
-                over -= entry.size
+        while over > 0 and len(self._order):
+            chunk = self._index.of_keys([self._order.first()])
+            victims += chunk
+            over -= sum(one.size for one in chunk)
+        if over > 0 and new is not None:
+            victims += [one for one in self._index.of_keys([new.key]) if one.codec != new.codec]
         return victims
 
     def _make_room(self) -> None:
@@ -240,10 +249,17 @@ class DiskStore:
             self._index.change(evicted)
             self._unlink(evicted)
 
+    def _remove(self, gone: Sequence[StoredBitstream]) -> None:
+        """Remove entries from the index, and the chunks without other bitstreams from the order of eviction."""
+        self._index.change(gone)
+        keys = list(dict.fromkeys(one.key for one in gone))
+        left = self._index.sizes(keys)
+        self._order.remove(key for key, sizes in zip(keys, left, strict=True) if not sizes)
+
     def _forget(self, chosen: Callable[[], list[StoredBitstream]]) -> int:
         with self._mutex, _usable():
             gone = chosen()
-            self._index.change(gone)
+            self._remove(gone)
         self._unlink(gone)
         return len(gone)
 
@@ -257,7 +273,7 @@ class DiskStore:
 
     def _remove_leftovers(self) -> None:
         """Remove bitstreams that no row names, and rows whose file is missing or incomplete; move other files aside."""
-        entries = {entry.file: entry for entry in self._index.by_last_use()}
+        entries = {entry.file: entry for entry in self._index.all()}
         found = {path.relative_to(self._files).as_posix(): path for path in self._files.glob("*/*")}
         unnamed = [name for name in found if name not in entries]
         ours = [name for name in unnamed if is_file_of_store(name) and S_ISREG(found[name].lstat().st_mode)]

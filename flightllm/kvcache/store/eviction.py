@@ -1,14 +1,101 @@
-"""The order in which a full store evicts bitstreams."""
+"""The order in which a full store evicts chunks: by a policy for blocks, and each prompt from its end."""
 
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from __future__ import annotations
 
-from flightllm.kvcache.store.index import Index, StoredBitstream
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
-Policy: TypeAlias = Callable[[Index], Iterator[StoredBitstream]]
-"""Yields a store's entries in the order of eviction; the store pulls no more than it must evict."""
+from flightllm.kvcache.eviction import create_policy
+from flightllm.kvcache.eviction.base import Use
+
+_CHUNK_BYTES: Final = 1 << 20
+"""The assumed size of a chunk; policies that remember evicted chunks remember as many as the store then has."""
+_REMEMBERED: Final = 65_536
+"""The most chunks whose prompt is remembered."""
+_PLACES: Final = 1 << 16
+"""The marks of one turn: chunks of a prompt get marks that fall with their places."""
+_TURN_SECONDS: Final = 60.0
+"""The time for which uses of a prompt's chunks belong to one turn."""
 
 
-def least_recently_used(index: Index) -> Iterator[StoredBitstream]:
-    """Yield the entries by their last put or get, the oldest first."""
-    return index.by_last_use()
+@dataclass(slots=True, eq=False)
+class _Prompt:
+    """The chunks of a prompt in their order, and when they were last used."""
+
+    keys: Sequence[str]
+    turn: int = 0
+    since: float = 0.0
+
+
+class ChunkOrder:
+    """The chunks of a store in the order of eviction. For one thread.
+
+    A chunk is of no use without the chunks before it. A lookup tells the chunks of a prompt in their order. So a use of
+    a chunk is also a use of those before it, and they stay longer than it.
+    """
+
+    def __init__(
+        self, policy: str, max_bytes: int, held: Iterable[tuple[str, int]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Order the chunks that a store holds; `held` has each with the mark of its last use, the lowest mark first.
+
+        Raises:
+            ConfigError: the name of the policy is unknown.
+        """
+        self._policy = create_policy(policy, max(1, max_bytes // _CHUNK_BYTES))
+        self._prompts: OrderedDict[str, tuple[_Prompt, int]] = OrderedDict()
+        """The last prompt of each chunk, and the place of the chunk in it."""
+        self._clock = clock
+        self._turn = 0
+        for key, mark in held:
+            self.use(key)
+            self._turn = mark // _PLACES + 1
+
+    def __contains__(self, key: str) -> bool:
+        """Return whether a chunk is held."""
+        return key in self._policy
+
+    def __len__(self) -> int:
+        """Return the number of held chunks."""
+        return len(self._policy)
+
+    def tell(self, keys: Sequence[str]) -> None:
+        """Record the chunks of a prompt, in their order."""
+        prompt = _Prompt(keys)
+        for place, key in enumerate(keys):
+            self._prompts[key] = prompt, place
+            self._prompts.move_to_end(key)
+        while len(self._prompts) > max(_REMEMBERED, len(keys)):
+            self._prompts.popitem(last=False)
+
+    def use(self, key: str) -> int:
+        """Record that a chunk was added or read; return the mark of this use, which the next start needs."""
+        now, policy = self._clock(), self._policy
+        prompt, place = self._prompts.get(key) or (_Prompt((key,)), 0)
+        policy.hold(key)
+        policy.use(Use([key]), now)
+        policy.free(key, now)
+        for before in reversed(prompt.keys[:place]):
+            if before in policy:
+                policy.hold(before)
+                policy.free(before, now)
+        if not prompt.turn or now - prompt.since > _TURN_SECONDS:
+            self._turn += 1
+            prompt.turn, prompt.since = self._turn, now
+        return (prompt.turn + 1) * _PLACES - 1 - min(place, _PLACES - 1)
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """Record that chunks are not held any more."""
+        for key in keys:
+            self._policy.hold(key)
+
+    def first(self) -> str:
+        """Return the chunk to evict first, and remove it from the order.
+
+        Raises:
+            KeyError: no chunk is held.
+        """
+        return str(self._policy.evict(self._clock()))

@@ -2,8 +2,8 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -56,7 +56,7 @@ class Index:
                 error=str(error), set_aside=aside.name if aside else None,
             )  # fmt: skip
             self._database = _opened(path)
-        self.bytes, self._clock = self._one("SELECT coalesce(sum(size), 0), coalesce(max(used), 0) FROM chunks")
+        self.bytes = self._one("SELECT coalesce(sum(size), 0) FROM chunks")[0]
 
     def close(self) -> None:
         """Close the file. Idempotent."""
@@ -68,22 +68,20 @@ class Index:
         row = self._database.execute(query, (key, codec)).fetchone()
         return None if row is None else StoredBitstream(*row)
 
-    def touch(self, entry: StoredBitstream) -> None:
-        """Record a use of a bitstream now; on a full disk the order stays unchanged."""
-        self._clock += 1
+    def touch(self, key: str, mark: int) -> None:
+        """Record the mark of a chunk's last use; on a full disk the order stays unchanged."""
         with suppress(sqlite3.Error):
-            self._database.execute("UPDATE chunks SET used = ? WHERE file = ?", (self._clock, entry.file))
+            self._database.execute("UPDATE chunks SET used = ? WHERE key = ?", (mark, key))
 
-    def change(self, gone: Sequence[StoredBitstream], new: StoredBitstream | None = None) -> None:
-        """Remove some bitstreams and add one, in one transaction."""
-        self._clock += 1
+    def change(self, gone: Sequence[StoredBitstream], new: StoredBitstream | None = None, mark: int = 0) -> None:
+        """Remove some bitstreams and add one with the mark of its last use, in one transaction."""
         database, held = self._database, self.bytes
         database.execute("BEGIN IMMEDIATE")
         try:
             for entry in gone:
                 held -= entry.size * database.execute("DELETE FROM chunks WHERE file = ?", (entry.file,)).rowcount
             if new is not None:
-                database.execute("INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?)", (*astuple(new), self._clock))
+                database.execute("INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?)", (*astuple(new), mark))
                 held += new.size
             database.execute("COMMIT")
         except BaseException:
@@ -105,11 +103,14 @@ class Index:
         query = f"SELECT {_COLUMNS} FROM chunks WHERE key IN (SELECT value FROM json_each(?))"
         return [StoredBitstream(*row) for row in self._database.execute(query, (json.dumps(list(keys)),))]
 
-    def by_last_use(self) -> Iterator[StoredBitstream]:
-        """Yield all entries, the least recently used first."""
-        with closing(self._database.execute(f"SELECT {_COLUMNS} FROM chunks ORDER BY used")) as rows:
-            for row in rows:
-                yield StoredBitstream(*row)
+    def all(self) -> list[StoredBitstream]:
+        """Return all entries."""
+        return [StoredBitstream(*row) for row in self._database.execute(f"SELECT {_COLUMNS} FROM chunks")]
+
+    def marks(self) -> list[tuple[str, int]]:
+        """Return the keys of all chunks with the marks of their last uses, the lowest mark first."""
+        query = "SELECT key, max(used) FROM chunks GROUP BY key ORDER BY max(used)"
+        return [(str(key), int(mark)) for key, mark in self._database.execute(query)]
 
     def chunks(self) -> int:
         """Return the number of chunks with at least one bitstream."""

@@ -21,7 +21,6 @@ from flightllm.errors import (
     StoreUnavailableError,
 )
 from flightllm.kvcache.store.disk import DiskStore
-from flightllm.kvcache.store.index import Index, StoredBitstream
 from tests.chunks import bitstream, key_of
 from tests.disks import small_disk
 
@@ -145,15 +144,55 @@ def test_larger_than_the_store(store: DiskStore, tmp_path: Path) -> None:
 
 
 def test_another_policy(tmp_path: Path) -> None:
-    """Whatever yields what is held decides what goes first: here the largest."""
+    """The policy decides what goes first: here the chunk with the fewest uses, although it came last."""
+    with DiskStore(tmp_path, 10, "gdsf") as store:
+        for number in (1, 2, 3):
+            store.put(key_of(number), "raw", bytes(3))
+        for number in (1, 2):
+            list(store.get(key_of(number), "raw"))
+        store.put(key_of(4), "raw", bytes(3))
+        held = [number for number in (1, 2, 3, 4) if store.lookup([key_of(number)])[0]]
+    assert held == [1, 2, 4]
 
-    def largest(index: Index) -> Iterator[StoredBitstream]:
-        yield from sorted(index.by_last_use(), key=lambda entry: -entry.size)
 
-    with DiskStore(tmp_path, 10, largest) as store:
-        for number, size in ((1, 2), (2, 5), (3, 3), (4, 3)):
-            store.put(key_of(number), "raw", bytes(size))
-        assert [bool(held) for held in store.lookup([key_of(n) for n in (1, 2, 3, 4)])] == [True, False, True, True]
+def test_unknown_policy(tmp_path: Path) -> None:
+    """An unknown policy is an error, and leaves the folder free."""
+    with pytest.raises(ConfigError, match="valid names: lru"):
+        DiskStore(tmp_path, 10, "mru")
+    DiskStore(tmp_path, 10).close()
+
+
+PROMPT = [key_of(number) for number in range(5)]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_prompts_go_from_their_ends(tmp_path: Path, restarted: bool) -> None:
+    """A prompt that was put and read from its start loses its end first, also after a restart."""
+    store = DiskStore(tmp_path, 10)
+    store.lookup(PROMPT)
+    for key in PROMPT:
+        store.put(key, "raw", bytes(2))
+    if restarted:
+        store.close()
+        store = DiskStore(tmp_path, 10)
+    with store:
+        store.put(key_of(7), "raw", bytes(3))
+        assert [bool(sizes) for sizes in store.lookup(PROMPT)] == [True, True, True, False, False]
+
+
+def test_use_of_a_chunk_keeps_those_before_it(tmp_path: Path) -> None:
+    """Reading a later chunk of a prompt keeps its start, because the later chunk is of no use without the start."""
+    other = [key_of(number) for number in (0, 8, 9)]
+    with DiskStore(tmp_path, 10) as store:
+        for prompt in (PROMPT[:3], other):
+            store.lookup(prompt)
+            for key in prompt:
+                store.put(key, "raw", bytes(2))
+        store.lookup(PROMPT[:3])
+        list(store.get(PROMPT[2], "raw"))
+        store.put(key_of(6), "raw", bytes(4))
+        assert all(store.lookup(PROMPT[:3]))
+        assert [bool(sizes) for sizes in store.lookup(other)] == [True, False, False]
 
 
 def test_restart(tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ NUMBERS, CODECS = st.integers(0, 5), st.sampled_from(("raw", "int8"))
 
 
 class Stores(RuleBasedStateMachine):
-    """A store, and the bitstreams it is to hold, those used the longest ago first."""
+    """A store, and the bitstreams it is to hold, by chunk: the chunk used the longest ago first."""
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
         self.store = DiskStore(self.folder, MOST)
-        self.held: dict[tuple[int, str], bytes] = {}
+        self.held: dict[int, dict[str, bytes]] = {}
 
     @rule(number=NUMBERS, codec=CODECS, size=st.integers(0, 1001))
     def put(self, number: int, codec: str, size: int) -> None:
@@ -35,30 +35,33 @@ class Stores(RuleBasedStateMachine):
             assert size > MOST
             return
         assert size <= MOST
-        self.held.pop((number, codec), None)
-        self.held[number, codec] = data
-        while sum(map(len, self.held.values())) > MOST:
+        chunk = self.held.pop(number, {}) | {codec: data}
+        while self.held and self.size() + sum(map(len, chunk.values())) > MOST:
             self.held.pop(next(iter(self.held)))
+        fits = sum(map(len, chunk.values())) <= MOST
+        self.held[number] = chunk if fits else {codec: data}
+
+    def size(self) -> int:
+        """Return the bytes that are held."""
+        return sum(len(data) for chunk in self.held.values() for data in chunk.values())
 
     @rule(number=NUMBERS, codec=CODECS)
     def get(self, number: int, codec: str) -> None:
         """Read a bitstream, which makes it the one used last."""
-        known = self.held.pop((number, codec), None)
+        known = self.held.get(number, {}).get(codec)
         try:
             data = b"".join(self.store.get(key_of(number), codec))
         except NotFoundError:
             assert known is None
             return
         assert data == known
-        self.held[number, codec] = data
+        self.held[number] = self.held.pop(number)
 
     @rule(number=NUMBERS)
     def delete(self, number: int) -> None:
         """Forget a chunk."""
-        gone = [name for name in self.held if name[0] == number]
+        gone = self.held.pop(number, {})
         assert self.store.delete([key_of(number)]) == len(gone)
-        for name in gone:
-            del self.held[name]
 
     @rule()
     def restart(self) -> None:
@@ -69,14 +72,13 @@ class Stores(RuleBasedStateMachine):
     @invariant()
     def same(self) -> None:
         """Lookups, the bytes counted and those on the disk are what they should be."""
-        expected: list[dict[str, int]] = [{} for _ in range(6)]
-        for (number, codec), data in self.held.items():
-            expected[number][codec] = len(data)
-        assert self.store.lookup([key_of(number) for number in range(6)]) == expected
-        size = sum(map(len, self.held.values()))
-        assert self.store.status().bytes == size
+        held = [self.held.get(number, {}) for number in range(6)]
+        expected = [{codec: len(data) for codec, data in chunk.items()} for chunk in held]
+        assert [self.store.lookup([key_of(number)])[0] for number in range(6)] == expected
+        assert self.store.status().bytes == self.size()
         files = [path for path in (self.folder / "chunks").rglob("*") if path.is_file()]
-        assert (len(files), sum(path.stat().st_size for path in files)) == (len(self.held), size)
+        counted = (len(files), sum(path.stat().st_size for path in files))
+        assert counted == (sum(map(len, held)), self.size())
 
     def teardown(self) -> None:
         """Remove the folder."""
