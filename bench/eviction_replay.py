@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
+from bench.eviction_peers import PEERS
 from bench.eviction_workloads import Event, What
 from flightllm.kvcache.eviction import POLICIES
 from flightllm.kvcache.eviction.base import EvictionPolicy, Use
 from flightllm.kvcache.eviction.belady import Belady
-from flightllm.kvcache.eviction.workload_aware import WorkloadAware
 
 BEGINS: Final = (What.BEGINS, What.PASSES)
 ENDS: Final = (What.ENDS, What.PASSES)
 _PROMPT_BLOCKS: Final = 20
+CLASSICAL: Final = ("lru", "2q", "gdsf", "arc", "s3_fifo")
+"""The policies of which the best one is the measure of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +80,10 @@ class _Cache:
             self._cached.remove(key)
 
 
-def replay(
-    events: Sequence[Event], blocks: int, policy: EvictionPolicy[int], counted: int = 0, *, learning: bool = True
-) -> Outcome:
+def replay(events: Sequence[Event], blocks: int, policy: EvictionPolicy[int], counted: int = 0) -> Outcome:
     """Replay prompts through a cache; return the hits after the first `counted` prompts.
 
-    The first `counted` prompts only warm the cache. With `learning` off, the policy learns only from them.
+    The first `counted` prompts only warm the cache.
 
     While a prompt with more blocks than the cache runs, the cache is larger.
     """
@@ -93,8 +93,6 @@ def replay(
         if event.what is What.WAITS:
             policy.queue(use, now)
         if event.what in BEGINS:
-            if begun == counted and isinstance(policy, WorkloadAware):
-                policy.learning = learning
             hits = cache.begin(use, now)
             if begun >= counted:
                 found, asked = found + hits, asked + len(use.keys)
@@ -105,19 +103,24 @@ def replay(
     return Outcome(found, asked, median(cache.evicting) if cache.evicting else 0.0)
 
 
-def compare(
-    events: Sequence[Event], blocks: int, names: Sequence[str], counted: int = 0, *, learning: bool = True
-) -> dict[str, Outcome]:
+def compare(events: Sequence[Event], blocks: int, names: Sequence[str], counted: int = 0) -> dict[str, Outcome]:
     """Return the outcome of each policy, of `belady`, which knows the future, and of `ideal`, an unlimited cache."""
     begun = [event.use.keys for event in events if event.what in BEGINS]
-    made: dict[str, EvictionPolicy[int]] = {**{name: POLICIES[name](blocks) for name in names}, "belady": Belady(begun)}
-    found = {name: replay(events, blocks, policy, counted, learning=learning) for name, policy in made.items()}
+    made: dict[str, EvictionPolicy[int]] = {name: {**POLICIES, **PEERS}[name](blocks) for name in names}
+    made["belady"] = Belady(begun)
+    found = {name: replay(events, blocks, policy, counted) for name, policy in made.items()}
     return {**found, "ideal": replay(events, distinct(events), POLICIES["lru"](blocks), counted)}
 
 
 def distinct(events: Sequence[Event]) -> int:
     """Return the number of distinct blocks in the prompts."""
     return len({key for event in events for key in event.use.keys})
+
+
+def ahead(found: dict[str, Outcome], name: str) -> float:
+    """Return how many points of the hit ratio a policy is above the best classical policy; below 0 if it is behind."""
+    best = max((found[other].ratio for other in CLASSICAL if other in found), default=float("nan"))
+    return 100 * (found[name].ratio - best)
 
 
 def closed(found: dict[str, Outcome], name: str) -> float:

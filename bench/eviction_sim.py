@@ -1,18 +1,20 @@
 """What is the hit ratio of each eviction policy, and how long does an eviction take?
 
-    python -m bench.eviction_sim [--workload NAME …] [--policy NAME …] [--parts 0.05 …] [--blocks 256 …] [--rows 2000]
-                                 [--rate 3] [--again 0.5] [--seed 1] [--plot] [--json] [--quick]
+    python -m bench.eviction_sim [--workload NAME …] [--trace FILE …] [--policy NAME …] [--parts 0.05 …]
+                                 [--blocks 256 …] [--rows 2000] [--prompts 1000] [--rate 3] [--again 0.5] [--seed 1]
+                                 [--plot] [--json] [--quick]
 
 The workloads are those of `bench.eviction_workloads`, with the tables in `FLIGHTLLM_DATA`:
 
-- the Mooncake conversation trace, with caches of given shares of its distinct blocks; policies learn on the first half
-  of the trace, and only the second half counts
+- traces and generated prompts, with caches of given shares of their distinct blocks: Mooncake's conversations, Azure's
+  traces as blocks (`bench.eviction_traces`), and four generators (`bench.eviction_generators`)
+- with `--trace`, only the given files: JSON lines or Parquet, with `timestamp` in milliseconds and `hash_ids`
 - queries side by side with interactive prompts, with caches of given sizes and shares; queries begin after five minutes
   of interactive prompts, which do not count
 - queries without interactive prompts
 
 A block is a hit if it and all blocks before it in its prompt are cached. `belady` knows the future; `ideal` is an
-unlimited cache.
+unlimited cache. The last lines of a table say how far our policies are above the best classical policy.
 """
 
 from __future__ import annotations
@@ -24,12 +26,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.common import Options, markdown, report
-from bench.eviction_replay import Outcome, closed, compare, distinct, eviction_seconds
-from bench.eviction_workloads import ALONE, MIXES, WARM_SECONDS, Interactive, What, mooncake, query, run
+from bench.eviction_generators import GENERATORS
+from bench.eviction_peers import PEERS
+from bench.eviction_replay import CLASSICAL, Outcome, ahead, closed, compare, distinct, eviction_seconds
+from bench.eviction_traces import TraceError, azure_blocks, read_trace
+from bench.eviction_workloads import ALONE, MIXES, WARM_SECONDS, Event, Interactive, What, mooncake, query, run
 from bench.plot import plot_curves
 from flightllm.kvcache.eviction import POLICIES
 
 _ALONE_BLOCKS: Final = (64, 128, 256, 512)
+_OURS: Final[Sequence[str]] = ("workload_aware", "planned")
+_TRACES: Final[Mapping[str, Callable[[int | None], list[Event]]]] = {
+    "mooncake": mooncake,
+    "azure_conv": lambda most: azure_blocks("azure_trace_conv", most),
+    "azure_code": lambda most: azure_blocks("azure_trace_code", most),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +48,8 @@ class Given:
     """The arguments of the command line."""
 
     workload: Sequence[str]
+    trace: Sequence[Path]
+    prompts: int | None
     policy: Sequence[str]
     parts: Sequence[float]
     blocks: Sequence[int]
@@ -53,12 +66,13 @@ Found = Mapping[int, dict[str, Outcome]]
 """The outcome of each policy, by the size of the cache in blocks."""
 
 
-def trace(given: Given) -> Found:
-    """Return the outcomes on the second half of the Mooncake trace."""
-    events = mooncake(1_000 if given.quick else None)
-    whole, half = distinct(events), len(events) // 2
-    sizes = [max(1, int(part * whole)) for part in given.parts]
-    return {size: compare(events, size, given.policy, half, learning=False) for size in sizes}
+def trace(events: Sequence[Event], given: Given) -> Found:
+    """Return the outcomes on all prompts of a trace."""
+    whole = distinct(events)
+    return {
+        size: compare(events, size, given.policy)
+        for size in sorted({max(1, int(part * whole)) for part in given.parts})
+    }
 
 
 def mix(names: Sequence[str], given: Given) -> Found:
@@ -82,7 +96,8 @@ def alone(name: str, given: Given) -> Found:
 
 def show(name: str, found: Found) -> None:
     """Print the hit ratio of each policy, and the share of the gap between LRU and the optimum that it closes."""
-    rows = {policy: {size: one[policy] for size, one in found.items()} for policy in next(iter(found.values()))}
+    policies = list(next(iter(found.values())))
+    rows = {policy: {size: one[policy] for size, one in found.items()} for policy in policies}
     heads: dict[str, Callable[[Any], str]] = {
         f"{size:,}": lambda row, size=size: f"{100 * row[size].ratio:.2f}"  # type: ignore[misc]
         for size in found
@@ -93,6 +108,12 @@ def show(name: str, found: Found) -> None:
     shares = {policy: {size: closed(one, policy) for size, one in found.items()} for policy in rows}
     shares = {policy: row for policy, row in shares.items() if policy in POLICIES and policy != "lru"}
     print(markdown(f"{name}: of the gap between LRU and belady closed, %", heads, shares), flush=True)
+    if any(policy in CLASSICAL for policy in policies) and (ours := [one for one in _OURS if one in policies]):
+        heads = {f"{size:,}": lambda row, size=size: f"{row[size]:+.2f}" for size in found}  # type: ignore[misc]
+        above: dict[str, dict[int, float]] = {
+            policy: {size: ahead(one, policy) for size, one in found.items()} for policy in ours
+        }
+        print(markdown(f"{name}: points above the best classical policy", heads, above), flush=True)
 
 
 def curves(found: Found) -> dict[str, list[tuple[float, float]]]:
@@ -103,15 +124,23 @@ def curves(found: Found) -> dict[str, list[tuple[float, float]]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
-    given = _read(arguments)
-    runs: dict[str, Callable[[], Found]] = {"mooncake": lambda: trace(given)}
+    given, given_traces = _read(arguments)
+    runs: dict[str, Callable[[], Found]] = {
+        name: lambda read=read: trace(read(given.prompts), given)  # type: ignore[misc]
+        for name, read in _TRACES.items()
+    }
+    runs |= {
+        name: lambda made=made: trace(made(given.seed)[: given.prompts], given)  # type: ignore[misc]
+        for name, made in GENERATORS.items()
+    }
+    runs |= {name: lambda events=events: trace(events, given) for name, events in given_traces.items()}  # type: ignore[misc]
     runs |= {name: lambda names=names: mix(names, given) for name, names in MIXES.items()}  # type: ignore[misc]
     runs |= {name: lambda name=name: alone(name, given) for name in ALONE}  # type: ignore[misc]
     found: dict[str, Found] = {}
-    for name in given.workload:
+    for name in given_traces or given.workload:
         found[name] = runs[name]()
         show(name, found[name])
-    evicting = {name: 1e6 * eviction_seconds(name) for name in given.policy}
+    evicting = {name: 1e6 * eviction_seconds(name) for name in given.policy if name in POLICIES}
     print(markdown("50 call sites, 100,000 blocks", {"µs an eviction": lambda one: f"{one:.1f}"}, evicting))
     if given.plot:
         panels = {f"{name}: hits, points above LRU": curves(one) for name, one in found.items() if name not in ALONE}
@@ -124,23 +153,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
         report("eviction_sim", Options(given.json, given.quick, 1), {"hits": hits, "microseconds": evicting})
 
 
-def _read(arguments: Sequence[str] | None) -> Given:
-    workloads = ["mooncake", *MIXES, *ALONE]
+def _read(arguments: Sequence[str] | None) -> tuple[Given, dict[str, list[Event]]]:
+    workloads = [*_TRACES, *GENERATORS, *MIXES, *ALONE]
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--workload", nargs="+", choices=workloads, default=workloads)
-    parser.add_argument("--policy", nargs="+", choices=POLICIES, default=list(POLICIES), help="besides lru")
+    parser.add_argument(
+        "--trace", nargs="+", type=Path, default=[], help="files of Mooncake's shape, in place of workloads"
+    )
+    parser.add_argument("--prompts", type=int, help="the first prompts of a trace or generator")
+    policies = [*POLICIES, *PEERS]
+    parser.add_argument("--policy", nargs="+", choices=policies, default=policies, help="besides lru")
     parser.add_argument(
         "--parts",
         nargs="*",
         type=float,
-        default=[0.05, 0.1, 0.2, 0.4],
+        default=[0.05, 0.1, 0.2, 0.4, 0.6],
         help="cache sizes, as shares of the distinct blocks",
     )
     parser.add_argument(
         "--blocks", nargs="*", type=int, default=[256, 512, 1_024], help="further cache sizes for queries, in blocks"
     )
     parser.add_argument("--rows", type=int, default=2_000, help="rows of each query")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the interactive prompts")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the generators and of the interactive prompts")
     parser.add_argument("--rate", type=float, default=3.0, help="interactive prompts a second")
     parser.add_argument("--again", type=float, default=0.5, help="how likely a dashboard or a conversation returns")
     parser.add_argument("--plot", action="store_true", help="write bench/eviction_sim.png")
@@ -148,9 +182,14 @@ def _read(arguments: Sequence[str] | None) -> Given:
     parser.add_argument("--quick", action="store_true", help="1,000 prompts of the trace, a mix of 100 rows, one size")
     given = parser.parse_args(arguments)
     if given.quick:
-        given.workload, given.parts, given.blocks, given.rows = ["mooncake", "2 queries"], [0.05], [], 100
+        given.workload, given.parts, given.blocks, given.rows = ["mooncake", "phases", "2 queries"], [0.05], [], 100
+        given.prompts = 1_000
     given.policy = list(dict.fromkeys(["lru", *given.policy]))
-    return Given(**vars(given))
+    try:
+        traces = {str(path): read_trace(path, given.prompts) for path in given.trace}
+    except TraceError as error:
+        parser.error(str(error))
+    return Given(**vars(given)), traces
 
 
 if __name__ == "__main__":

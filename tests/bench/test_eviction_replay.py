@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.eviction_replay import closed, compare, distinct, filled, replay
+from bench.eviction_replay import CLASSICAL, ahead, closed, compare, distinct, filled, replay
 from bench.eviction_workloads import Event, What
 from flightllm.kvcache.eviction import POLICIES
 from flightllm.kvcache.eviction.base import Use
@@ -49,12 +49,14 @@ def test_what_runs_stays() -> None:
 
 
 def test_policies(trace: list[Event]) -> None:
-    """None finds more than the optimum, nor that more than a cache without an end; the one that learns finds most."""
+    """None finds more than the optimum, nor that more than a cache without an end; ours find about most."""
     blocks = distinct(trace) // 20
-    found = compare(trace, blocks, list(POLICIES), 750, learning=False)
+    found = compare(trace, blocks, list(POLICIES), 750)
     ratios = {name: outcome.ratio for name, outcome in found.items()}
     assert max(ratios[name] for name in POLICIES) <= ratios["belady"] <= ratios["ideal"]
-    assert ratios["workload_aware"] == max(ratios[name] for name in POLICIES)
+    for name in ("workload_aware", "planned"):
+        assert ratios[name] > max(ratios[name] for name in POLICIES) - 0.002
+        assert ahead(found, name) == pytest.approx(100 * (ratios[name] - max(ratios[name] for name in CLASSICAL)))
     assert (closed(found, "lru"), closed(found, "belady")) == (0.0, 1.0)
     assert 0 < closed(found, "workload_aware") <= 1
 

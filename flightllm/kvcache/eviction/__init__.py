@@ -6,13 +6,15 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 from flightllm.errors import ConfigError
+from flightllm.kvcache.eviction.adaptive import Adaptive
+from flightllm.kvcache.eviction.arc import Arc
 from flightllm.kvcache.eviction.base import EvictionPolicy
 from flightllm.kvcache.eviction.fifo import Fifo
 from flightllm.kvcache.eviction.gdsf import Gdsf
 from flightllm.kvcache.eviction.lru import Lru
 from flightllm.kvcache.eviction.planned import PlannedPolicy
+from flightllm.kvcache.eviction.s3_fifo import S3Fifo
 from flightllm.kvcache.eviction.two_queues import TwoQueues
-from flightllm.kvcache.eviction.workload_aware import WorkloadAware
 
 OFF: Final = "none"
 """The name for no policy: the engine keeps its own order."""
@@ -21,7 +23,9 @@ POLICIES: Final[dict[str, Callable[[int], EvictionPolicy[Any]]]] = {
     "fifo": Fifo,
     "2q": TwoQueues,
     "gdsf": Gdsf,
-    "workload_aware": WorkloadAware,
+    "arc": Arc,
+    "s3_fifo": S3Fifo,
+    "workload_aware": Adaptive,
     "planned": PlannedPolicy,
 }
 

@@ -5,12 +5,14 @@ order, it knows how many of a prompt's first blocks later prompts of the query s
 
 Blocks are evicted in this order:
 
-1. blocks without a plan, in the order of `workload_aware`;
+1. blocks without a plan;
 2. blocks that later prompts of a query share;
 3. blocks that waiting prompts need: first the block that is needed last.
 
-`workload_aware` puts blocks that their query no longer needs into a separate class. It expects no use of these blocks
-until one of the blocks is used again.
+Until the first prompt with a plan, `Adaptive` orders the blocks without a plan, as in the policy `workload_aware`. Then
+`WorkloadAware` does: plans take up much of the cache, so ghosts of the whole cache say little about the rest. It puts
+blocks that their query no longer needs into a separate class. It expects no use of these blocks until one of the blocks
+is used again.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
+from flightllm.kvcache.eviction.adaptive import Adaptive
 from flightllm.kvcache.eviction.base import EvictionPolicy, Key, Use
 from flightllm.kvcache.eviction.lru import Lru
 from flightllm.kvcache.eviction.ranked import Ranked
@@ -87,7 +90,11 @@ class PlannedPolicy(EvictionPolicy[Key]):
 
     def __init__(self, blocks: int) -> None:
         self._most = _REMEMBERED * blocks
-        self._others: WorkloadAware[Key] = WorkloadAware(blocks)
+        self._learned: WorkloadAware[Key] = WorkloadAware(blocks)
+        self._adaptive: Adaptive[Key] | None = Adaptive(blocks)
+        """None after the first prompt with a plan."""
+        self._others: EvictionPolicy[Key] = self._adaptive
+        """The blocks without a plan."""
         self._awaited: OrderedDict[Hashable, _Awaited[Key]] = OrderedDict()
         """The awaited blocks of each query that has such blocks."""
         self._needed: _Needed[Key] = _Needed()
@@ -139,6 +146,7 @@ class PlannedPolicy(EvictionPolicy[Key]):
     def use(self, use: Use[Key], now: float) -> None:
         """Record the plan of each block of a prompt, as its query states it; see `EvictionPolicy.use`."""
         if use.ahead is not None:
+            self._follow_plans(now)
             self._hear(use.query, now)
             for place, key in enumerate(use.keys):
                 known, plan = self._plans.pop(key, None), _Plan(use.query, use.number, place < use.ahead)
@@ -148,7 +156,9 @@ class PlannedPolicy(EvictionPolicy[Key]):
         done = (
             [key in self._plans and not self._plans[key].awaited for key in use.keys] if use.ahead is not None else ()
         )
-        self._others.use(use, now, done)
+        self._learned.use(use, now, done)
+        if self._adaptive is not None:
+            self._adaptive.use(use, now)
         if self._left.get(use.query) == 0:
             self.end(use.query)
 
@@ -192,6 +202,14 @@ class PlannedPolicy(EvictionPolicy[Key]):
             key = band.evict(since)
             self._band[key] = self._others
             self._others.free(key, since)
+
+    def _follow_plans(self, now: float) -> None:
+        """Let `WorkloadAware` order the blocks without a plan, from the first plan on."""
+        adaptive, self._adaptive, self._others = self._adaptive, None, self._learned
+        if adaptive is not None:
+            for key in adaptive.evictable():
+                self._band[key] = self._learned
+                self._learned.free(key, now)
 
     def _look_whether_empty(self, band: EvictionPolicy[Key]) -> None:
         if isinstance(band, _Awaited) and not len(band):

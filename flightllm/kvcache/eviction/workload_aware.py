@@ -79,12 +79,17 @@ class _ReuseStatistics:
     """The fitted rate, per second, of the exponential distribution of the time until the next use."""
     next_fit: float = 0.0
     """Fit again once uses and reuses reach this sum."""
+    early: float = 0.0
+    """Sum over the uses, at the time `counted_at`, of the probability that a reuse would be still to come."""
+    counted_at: float = 0.0
 
-    def count_use(self) -> None:
+    def count_use(self, now: float) -> None:
         """Count a use of a block, here and in the prior."""
         if self.prior is not None:
-            self.prior.count_use()
+            self.prior.count_use(now)
         self.uses += 1
+        self.early = self.early * math.exp(-self.rate * max(0.0, now - self.counted_at)) + 1.0
+        self.counted_at = now
         if self.uses + self.reuses >= self.next_fit:
             self._fit()
 
@@ -111,15 +116,21 @@ class _ReuseStatistics:
         self._fit_distribution()
         if self.uses > _COUNTED_USES:
             self.uses, self.reuses, self.seconds = self.uses / 2, self.reuses / 2, self.seconds / 2
+            self.early /= 2
             self.next_fit, self.least_seconds = counted / 2 * _REFIT_GROWTH, self.seconds / max(1.0, self.reuses)
 
     def _fit_distribution(self) -> None:
         """Fit probability and rate to the counts, with one more use that behaves as in the prior.
 
-        Example: 3 uses, 1 reuse after 4 s and an expected probability of 0.5 give a probability of (1 + 0.5) / (3 + 1).
+        A use whose reuse can still come did not fail. Of a use `age` seconds ago, the part `1 - e^(-rate * age)` is
+        observed. The other part is censored: it counts neither as reused nor as not reused.
+
+        Example: 3 uses, of which 1.2 are censored, 1 reuse after 4 s and an expected probability of 0.5. The
+        probability is (1 + 0.5) / (3 - 1.2 + 1).
         """
         expected = self.prior.probability if self.prior is not None else self.expected
-        self.probability = (self.reuses + expected) / (self.uses + 1.0)
+        observed = max(self.reuses, self.uses - self.early)
+        self.probability = (self.reuses + expected) / (observed + 1.0)
         reuses, seconds, least = self.reuses, self.seconds, self.least_seconds
         if self.prior is not None and self.prior.reuses:
             reuses, seconds = reuses + expected, seconds + expected * self.prior.seconds / self.prior.reuses
@@ -342,7 +353,7 @@ class WorkloadAware(EvictionPolicy[Key]):
                 last.block_class, last.time, last.position = block_class, now, position
                 last_uses.move_to_end(key)
             if learning:
-                block_class.statistics.count_use()
+                block_class.statistics.count_use(now)
         while len(last_uses) > max(self._most_last_uses, len(keys)):
             last_uses.popitem(last=False)
 

@@ -1,5 +1,6 @@
 """Each eviction policy evicts blocks in its order, and no policy loses a block."""
 
+import math
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import count
@@ -111,10 +112,24 @@ def test_the_examples_of_statistics() -> None:
     """The table of likelihoods and the fitted probability in the docstrings hold."""
     statistics = workload_aware._ReuseStatistics(probability=0.5, rate=0.2)
     assert [round(statistics.likelihood(age), 3) for age in (0.0, 5.0, 10.0)] == [0.316, 0.17, 0.075]
-    statistics = workload_aware._ReuseStatistics(uses=2.0, next_fit=4.0)
-    statistics.count_use()
+    statistics = workload_aware._ReuseStatistics(uses=2.0, next_fit=4.0, rate=math.log(5.0), early=1.0)
+    statistics.count_use(1.0)
     statistics.count_reuse(4.0)
-    assert (statistics.probability, statistics.rate) == ((1 + 0.5) / (3 + 1), 1 / (4.0 * 0.25))
+    assert statistics.early == pytest.approx(1.2)
+    assert (statistics.probability, statistics.rate) == (pytest.approx(1.5 / (3 - 1.2 + 1)), 1 / (4.0 * 0.25))
+
+
+def test_uses_whose_reuse_can_still_come_are_no_failures() -> None:
+    """All blocks come again, after 20 s in the mean: recent uses do not hide that."""
+    statistics, drawn = workload_aware._ReuseStatistics(), random.Random(1)  # noqa: S311
+    waits = [(second, drawn.expovariate(1 / 20)) for second in range(100)]
+    for second, _ in waits:
+        statistics.count_use(float(second))
+        for seconds in [seconds for at, seconds in waits if second - 1 <= at + seconds < second]:
+            statistics.count_reuse(seconds)
+    statistics._fit()
+    assert statistics.reuses / statistics.uses < 0.85
+    assert statistics.probability > 0.9
 
 
 def asked_twice() -> WorkloadAware[int]:
@@ -291,7 +306,7 @@ def test_learning_ends() -> None:
 
 def test_unknown_policy() -> None:
     """The error for an unknown policy lists the known policies."""
-    with pytest.raises(ConfigError, match="lru, fifo, 2q, gdsf, workload_aware, planned"):
+    with pytest.raises(ConfigError, match="lru, fifo, 2q, gdsf, arc, s3_fifo, workload_aware, planned"):
         create_policy("mru", 10)
 
 

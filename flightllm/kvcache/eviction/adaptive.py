@@ -1,0 +1,177 @@
+"""`workload_aware`: keeps the blocks that the best of six policies would keep, whichever that is at the time.
+
+Each policy has a ghost cache, which sees all prompts and counts the blocks that it would have found (Adaptive Caches,
+MICRO 2006). Each ghost has a weight, which falls with its distance from the best one. The policy evicts the block whose
+ghosts have the lowest weight together. So blocks that no ghost holds go first. Once one ghost is clearly the best, the
+cache holds what that ghost holds. While several are close, the cache holds what most of them hold.
+
+Example: the ghosts A, B and C have the weights 1.0, 0.9 and 0.1.
+
+| block | held by | weight | evicted |
+|-------|---------|--------|---------|
+| w     | nobody  | 0.0    | first   |
+| x     | C       | 0.1    | second  |
+| y     | B, C    | 1.0    | third   |
+| z     | A, B    | 1.9    | last    |
+
+Blocks of the same ghosts go in the order in which the last ghost evicted them, or in LRU order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+from flightllm.kvcache.eviction.arc import Arc
+from flightllm.kvcache.eviction.base import EvictionPolicy, Key, Use
+from flightllm.kvcache.eviction.gdsf import Gdsf
+from flightllm.kvcache.eviction.ghost import Ghost
+from flightllm.kvcache.eviction.lru import Lru
+from flightllm.kvcache.eviction.s3_fifo import S3Fifo
+from flightllm.kvcache.eviction.two_queues import TwoQueues
+from flightllm.kvcache.eviction.workload_aware import WorkloadAware
+
+_SCALE: Final = 0.01
+"""A ghost's weight falls to 1/e once it has found so many blocks less than the best one, as a part of the cache."""
+_HALF_LIFE: Final = 4.0
+"""Found blocks count half after this number of used blocks, as a multiple of the cache's blocks."""
+_LEAST_PROMPTS: Final = 200.0
+"""A cache for fewer prompts than this counts as one for this number, because the luck of single prompts evens out."""
+_LENGTH_PROMPTS: Final = 100.0
+"""The mean length of prompts is that of about this number of the last ones."""
+_HEAD_START: Final[Sequence[float]] = (0.0, 0.0, 0.0, 0.04, 0.02, 0.0)
+"""The found blocks with which each ghost starts, as a part of the cache: `arc` and `s3_fifo` lead at first.
+
+LRU is as good at most, and loses all blocks of a long loop before its ghost shows that it is worse.
+"""
+
+
+class Adaptive(EvictionPolicy[Key]):
+    """The policy `workload_aware`; see the module's docstring."""
+
+    def __init__(self, blocks: int) -> None:
+        blocks = max(1, blocks)
+        self.learned: WorkloadAware[Key] = WorkloadAware(blocks)
+        self._ghosts: list[Ghost[Key]] = [
+            Ghost(Lru(), blocks),
+            Ghost(TwoQueues(blocks), blocks),
+            Ghost(Gdsf(blocks), blocks),
+            Ghost(Arc(blocks), blocks),
+            Ghost(S3Fifo(blocks), blocks, ends_first=True),
+            Ghost(self.learned, blocks, ends_first=True),
+        ]
+        self._blocks, self._length, self._prompts = blocks, 0.0, 0
+        self._scores = [blocks * start for start in _HEAD_START]
+        """The blocks that each ghost found; earlier ones count less."""
+        self._all = (1 << len(self._ghosts)) - 1
+        self._weights: list[float] = []
+        """The weight of each set of ghosts; a set is a number with one bit per ghost."""
+        self._weigh()
+        self._holders: dict[Key, int] = {}
+        """The set of ghosts that hold each block."""
+        self._parents: dict[Key, Key | None] = {}
+        """The block before each block that a ghost holds."""
+        self._free: dict[Key, int] = {}
+        """The evictable blocks, and the set of ghosts that hold each."""
+        self._bands: dict[int, OrderedDict[Key, None]] = {}
+        """The evictable blocks by the set of ghosts that hold them."""
+
+    def use(self, use: Use[Key], now: float, done: Sequence[bool] = ()) -> None:
+        """Let a prompt pass through the ghosts, and count what each finds; see `EvictionPolicy.use`.
+
+        `done` has one flag per block: whether the query no longer needs the block.
+        """
+        self._count(use.keys)
+        holders, ghosts, every, parent = self._holders, self._ghosts, self._all, None
+        for key in use.keys:
+            held = holders.get(key, 0)
+            if held != every:
+                for number, ghost in enumerate(ghosts):
+                    if not held >> number & 1:
+                        ghost.enter(key, parent)
+                holders[key], self._parents[key] = every, parent
+                if key in self._free:
+                    self._put(key, every)
+            parent = key
+        for number, ghost in enumerate(ghosts):
+            for key in ghost.use(use, now, done, self._parents):
+                held = holders.get(key, 0) & ~(1 << number)
+                if held:
+                    holders[key] = held
+                else:
+                    holders.pop(key, None)
+                    self._parents.pop(key, None)
+                if key in self._free:
+                    self._put(key, held)
+
+    def _count(self, keys: Sequence[Key]) -> None:
+        """Count the blocks that each ghost finds, up to the first block that it lacks."""
+        holders, left, found = self._holders, self._all, [len(keys)] * len(self._ghosts)
+        for place, key in enumerate(keys):
+            lost = left & ~holders.get(key, 0)
+            if lost:
+                for number in range(len(found)):
+                    if lost >> number & 1:
+                        found[number] = place
+                left &= ~lost
+                if not left:
+                    break
+        self._prompts += 1
+        self._length += (len(keys) - self._length) / min(self._prompts, _LENGTH_PROMPTS)
+        decay = 0.5 ** (len(keys) / (_HALF_LIFE * self._size()))
+        self._scores = [decay * score + more for score, more in zip(self._scores, found, strict=True)]
+        self._weigh()
+
+    def _size(self) -> float:
+        return max(self._blocks, _LEAST_PROMPTS * self._length)
+
+    def _weigh(self) -> None:
+        best, scale = max(self._scores), _SCALE * self._size()
+        of_ghost = [math.exp(max(-60.0, (score - best) / scale)) for score in self._scores]
+        weights = [0.0]
+        for weight in of_ghost:
+            weights += [other + weight for other in weights]
+        self._weights = weights
+
+    def free(self, key: Key, now: float) -> None:
+        """Put a block among those that the same ghosts hold; see `EvictionPolicy.free`."""
+        del now
+        self._put(key, self._holders.get(key, 0))
+
+    def _put(self, key: Key, held: int) -> None:
+        self.hold(key)
+        self._free[key] = held
+        band = self._bands.get(held)
+        if band is None:
+            band = self._bands[held] = OrderedDict()
+        band[key] = None
+
+    def hold(self, key: Key) -> None:
+        """Keep a block from eviction; see `EvictionPolicy.hold`."""
+        held = self._free.pop(key, None)
+        if held is not None:
+            band = self._bands[held]
+            del band[key]
+            if not band:
+                del self._bands[held]
+
+    def evict(self, now: float) -> Key:
+        """Return a block of the ghosts with the lowest weight; see `EvictionPolicy.evict`."""
+        del now
+        if not self._bands:
+            raise KeyError("all blocks are in use; no block can be evicted")
+        key = next(iter(self._bands[min(self._bands, key=self._weights.__getitem__)]))
+        self.hold(key)
+        return key
+
+    def evictable(self) -> list[Key]:
+        """Return the evictable blocks."""
+        return list(self._free)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._free
+
+    def __len__(self) -> int:
+        return len(self._free)
