@@ -16,7 +16,7 @@ from flightllm.kvcache.saver import Saver
 from flightllm.kvcache.stream.adapt import Adaptive
 from flightllm.kvcache.stream.base import Ladder
 from flightllm.kvcache.stream.fetch import fetch
-from flightllm.kvcache.stream.items import Loaded
+from flightllm.kvcache.stream.items import Loaded, Recompute
 from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill
 from flightllm.kvcache.stream.source import ChunkSource
@@ -81,10 +81,11 @@ class PrefixSaver:
         wanted = {"none": 0, "all": len(tokens)}.get(self._options.save, recurring)
         return PromptStart(tokens, chunks, self._cutting.worth(chunks, wanted))
 
-    def load(self, start: PromptStart, have: int) -> Iterator[Loaded]:
+    def load(self, start: PromptStart, have: int) -> Iterator[Loaded | Recompute]:
         """Yield the chunks that the store has of a prompt's start after its first `have` tokens.
 
-        Loading stops when computing becomes faster, and when the store fails or holds no further chunk.
+        The caller must compute the tokens of a `Recompute` before it takes the next item. Loading stops when computing
+        all further tokens is faster, and when the store fails or holds no further chunk.
         """
         chunks = [chunk for chunk in start.chunks if chunk.stop > have]
         if not chunks or chunks[-1].stop - have < self._options.min_tokens:
@@ -96,11 +97,13 @@ class PrefixSaver:
             slo_seconds=self.slo_seconds,
             elapsed=self._least_seconds if self.slo_seconds else 0.0,
             limit_seconds=self._options.load_seconds,
+            returns=True,
         ) as items:
             for item in items:
-                if not isinstance(item, Loaded):
+                if isinstance(item, Loaded):
+                    self._saved.add(item.chunk.key)
+                elif item.stop >= chunks[-1].stop:
                     return
-                self._saved.add(item.chunk.key)
                 yield item
 
     def is_lossy(self, codec: str) -> bool:

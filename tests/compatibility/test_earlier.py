@@ -214,6 +214,7 @@ def test_kv_chunks_are_served(earlier: Earlier, monkeypatch: pytest.MonkeyPatch)
     from flightllm.kvcache.options import KvOptions
     from flightllm.kvcache.prefix_saver import PrefixSaver
     from flightllm.kvcache.profile.place import profile_path
+    from flightllm.kvcache.stream.items import Loaded
     from flightllm.kvcache.stream.prefill import Prefill
     from flightllm.llm.cost import Rates
     from flightllm.llm.engine import cache_salt
@@ -231,6 +232,7 @@ def test_kv_chunks_are_served(earlier: Earlier, monkeypatch: pytest.MonkeyPatch)
         ) as keeper:
             start = keeper.start(chunk["tokens"], len(chunk["tokens"]), cache_salt(""))
             [loaded] = keeper.load(start, 0)
+            assert isinstance(loaded, Loaded)
             assert (loaded.chunk.key, loaded.codec) == (chunk["key"], "raw")
             kept = torch.stack(list(loaded.layers))
         with FlightStore(served.uri, token=token) as store:

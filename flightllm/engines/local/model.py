@@ -112,6 +112,11 @@ class PrefixModel:
         self._ensure_prefix(list(ids))
         return torch.stack([torch.stack(pair) for pair in self.kept(start, len(ids))]).transpose(2, 3)
 
+    @torch.inference_mode()
+    def extend(self, ids: Sequence[int]) -> int:
+        """Compute the tokens that the model does not keep, and keep them; return the number of reused tokens."""
+        return self._ensure_prefix(list(ids))
+
     def check(self, layers: Sequence[torch.Tensor], tokens: int) -> None:
         """Check that keys and values have the shape and data type of this model.
 

@@ -8,7 +8,13 @@ from typing import Final, Protocol
 from flightllm.kvcache.chunks import Chunk
 
 TEXT: Final = "text"
-"""The choice to compute the rest of a prompt instead of fetching it."""
+"""The choice to compute all missing tokens instead of fetching them."""
+TEXT_CHUNK: Final = "text chunk"
+"""The choice to compute only the next chunk, and to choose again for the chunks after it."""
+
+
+_UNKNOWN_LINK: Final = 125e6
+"""The bytes a second that an unmeasured link is expected to carry: 1 Gbit/s, between a wide-area and a local link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +83,19 @@ class Situation:
     """The time until the arrived chunks are decoded."""
     have: int = 0
     """The tokens before this position are available, even if the next chunk begins with some of them."""
+    returns: bool = False
+    """Whether the engine can compute a chunk and then load the next one. Otherwise it computes all that follows."""
 
     @property
     def start(self) -> int:
         """Return the position of the first missing token."""
         return max(self.have, self.left[0].chunk.start)
+
+    @property
+    def unheld(self) -> str:
+        """Return the choice for a chunk that the store lacks: compute only this chunk if a later one can be loaded."""
+        later = self.returns and any(held.sizes for held in self.left[1:])
+        return TEXT_CHUNK if later else TEXT
 
     @property
     def rate(self) -> float | None:
@@ -92,23 +106,44 @@ class Situation:
         """Return the seconds until all missing tokens are computed."""
         return self.busy + self.costs.prefill(self.start, self.left[-1].chunk.stop)
 
-    def fetch_seconds(self, codec: str, ladder: Ladder, begun: tuple[str, int] | None = None) -> float:
-        """Return the seconds until all missing chunks are fetched and decoded.
+    def fetch_seconds(
+        self,
+        codec: str,
+        ladder: Ladder,
+        begun: tuple[str, int] | None = None,
+        *,
+        then: str | None = None,
+        slower: float = 1.0,
+    ) -> float:
+        """Return the seconds until all missing chunks are fetched and decoded, or computed.
 
-        From the first chunk that the store lacks, all further tokens are computed instead.
+        The next chunk takes `codec`, which can be `TEXT_CHUNK`. The later ones take `then`, which can be `TEXT`; by
+        default they take `codec` too. A chunk that the store lacks is computed, and all after it if the engine cannot
+        return.
 
-        While a chunk is decoded, only the next chunk is transferred. If the transfer of the next chunk has already
-        started, `begun` is its codec and the number of bytes still to come. An unknown rate counts as unlimited.
+        While a chunk is decoded or computed, only the next chunk is transferred. If the transfer of the next chunk has
+        already started, `begun` is its codec and the number of bytes still to come. The link is slower than measured
+        by the factor `slower`. An unknown link counts as one of 1 Gbit/s.
+
+        Example: two chunks take 1 s each on the link and 0.2 s each to decode. The first one is decoded while the
+        second one is transferred, so all is there after 2.2 s. If the first one is computed in 0.5 s instead, the
+        second one is transferred meanwhile, and all is there after 1.2 s.
         """
-        taken, done = 0.0, self.busy
+        taken, done, last = 0.0, self.busy, self.left[-1].chunk.stop
         for position, held in enumerate(self.left):
+            wanted, start = codec if position == 0 or then is None else then, max(self.have, held.chunk.start)
             if position == 0 and begun is not None:
-                name, arrival = begun[0], self._travel(begun[1])
+                name, arrival = begun[0], self._travel(begun[1], slower)
             else:
-                near = ladder.nearest(codec, held.sizes)
+                near = None if wanted in {TEXT, TEXT_CHUNK} else ladder.nearest(wanted, held.sizes)
                 if near is None:
-                    return done + self.costs.prefill(max(self.have, held.chunk.start), self.left[-1].chunk.stop)
-                name, arrival = near, taken + self.round_trip + self._travel(held.sizes[near])
+                    alone = wanted == TEXT_CHUNK or (wanted != TEXT and self.returns)
+                    taken = max(taken, done)
+                    done = taken + self.costs.prefill(start, held.chunk.stop if alone else last)
+                    if not alone:
+                        return done
+                    continue
+                name, arrival = near, taken + self.round_trip + self._travel(held.sizes[near], slower)
             taken = max(arrival, done)
             done = taken + self.costs.decode(name, held.chunk.tokens)
         return done
@@ -117,18 +152,16 @@ class Situation:
         """Return whether work of `seconds` from now ends within the SLO; without an SLO it always does."""
         return self.slo is None or self.elapsed + seconds <= self.slo
 
-    def _travel(self, size: int) -> float:
-        rate = self.rate
-        if rate is None:
-            return 0.0
-        return size / rate if rate else inf
+    def _travel(self, size: int, slower: float) -> float:
+        rate = _UNKNOWN_LINK if self.rate is None else self.rate
+        return slower * size / rate if rate else inf
 
 
 class FetchPolicy(Protocol):
     """A policy that chooses the codec of each chunk. Stateless, so thread-safe."""
 
     def choose(self, now: Situation) -> str:
-        """Return the held codec in which to fetch the next chunk, or `TEXT` to compute all missing tokens."""
+        """Return the held codec in which to fetch the next chunk, `TEXT` or, if the engine can return, `TEXT_CHUNK`."""
 
     def keeps(self, now: Situation, codec: str, rest: int) -> bool:
         """Return whether to continue the running transfer of the next chunk, with `rest` bytes still to come."""

@@ -8,8 +8,8 @@ from typing import Final
 
 from flightllm.errors import NotFoundError
 from flightllm.kvcache.chunks import Chunk
-from flightllm.kvcache.stream.base import TEXT, ChunkCosts, HeldChunk, Situation
-from flightllm.kvcache.stream.items import Reason
+from flightllm.kvcache.stream.base import TEXT, TEXT_CHUNK, ChunkCosts, HeldChunk, Situation
+from flightllm.kvcache.stream.items import Reason, Recompute
 from flightllm.kvcache.stream.source import ChunkSource
 from flightllm.kvcache.stream.transfer import Transfer
 
@@ -29,6 +29,8 @@ class FetchRequest:
     """The seconds from `started` within which all chunks should arrive; None: as soon as possible."""
     limit: float | None
     """The seconds from `started` after which the fetch stops waiting; None: no limit."""
+    returns: bool = False
+    """Whether the engine can compute a chunk and then load the next one."""
 
     @property
     def stop(self) -> int:
@@ -75,8 +77,10 @@ class ChunkTransfers:
         self.wasted_bytes = 0
         """The bytes that these transfers received."""
 
-    def bring(self, route: Sequence[HeldChunk]) -> Arrived | Reason | None:
-        """Return the first chunk of a route, or the reason to compute the whole route; None once closed.
+    def bring(self, route: Sequence[HeldChunk]) -> Arrived | Recompute | Reason | None:
+        """Return the first chunk of a route, or an order to compute only this chunk; None once closed.
+
+        If it returns a reason, the engine must compute the whole route.
 
         Raises:
             Exception: the store's own error, or `BitstreamError` if a bitstream has another size than expected.
@@ -84,9 +88,12 @@ class ChunkTransfers:
         held, later = route[0], route[1:]
         missing = not held.sizes
         while not self._closed():
-            codec = self._source.policy.choose(self._situation([held, *later], self._link.meter.transfers + 1))
+            codec = self._source.policy.choose(self._situation([held, *later], self._link.transfers + 1))
+            reason: Reason = "missing" if missing else "chosen"
             if codec == TEXT:
-                return "missing" if missing else "chosen"
+                return reason
+            if codec == TEXT_CHUNK:
+                return Recompute(max(self._request.have, held.chunk.start), held.chunk.stop, reason)
             transfer = self._link.transfer(held.chunk.key, codec, held.sizes[codec])
             try:
                 if self._arrives(transfer, [held, *later], codec):
@@ -100,7 +107,7 @@ class ChunkTransfers:
         """Wait for the end of a transfer and return True, or cancel the transfer and return False."""
         while not transfer.wait(_LOOK_SECONDS):
             rest = route[0].sizes[codec] - transfer.received
-            situation = self._situation(route, self._link.meter.transfers)
+            situation = self._situation(route, self._link.transfers)
             if self._closed():
                 transfer.leave()
                 return False
@@ -123,6 +130,7 @@ class ChunkTransfers:
             slo=self._request.slo,
             busy=max(0.0, self._decoded_at() - now),
             have=self._request.have,
+            returns=self._request.returns,
         )
 
     def _decode_seconds(self, codec: str, tokens: int) -> float:

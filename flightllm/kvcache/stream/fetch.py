@@ -13,7 +13,7 @@ import structlog
 from flightllm.errors import BitstreamError, FlightLLMError
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.stream.chunk_transfer import Arrived, FetchRequest
-from flightllm.kvcache.stream.items import FetchFigures, Loaded, Recompute
+from flightllm.kvcache.stream.items import FetchFigures, Loaded, Reason, Recompute
 from flightllm.kvcache.stream.prefetch import Prefetcher
 from flightllm.kvcache.stream.source import ChunkSource
 
@@ -26,6 +26,9 @@ _log = structlog.get_logger(__name__)
 class ChunkFetch:
     """An iterator over the chunks in order, and then one `Recompute` for the rest if some chunks did not arrive.
 
+    For an engine that can return, a `Recompute` can also come between chunks: the engine computes these tokens before
+    it takes the next item. Meanwhile the next chunk is transferred.
+
     A failure of the store raises nothing. Close a fetch that is not iterated to its end. Not thread-safe.
     """
 
@@ -37,29 +40,32 @@ class ChunkFetch:
         slo: float | None,
         elapsed: float,
         limit: float | None,
+        *,
+        returns: bool,
     ) -> None:
         self._source = source
-        self._request = FetchRequest(chunks, have, time.monotonic() - elapsed, slo, limit)
+        self._request = FetchRequest(chunks, have, time.monotonic() - elapsed, slo, limit, returns)
         self._have, self._stop = have, chunks[-1].stop if chunks else have
         self._counts: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
         self._waited = self._decoding = 0.0
         self._damaged_bytes = 0
         self._prefetcher: Prefetcher | None = None
-        self._end: Recompute | None = None
+        self._text_tokens = 0
+        self._reason: Reason | None = None
         self._items = self._fetched()
 
     @property
     def figures(self) -> FetchFigures:
         """Return the figures of the fetch so far."""
-        end, prefetcher = self._end, self._prefetcher
+        prefetcher = self._prefetcher
         return FetchFigures(
             chunks=dict(self._counts),
             bytes=dict(self._bytes),
             wasted_bytes=self._damaged_bytes + (prefetcher.wasted_bytes if prefetcher else 0),
             given_up=prefetcher.given_up if prefetcher else 0,
-            text_tokens=end.stop - end.start if end else 0,
-            reason=end.reason if end else None,
+            text_tokens=self._text_tokens,
+            reason=self._reason,
             lookup_seconds=prefetcher.lookup_seconds if prefetcher else 0.0,
             waited_seconds=self._waited,
             decode_seconds=self._decoding,
@@ -97,17 +103,20 @@ class ChunkFetch:
                 self._waited += time.monotonic() - started
                 loaded = item if isinstance(item, Recompute) else self._decoded(item)
                 if isinstance(loaded, Recompute):
-                    self._end = loaded
-                    prefetcher.close()
-                    yield loaded
-                    return
+                    self._text_tokens += loaded.stop - loaded.start
+                    self._reason = loaded.reason
+                    if loaded.stop >= self._stop:
+                        prefetcher.close()
+                reached = loaded.stop if isinstance(loaded, Recompute) else loaded.chunk.stop
                 yield loaded
-                reached = loaded.chunk.stop
         finally:
             prefetcher.close()
 
     def _decoded(self, arrived: Arrived) -> Loaded | Recompute:
-        """Return a chunk; if its bitstream is damaged, return a `Recompute` of the chunk and of all after it."""
+        """Return a chunk; if its bitstream is damaged, return a `Recompute` of the chunk.
+
+        If the engine cannot return, all after the chunk must be computed too.
+        """
         chunk, codec, size = arrived.chunk, arrived.codec, len(arrived.data)
         layers = self._timed(arrived)
         try:
@@ -117,7 +126,8 @@ class ChunkFetch:
                     f"a KV chunk of {chunk.tokens} tokens came with {0 if first is None else first.shape[1]} tokens"
                 )
         except FlightLLMError as error:
-            rest = Recompute(max(self._have, chunk.start), self._stop, "damaged")
+            stop = chunk.stop if self._request.returns else self._stop
+            rest = Recompute(max(self._have, chunk.start), stop, "damaged")
             _log.warning("kv chunks are computed instead", reason="damaged", codec=codec, error=str(error))
             self._damaged_bytes += size
             return rest
@@ -149,6 +159,7 @@ def fetch(
     slo_seconds: float | None = None,
     elapsed: float = 0.0,
     limit_seconds: float | None = None,
+    returns: bool = False,
 ) -> ChunkFetch:
     """Stream the chunks of a prompt, of which the engine has the first `have` tokens.
 
@@ -158,5 +169,8 @@ def fetch(
     With `slo_seconds`, all chunks should be there within that time, of which `elapsed` seconds have passed. Chunks that
     have not arrived after `limit_seconds`, counted in the same way, must be computed. The fetch then stops waiting for
     the store.
+
+    With `returns`, the engine can compute a chunk and then load the next one. vLLM cannot: it loads one range of tokens
+    and computes all after it.
     """
-    return ChunkFetch(chunks, source, have, slo_seconds, elapsed, limit_seconds)
+    return ChunkFetch(chunks, source, have, slo_seconds, elapsed, limit_seconds, returns=returns)

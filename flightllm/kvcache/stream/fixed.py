@@ -16,7 +16,7 @@ class Fixed:
         """Return the codec to fetch of the next chunk; see `Policy.choose`."""
         if self.codec == TEXT:
             return TEXT
-        return self.ladder.nearest(self.codec, now.left[0].sizes) or TEXT
+        return self.ladder.nearest(self.codec, now.left[0].sizes) or now.unheld
 
     def keeps(self, now: Situation, codec: str, rest: int) -> bool:  # noqa: ARG002 - the link does not matter
         """Continue every transfer."""

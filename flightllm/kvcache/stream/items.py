@@ -16,7 +16,10 @@ Reason = Literal["chosen", "missing", "store", "damaged"]
 
 @dataclass(frozen=True, slots=True)
 class Recompute:
-    """An order to compute the tokens `start` to `stop`: the last item of a fetch that did not load all tokens."""
+    """An order to compute the tokens `start` to `stop`.
+
+    It is the last item of a fetch, unless the engine can return: then chunks after `stop` can follow.
+    """
 
     start: int
     stop: int
@@ -50,7 +53,7 @@ class FetchFigures:
     text_tokens: int = 0
     """The number of tokens to compute instead."""
     reason: Reason | None = None
-    """The reason for computing them."""
+    """The reason for computing the last of them."""
     lookup_seconds: float = 0.0
     waited_seconds: float = 0.0
     """The time that the fetch waited for the network while it had nothing to decode, the lookup included."""

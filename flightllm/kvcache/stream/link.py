@@ -31,6 +31,12 @@ class Link:
         """Return whether the store can be asked now."""
         return time.monotonic() >= self._resting_until
 
+    @property
+    def transfers(self) -> int:
+        """Return the number of running transfers that a request waits for; a cancelled one can end later."""
+        with self._lock:
+            return sum(transfer.is_wanted for transfer in self._transfers.values())
+
     def failed(self) -> None:
         """Stop asking the store for a while."""
         self._resting_until = time.monotonic() + self._rest_seconds

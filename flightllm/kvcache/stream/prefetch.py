@@ -44,7 +44,7 @@ class Prefetcher:
         """The chunks to fetch, in order, and a gap if the store lacks the rest. Before the lookup, the whole prompt is
         a gap."""
         self._taken = 0
-        """Chunks of the route that the engine took."""
+        """Chunks of the route that the engine took, or computes."""
         self._decoded_at = 0.0
         self._handover = Handover[Arrived | Recompute]()
         self._transfers = ChunkTransfers(source, request, lambda: self._decoded_at, lambda: self._handover.closed)
@@ -64,8 +64,10 @@ class Prefetcher:
     def take(self) -> Arrived | Recompute:
         """Wait for the next chunk and return it, or return the tokens to compute.
 
-        The caller must have decoded the chunk that it took before. The wait for the lookup lasts as long as computing
-        would take, and at least `_LOOKUP_SECONDS`. No wait exceeds the limit of the request.
+        The caller must have decoded or computed the chunk that it took before.
+
+        The wait for the lookup lasts as long as computing would take, and at least `_LOOKUP_SECONDS`. No wait exceeds
+        the limit of the request.
         """
         self._decoded_at = 0.0
         if not self._handover.wait_open(min(max(self._compute_seconds, _LOOKUP_SECONDS), self._seconds_left())):
@@ -73,10 +75,14 @@ class Prefetcher:
         item = self._handover.wait_item(self._seconds_left())
         if item is None:
             return self._too_late("the KV store did not send a chunk in time")
-        if isinstance(item, Arrived):
-            self._taken += 1
-            # The thread reads this for its next choice, so it must be there before the thread goes on.
-            self._decoded_at = time.monotonic() + self._transfers.costs.decode(item.codec, item.chunk.tokens)
+        self._taken += 1
+        costs = self._transfers.costs
+        # The thread reads this for its next choice, so it must be there before the thread goes on.
+        self._decoded_at = time.monotonic() + (
+            costs.decode(item.codec, item.chunk.tokens)
+            if isinstance(item, Arrived)
+            else costs.prefill(item.start, item.stop)
+        )
         self._handover.taken()
         return item
 
@@ -114,7 +120,9 @@ class Prefetcher:
 
     def _look_up(self) -> None:
         started = time.monotonic()
-        self._route = find_route(self._link, self._request.chunks, self._source.codecs, self._request.have)
+        self._route = find_route(
+            self._link, self._request.chunks, self._source.codecs, self._request.have, holes=self._request.returns
+        )
         self.lookup_seconds = time.monotonic() - started
         self._handover.open()
 

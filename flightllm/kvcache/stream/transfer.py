@@ -34,6 +34,11 @@ class Transfer:
         """Return the number of received bytes."""
         return len(self._data)
 
+    @property
+    def is_wanted(self) -> bool:
+        """Return whether a request waits for the transfer."""
+        return self._waiting > 0
+
     def join(self) -> bool:
         """Add a waiting request; return False if the transfer was already cancelled."""
         with self._lock:

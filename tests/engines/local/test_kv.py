@@ -21,9 +21,12 @@ from flightllm.kvcache.codec import DEFAULT_CODEC
 from flightllm.kvcache.codec.base import decode
 from flightllm.kvcache.codec.container import seal, unseal
 from flightllm.kvcache.codec.profile import Profile
+from flightllm.kvcache.options import KvOptions
 from flightllm.kvcache.profile.place import profile_path
 from flightllm.kvcache.store.client import FlightStore
+from flightllm.kvcache.stream.base import TEXT_CHUNK, Situation
 from flightllm.llm.engine import Choice, Completion, Parameters, Request
+from flightllm.llm.tokenizer import PromptEncoder
 from flightllm.server.kv_server import KvServer
 from tests.kv_servers import MIB, KvProcess, serving_chunks
 
@@ -32,6 +35,8 @@ pytest.importorskip("numba", reason="the extra 'kvcache' is not installed")
 
 import torch
 
+from flightllm.engines.local.kv import KeptStarts
+from flightllm.engines.local.model import PrefixModel
 from flightllm.kvcache.codec.raw import RawCodec
 
 MakeRequests = Callable[..., list[Request]]
@@ -325,3 +330,38 @@ def _rows(folder: Path, sql: str) -> list[tuple[str]]:
     [path] = folder.rglob("*.sqlite")
     with sqlite3.connect(path) as connection:
         return list(connection.execute(sql))
+
+
+class InTurns:
+    """Computes every other chunk, and loads those between them."""
+
+    def choose(self, now: Situation) -> str:
+        """Return text for the first chunk, and then the other choice each time."""
+        return "raw" if now.start // 64 % 2 else TEXT_CHUNK
+
+    def keeps(self, now: Situation, codec: str, rest: int) -> bool:
+        """Go on."""
+        del now, codec, rest
+        return True
+
+
+def test_text_for_one_chunk_and_kv_for_the_next(store: KvServer) -> None:
+    """The engine computes a chunk and loads the next one, in turns; the next token is as if it computed all."""
+    model, encoder = PrefixModel(demo_model(), "cpu", "float32"), PromptEncoder(demo_model(), chat=False)
+    prompt = [*encoder.encode(["a review of a film that I liked, and of another one that I did not like. " * 20])[0]]
+    chunks = (len(prompt) - 1) // 64
+    assert chunks >= 4
+    options = KvOptions(store.uri, codec="raw", save="all", chunk_tokens=64)
+    request = Request(0, "", Parameters(), "ai_gen", "", ())
+    saving = KeptStarts(options, "test", demo_model(), model, encoder)
+    wanted, _ = saving.prefill([request], [prompt], 0)
+    saving.close()
+    model.turn_to("another")
+    model.turn_to("")
+    loading = KeptStarts(options, "test", demo_model(), model, encoder)
+    loading.keeper.source = replace(loading.keeper.source, policy=InTurns())
+    found, reused = loading.prefill([request], [prompt], 0)
+    loading.close()
+    assert reused == chunks // 2 * 64
+    assert torch.allclose(found.logits, wanted.logits, atol=1e-3)
+    assert model.exact == len(prompt)

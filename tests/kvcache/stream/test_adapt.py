@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.stream.adapt import Adaptive
-from flightllm.kvcache.stream.base import TEXT, ChunkCosts, HeldChunk, Ladder, Situation
+from flightllm.kvcache.stream.base import TEXT, TEXT_CHUNK, ChunkCosts, HeldChunk, Ladder, Situation
 from flightllm.kvcache.stream.prefill import Prefill
 from flightllm.llm.cost import Rates
 
@@ -40,9 +40,9 @@ def test_text_where_it_fits() -> None:
 
 @pytest.mark.parametrize(("rate", "codec"), [(1e9, "raw"), (2e7, "int8"), (9e6, "good"), (4.5e6, "medium")])
 def test_best_that_fits(rate: float, codec: str) -> None:
-    """The best codec is taken of which all that is left comes in time, and would on a link half as fast."""
+    """The best codec is taken of which all that is left comes in time, and would on a link a third as fast."""
     assert Adaptive(LADDER, headroom=1.0).choose(situation(throughput=rate, slo=1.0)) == codec
-    assert Adaptive(LADDER).choose(situation(throughput=2 * rate, slo=1.0)) == codec
+    assert Adaptive(LADDER).choose(situation(throughput=3 * rate, slo=1.0)) == codec
 
 
 def test_soonest_where_it_is_close() -> None:
@@ -57,9 +57,49 @@ def test_soonest_where_nothing_fits() -> None:
 
 
 def test_unknown_link() -> None:
-    """Where nothing is known of the link the default is taken, with an SLO and without."""
-    assert Adaptive(LADDER).choose(situation(slo=0.5)) == "medium"
+    """An unknown link counts as one of 1 Gbit/s, of which a third must suffice for an SLO."""
+    assert Adaptive(LADDER).choose(situation(slo=0.5)) == "int8"
     assert Adaptive(LADDER).choose(situation()) == "medium"
+
+
+def test_returns_to_loading() -> None:
+    """An engine that can return computes one chunk of which the link is too slow, and then chooses again.
+
+    Together, computing and the link are in time where each alone is late. An engine that cannot return takes the
+    soonest codec.
+    """
+    now = situation((1_000, 1_000), throughput=0.95e6, slo=1.9)
+    assert not now.fits(now.text_seconds())
+    assert not now.fits(now.fetch_seconds("small", LADDER))
+    assert Adaptive(LADDER).choose(now) == "small"
+    now = replace(now, returns=True)
+    assert now.fits(now.fetch_seconds(TEXT_CHUNK, LADDER, then="small"))
+    assert Adaptive(LADDER).choose(now) == TEXT_CHUNK
+    dead = replace(now, throughput=1e3)
+    assert Adaptive(LADDER).choose(dead) == TEXT_CHUNK
+    assert Adaptive(LADDER).choose(replace(dead, returns=False)) == TEXT
+    assert Adaptive(LADDER).choose(replace(dead, left=now.left[1:], have=1_000, slo=0.5)) == TEXT
+
+
+def test_transfer_beside_computing() -> None:
+    """While the engine computes another chunk, a slow transfer continues; once the engine waits, text is sooner."""
+    now = situation((1_000, 1_000), throughput=1e4, slo=None, returns=True)
+    assert Adaptive(LADDER).keeps(replace(now, busy=1.0), "medium", 2_000_000)
+    assert not Adaptive(LADDER).keeps(now, "medium", 2_000_000)
+    late = replace(now, slo=1.5)
+    assert Adaptive(LADDER).keeps(replace(late, busy=1.0), "small", 2_000_000)
+    assert not Adaptive(LADDER).keeps(late, "small", 2_000_000)
+
+
+def test_a_dead_link_is_tried_beside_computing() -> None:
+    """While the engine computes, a chunk is asked for over a dead link; not where others use the link."""
+    dead = situation((1_000, 1_000), throughput=1e3, returns=True)
+    assert Adaptive(LADDER).choose(dead) == TEXT_CHUNK
+    assert Adaptive(LADDER).choose(replace(dead, slo=1.0)) == TEXT_CHUNK
+    for slo in (None, 1.0):
+        assert Adaptive(LADDER).choose(replace(dead, slo=slo, busy=1.0)) in LADDER.codecs
+        assert Adaptive(LADDER).choose(replace(dead, slo=slo, busy=1.0, transfers=2)) == TEXT_CHUNK
+        assert Adaptive(LADDER).choose(replace(dead, slo=slo, busy=1.0, returns=False)) == TEXT
 
 
 def test_without_slo() -> None:
@@ -79,7 +119,7 @@ def test_better_codec_on_a_fast_link() -> None:
 
 def test_shared_link() -> None:
     """Of a link that others use as well a transfer may expect its part."""
-    assert Adaptive(LADDER).choose(situation(throughput=4e7, slo=1.0, transfers=2)) == "good"
+    assert Adaptive(LADDER).choose(situation(throughput=6e7, slo=1.0, transfers=2)) == "good"
 
 
 def test_later_tokens_cost_more() -> None:
@@ -144,7 +184,9 @@ situations = st.builds(
 
 def seconds(now: Situation, choice: str) -> float:
     """Return how long a choice takes by the situation's own estimate."""
-    return now.text_seconds() if choice == TEXT else now.fetch_seconds(choice, LADDER)
+    if choice == TEXT:
+        return now.text_seconds()
+    return min(now.fetch_seconds(choice, LADDER), now.fetch_seconds(choice, LADDER, then=TEXT))
 
 
 @given(situations)
@@ -156,7 +198,7 @@ def test_never_later_than_text(now: Situation) -> None:
         assert taken <= text
     elif not now.fits(taken):
         codecs = [now.fetch_seconds(codec, LADDER) for codec in LADDER.codecs]
-        assert choice == TEXT or taken == min(codecs)
+        assert choice == TEXT or now.fetch_seconds(choice, LADDER) == min(codecs)
         assert choice != TEXT or 8 * text <= min(codecs)
         assert taken <= 8 * text
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from flightllm.kvcache.chunks import Chunk
-from flightllm.kvcache.stream.base import ChunkCosts, HeldChunk, Ladder, Situation
+from flightllm.kvcache.stream.base import TEXT, TEXT_CHUNK, ChunkCosts, HeldChunk, Ladder, Situation
 
 LADDER = Ladder(("large", "small"), "large")
 
@@ -58,7 +58,19 @@ def test_text_from_where_nothing_is_held() -> None:
 
 
 def test_dead_and_unknown_links() -> None:
-    """Over a dead link nothing ever comes; an unknown one counts as without limit."""
+    """Over a dead link nothing ever comes; an unknown one counts as one of 1 Gbit/s."""
     now = situation(1e-3)
     assert replace(now, throughput=0.0).fetch_seconds("large", LADDER) == float("inf")
-    assert replace(now, throughput=None).fetch_seconds("large", LADDER) == pytest.approx(0.3)
+    assert replace(now, throughput=None).fetch_seconds("large", LADDER) == pytest.approx(0.3 + 1_000 / 125e6)
+
+
+def test_computed_chunk() -> None:
+    """While a chunk is computed the next one comes; from a computed rest on nothing does."""
+    now = situation(1e-3)
+    assert now.fetch_seconds(TEXT_CHUNK, LADDER, then="small") == pytest.approx(10.0 + 0.1 + 0.4 + 0.1)
+    assert now.fetch_seconds("small", LADDER, then=TEXT) == pytest.approx(0.5 + 0.1 + 20.0)
+
+
+def test_slower_link() -> None:
+    """A plan can be tried on a slower link; decoding takes as long as before."""
+    assert situation(2e-3).fetch_seconds("large", LADDER, slower=2.0) == pytest.approx(3 * 2.0 + 0.2)

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from flightllm.errors import StoreUnavailableError
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.stream.adapt import Adaptive
-from flightllm.kvcache.stream.base import TEXT, FetchPolicy, Ladder, Situation
+from flightllm.kvcache.stream.base import TEXT, TEXT_CHUNK, FetchPolicy, Ladder, Situation
 from flightllm.kvcache.stream.fetch import ChunkFetch, fetch
 from flightllm.kvcache.stream.fixed import Fixed
 from flightllm.kvcache.stream.items import Loaded, Recompute
@@ -364,3 +364,57 @@ def test_one_transfer_for_all(store: MemoryStore, prompt: Kept) -> None:
     assert len(found) == count
     assert all(torch.equal(cache, prompt.caches[0]) for cache in found)
     assert store.gets.count(name) == 1
+
+
+@dataclass
+class InTurns:
+    """Computes every other chunk, and loads those between them."""
+
+    turns: list[str] = field(default_factory=lambda: [TEXT_CHUNK, "raw", TEXT_CHUNK, "raw"])
+
+    def choose(self, now: Situation) -> str:
+        """Return the next turn."""
+        assert now.returns
+        return self.turns.pop(0)
+
+    def keeps(self, now: Situation, codec: str, rest: int) -> bool:
+        """Go on."""
+        del now, codec, rest
+        return True
+
+
+def test_text_for_one_chunk_and_kv_for_the_next(store: MemoryStore, prompt: Kept) -> None:
+    """An engine that can return computes a chunk and loads the next one, which comes while it computes."""
+    first, second, third, fourth = prompt.chunks
+    with fetch(prompt.chunks, source(store, InTurns()), returns=True) as fetching:
+        assert next(fetching) == Recompute(first.start, first.stop, "chosen")
+        await_true(lambda: store.gets == [(second.key, "raw")])
+        loaded = next(fetching)
+        assert isinstance(loaded, Loaded)
+        assert torch.equal(torch.stack(list(loaded.layers)), prompt.caches[1])
+        assert next(fetching) == Recompute(third.start, third.stop, "chosen")
+        last = next(fetching)
+        assert isinstance(last, Loaded)
+        assert (last.chunk, list(fetching)) == (fourth, [])
+    assert fetching.figures.text_tokens == first.tokens + third.tokens
+    assert fetching.figures.chunks == {"raw": 2}
+
+
+@pytest.mark.parametrize("missing", [0, 1, 3])
+def test_hole(store: MemoryStore, prompt: Kept, missing: int) -> None:
+    """An engine that can return computes a chunk that the store lacks, and loads the ones after it."""
+    for codec in CODECS:
+        del store.held[prompt.chunks[missing].key, codec]
+    items = list(fetch(prompt.chunks, source(store), returns=True))
+    hole = prompt.chunks[missing]
+    assert items.pop(missing) == Recompute(hole.start, hole.stop, "missing")
+    assert [item.chunk for item in items if isinstance(item, Loaded)] == [one for one in prompt.chunks if one != hole]
+
+
+def test_damaged_amid_others(store: MemoryStore, prompt: Kept) -> None:
+    """An engine that can return computes only the damaged chunk."""
+    name = prompt.chunks[1].key, "raw"
+    store.held[name] = store.held[name][:500] + b"000" + store.held[name][503:]
+    items = list(fetch(prompt.chunks, source(store), returns=True))
+    assert items[1] == Recompute(prompt.chunks[1].start, prompt.chunks[1].stop, "damaged")
+    assert [type(item) for item in items] == [Loaded, Recompute, Loaded, Loaded]
