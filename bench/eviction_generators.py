@@ -21,7 +21,8 @@ _RATE: Final = 3.0
 
 
 def _weights(count_: int, exponent: float) -> NDArray[np.float64]:
-    weights: NDArray[np.float64] = np.arange(1, count_ + 1) ** -exponent
+    weights: NDArray[np.float64] = np.arange(1, count_ + 1, dtype=np.float64)
+    weights **= -exponent
     weights /= weights.sum()
     return weights
 

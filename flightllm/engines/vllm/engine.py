@@ -67,7 +67,7 @@ class VllmOptions:
     the folder of an adapter for all prompts. `max_num_batched_tokens` bounds one step of the model.
 
     `kv_eviction` is the eviction policy of the prefix cache, see `flightllm.kvcache.eviction`; `none` means vLLM's own
-    policy.
+    policy. `kv_eviction_memory` is the path of a file in which the policy keeps what it learned over a restart.
     """
 
     revision: str = ""
@@ -89,6 +89,7 @@ class VllmOptions:
     kv_token: str | None = None
     kv_options: Mapping[str, object] = field(default_factory=dict)
     kv_eviction: str = "planned"
+    kv_eviction_memory: str = ""
     engine_args: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -112,7 +113,7 @@ class VllmOptions:
     @property
     def evicting(self) -> dict[str, Any]:
         """Return the part of vLLM's `additional_config` about eviction; empty for vLLM's own policy."""
-        return eviction_config(self.kv_eviction) if self.enable_prefix_caching else {}
+        return eviction_config(self.kv_eviction, self.kv_eviction_memory) if self.enable_prefix_caching else {}
 
 
 class VllmEngine(LoadedEngine):

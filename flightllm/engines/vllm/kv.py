@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flightllm.kvcache.eviction import OFF, check_policy
-from flightllm.kvcache.eviction.hint import EVICTION
+from flightllm.kvcache.eviction.hint import EVICTION, MEMORY
 from flightllm.kvcache.opening import open_codecs
 from flightllm.kvcache.options import gather_kv_options, read_kv_options
 
@@ -46,11 +46,15 @@ def lossy_codecs(transfer: object, folder: Path) -> list[str]:
     return options.lossy
 
 
-def eviction_config(policy: str) -> dict[str, Any]:
+def eviction_config(policy: str, memory: str = "") -> dict[str, Any]:
     """Return the part of vLLM's `additional_config` for a policy; empty for `none`, vLLM's own policy.
+
+    `memory` is the path of a file in which the policy keeps what it learned.
 
     Raises:
         ValueError: there is no such policy.
     """
     check_policy(policy)
-    return {} if policy == OFF else {EVICTION: policy}
+    if policy == OFF:
+        return {}
+    return {EVICTION: policy, **({MEMORY: memory} if memory else {})}

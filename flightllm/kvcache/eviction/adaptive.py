@@ -21,14 +21,15 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from flightllm.kvcache.eviction.arc import Arc
 from flightllm.kvcache.eviction.base import EvictionPolicy, Key, Use
 from flightllm.kvcache.eviction.gdsf import Gdsf
 from flightllm.kvcache.eviction.ghost import Ghost
 from flightllm.kvcache.eviction.lru import Lru
+from flightllm.kvcache.eviction.memory import Memory
 from flightllm.kvcache.eviction.s3_fifo import S3Fifo
 from flightllm.kvcache.eviction.two_queues import TwoQueues
 from flightllm.kvcache.eviction.workload_aware import WorkloadAware
@@ -46,6 +47,8 @@ _HEAD_START: Final[Sequence[float]] = (0.0, 0.0, 0.0, 0.04, 0.02, 0.0)
 
 LRU is as good at most, and loses all blocks of a long loop before its ghost shows that it is worse.
 """
+_MOST_BEHIND: Final = 0.05
+"""After a restart, a ghost is at most this part of the cache behind the best one."""
 
 
 class Adaptive(EvictionPolicy[Key]):
@@ -69,6 +72,7 @@ class Adaptive(EvictionPolicy[Key]):
         self._weights: list[float] = []
         """The weight of each set of ghosts; a set is a number with one bit per ghost."""
         self._weigh()
+        self._memory: Memory | None = None
         self._holders: dict[Key, int] = {}
         """The set of ghosts that hold each block."""
         self._parents: dict[Key, Key | None] = {}
@@ -84,27 +88,37 @@ class Adaptive(EvictionPolicy[Key]):
         `done` has one flag per block: whether the query no longer needs the block.
         """
         self._count(use.keys)
-        holders, ghosts, every, parent = self._holders, self._ghosts, self._all, None
-        for key in use.keys:
+        self._enter(use.keys)
+        for number, ghost in enumerate(self._ghosts):
+            for key in ghost.use(use, now, done, self._parents):
+                self._leave(key, 1 << number)
+        if self._memory is not None and self._memory.is_due(now):
+            self._memory.write(self.counts(), now)
+
+    def _enter(self, keys: Sequence[Key]) -> None:
+        """Record that all ghosts hold the blocks of a prompt."""
+        holders, every, parent = self._holders, self._all, None
+        for key in keys:
             held = holders.get(key, 0)
             if held != every:
-                for number, ghost in enumerate(ghosts):
+                for number, ghost in enumerate(self._ghosts):
                     if not held >> number & 1:
                         ghost.enter(key, parent)
                 holders[key], self._parents[key] = every, parent
                 if key in self._free:
                     self._put(key, every)
             parent = key
-        for number, ghost in enumerate(ghosts):
-            for key in ghost.use(use, now, done, self._parents):
-                held = holders.get(key, 0) & ~(1 << number)
-                if held:
-                    holders[key] = held
-                else:
-                    holders.pop(key, None)
-                    self._parents.pop(key, None)
-                if key in self._free:
-                    self._put(key, held)
+
+    def _leave(self, key: Key, ghost: int) -> None:
+        """Record that a ghost, which has this bit, evicted a block."""
+        held = self._holders.get(key, 0) & ~ghost
+        if held:
+            self._holders[key] = held
+        else:
+            self._holders.pop(key, None)
+            self._parents.pop(key, None)
+        if key in self._free:
+            self._put(key, held)
 
     def _count(self, keys: Sequence[Key]) -> None:
         """Count the blocks that each ghost finds, up to the first block that it lacks."""
@@ -134,6 +148,31 @@ class Adaptive(EvictionPolicy[Key]):
         for weight in of_ghost:
             weights += [other + weight for other in weights]
         self._weights = weights
+
+    def remember(self, memory: Memory) -> None:
+        """Begin with what an earlier run learned, and write what this one learns."""
+        self._memory = memory
+        memory.restore(self.restore)
+
+    def counts(self) -> dict[str, Any]:
+        """Return the learned counts, and how far each ghost is behind the best one, for `restore` and JSON."""
+        best, size = max(self._scores), self._size()
+        return {**self.learned.counts(), "behind": [(best - score) / size for score in self._scores]}
+
+    def restore(self, content: Mapping[str, Any]) -> None:
+        """Continue with the counts of an earlier run.
+
+        The best ghosts lead at first, by no more than a new cache needs to show which are the best.
+
+        Raises:
+            KeyError, TypeError, ValueError: the content is not that of `counts`; nothing is changed.
+        """
+        behind = [float(part) for part in content["behind"]]
+        if len(behind) != len(self._ghosts) or not all(0 <= part < math.inf for part in behind):
+            raise ValueError(f"expected {len(self._ghosts)} numbers of at least 0, got {behind}")
+        self.learned.restore(content)
+        self._scores = [-self._blocks * min(part, _MOST_BEHIND) for part in behind]
+        self._weigh()
 
     def free(self, key: Key, now: float) -> None:
         """Put a block among those that the same ghosts hold; see `EvictionPolicy.free`."""

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 EVICTION: Final = "flightllm_kv_eviction"
 """The key of vLLM's `additional_config` for the name of a policy."""
+MEMORY: Final = "flightllm_kv_eviction_memory"
+"""The key of vLLM's `additional_config` for the path of a file in which the policy keeps what it learned."""
 REUSE_HINT: Final = "flightllm_kv_reuse"
 """The key of `SamplingParams.extra_args` for a `ReuseHint`, as JSON text: HTTP requests do not accept a mapping
 there."""

@@ -19,14 +19,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 from flightllm.kvcache.eviction.adaptive import Adaptive
 from flightllm.kvcache.eviction.base import EvictionPolicy, Key, Use
 from flightllm.kvcache.eviction.lru import Lru
+from flightllm.kvcache.eviction.memory import Memory
 from flightllm.kvcache.eviction.ranked import Ranked
 from flightllm.kvcache.eviction.workload_aware import WorkloadAware
 
@@ -93,6 +94,9 @@ class PlannedPolicy(EvictionPolicy[Key]):
         self._learned: WorkloadAware[Key] = WorkloadAware(blocks)
         self._adaptive: Adaptive[Key] | None = Adaptive(blocks)
         """None after the first prompt with a plan."""
+        self._memory: Memory | None = None
+        self._behind: dict[str, Any] = {}
+        """The part of `_counts` that only `_adaptive` has, after it ended."""
         self._others: EvictionPolicy[Key] = self._adaptive
         """The blocks without a plan."""
         self._awaited: OrderedDict[Hashable, _Awaited[Key]] = OrderedDict()
@@ -159,8 +163,23 @@ class PlannedPolicy(EvictionPolicy[Key]):
         self._learned.use(use, now, done)
         if self._adaptive is not None:
             self._adaptive.use(use, now)
+        if self._memory is not None and self._memory.is_due(now):
+            self._memory.write({**self._behind, **self._counts()}, now)
         if self._left.get(use.query) == 0:
             self.end(use.query)
+
+    def remember(self, memory: Memory) -> None:
+        """Begin with what an earlier run learned, and write what this one learns."""
+        self._memory = memory
+        memory.restore(self._restore)
+
+    def _counts(self) -> dict[str, Any]:
+        return {**(self._adaptive.counts() if self._adaptive is not None else {}), **self._learned.counts()}
+
+    def _restore(self, content: Mapping[str, Any]) -> None:
+        if self._adaptive is not None:
+            self._adaptive.restore(content)
+        self._learned.restore(content)
 
     def free(self, key: Key, now: float) -> None:
         """Put a block into its band; see `EvictionPolicy.free`."""
@@ -207,6 +226,7 @@ class PlannedPolicy(EvictionPolicy[Key]):
         """Let `WorkloadAware` order the blocks without a plan, from the first plan on."""
         adaptive, self._adaptive, self._others = self._adaptive, None, self._learned
         if adaptive is not None:
+            self._behind = adaptive.counts()
             for key in adaptive.evictable():
                 self._band[key] = self._learned
                 self._learned.free(key, now)

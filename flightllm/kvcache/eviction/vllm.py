@@ -20,7 +20,7 @@ from flightllm.errors import ConfigError
 from flightllm.kvcache.eviction import OFF, create_policy
 from flightllm.kvcache.eviction.base import Use
 from flightllm.kvcache.eviction.free_blocks import FreeBlocks
-from flightllm.kvcache.eviction.hint import EVICTION, read_hint
+from flightllm.kvcache.eviction.hint import EVICTION, MEMORY, read_hint
 from flightllm.kvcache.vllm_names import is_known, known_versions, unfit, vllm_version
 from flightllm.log import configure_logging
 
@@ -55,17 +55,18 @@ def _extend(scheduler_class: Any) -> None:
     @wraps(start)
     def started(scheduler: Any, *args: Any, **kwargs: Any) -> None:
         start(scheduler, *args, **kwargs)
-        options = getattr(getattr(scheduler, "vllm_config", None), "additional_config", None)
-        name = options.get(EVICTION) if isinstance(options, dict) else None
+        given = getattr(getattr(scheduler, "vllm_config", None), "additional_config", None)
+        options = given if isinstance(given, dict) else {}
+        name = options.get(EVICTION)
         if name and name != OFF:
-            order(scheduler, str(name))
+            order(scheduler, str(name), str(options.get(MEMORY) or ""))
 
     scheduler_class.__init__ = started
     setattr(scheduler_class, _MARK, True)
 
 
-def order(scheduler: Any, name: str) -> None:
-    """Give a new scheduler the policy of this name.
+def order(scheduler: Any, name: str, memory: str = "") -> None:
+    """Give a new scheduler the policy of this name; `memory` is the path of a file for what the policy learns.
 
     Raises:
         ConfigError: the name is unknown.
@@ -73,7 +74,7 @@ def order(scheduler: Any, name: str) -> None:
     try:
         reason = _unfit(scheduler)
         if not reason:
-            WaitingRequests(scheduler, name)
+            WaitingRequests(scheduler, name, memory)
     except ConfigError:
         raise
     except Exception as error:  # noqa: BLE001 - as above
@@ -146,7 +147,7 @@ class WaitingRequests:
     failure here LRU takes over, and nothing more is reported.
     """
 
-    def __init__(self, scheduler: Any, name: str) -> None:
+    def __init__(self, scheduler: Any, name: str, memory: str = "") -> None:
         from vllm.v1.core.kv_cache_utils import make_block_hash_with_group_id, resolve_block_hashes
         from vllm.v1.kv_cache_interface import FullAttentionSpec
 
@@ -162,7 +163,7 @@ class WaitingRequests:
             for one in managers
             if isinstance(one.kv_cache_spec, FullAttentionSpec)
         ]
-        policy = create_policy(name, pool.num_gpu_blocks)
+        policy = create_policy(name, pool.num_gpu_blocks, memory)
         self._free: FreeBlocks[Any] = FreeBlocks(pool.free_block_queue.get_all_free_blocks(), policy)
         self._waiting: dict[str, Use[Hashable]] = {}
         self._failed = False

@@ -20,10 +20,10 @@ from __future__ import annotations
 import heapq
 import math
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final, Generic, NamedTuple, TypeAlias
+from typing import Any, Final, Generic, NamedTuple, TypeAlias
 
 from flightllm.kvcache.eviction.base import EvictionPolicy, Key, Use
 
@@ -138,6 +138,16 @@ class _ReuseStatistics:
         if reuses:
             mean = seconds / reuses
             self.rate = 1.0 / max(_LEAST_SECONDS, mean * _LEAST_SPREAD, mean - least)
+
+    def counts(self) -> list[float | None]:
+        """Return the counts for `restore`. Uses whose reuse can still come are left out: they end with the cache."""
+        least = None if math.isinf(self.least_seconds) else self.least_seconds
+        return [max(self.reuses, self.uses - self.early), self.reuses, self.seconds, least]
+
+    def restore(self, uses: float, reuses: float, seconds: float, least: float) -> None:
+        """Continue with the counts of an earlier run."""
+        self.uses, self.reuses, self.seconds, self.least_seconds = uses, reuses, seconds, least
+        self._fit()
 
     def likelihood(self, age: float) -> float:
         """Return the probability that a block unused for `age` seconds is used within the next 5 seconds.
@@ -267,13 +277,52 @@ class _ClassTable(Generic[Key]):
             self.get(site, size, "start"), self.get(site, size, "middle"), self.get(site, size, "end")
         )
 
+    def counts(self) -> dict[str, Any]:
+        """Return the counts of all classes whose call site is a text, for `restore`."""
+        return {
+            "shapes": [[list(shape), *prior.counts()] for shape, prior in self._priors.items()],
+            "classes": [
+                [site, list(shape), *block_class.statistics.counts()]
+                for (site, shape), block_class in self.classes.items()
+                if isinstance(site, str)
+            ],
+        }
+
+    def restore(self, content: Mapping[str, Any]) -> None:
+        """Continue with the counts of an earlier run.
+
+        Raises:
+            KeyError, TypeError, ValueError: the content is not that of `counts`; nothing is changed.
+        """
+        shapes = [(_shape(shape), _counts(counts)) for shape, *counts in content["shapes"]]
+        classes = [(str(site), _shape(shape), _counts(counts)) for site, shape, *counts in content["classes"]]
+        for shape, counts in shapes:
+            self._prior(shape).restore(*counts)
+        for site, shape, counts in classes[-_MOST_CLASSES:]:
+            self.get(site, *shape).statistics.restore(*counts)
+
     def _new_statistics(self, shape: tuple[Hashable, ...]) -> _ReuseStatistics:
-        if not shape:
-            return _ReuseStatistics()
+        return _ReuseStatistics(self._prior(shape)) if shape else _ReuseStatistics()
+
+    def _prior(self, shape: tuple[Hashable, ...]) -> _ReuseStatistics:
         prior = self._priors.get(shape)
         if prior is None:
             prior = self._priors[shape] = _ReuseStatistics(expected=0.0 if _DONE in shape else 0.5)
-        return _ReuseStatistics(prior)
+        return prior
+
+
+def _shape(given: object) -> tuple[Hashable, ...]:
+    if not isinstance(given, list) or not all(isinstance(part, int | str) for part in given):
+        raise ValueError(f"expected the shape of a class, got {given!r}")
+    return tuple(given)
+
+
+def _counts(given: Sequence[Any]) -> tuple[float, float, float, float]:
+    uses, reuses, seconds, least = given
+    counts = float(uses), float(reuses), float(seconds), math.inf if least is None else float(least)
+    if not all(0 <= count < math.inf for count in counts[:3]) or not counts[0] >= counts[1] or not counts[3] >= 0:
+        raise ValueError(f"expected the counts of a class, got {given!r}")
+    return counts
 
 
 class _ClassesByPosition(NamedTuple, Generic[Key]):
@@ -356,6 +405,14 @@ class WorkloadAware(EvictionPolicy[Key]):
                 block_class.statistics.count_use(now)
         while len(last_uses) > max(self._most_last_uses, len(keys)):
             last_uses.popitem(last=False)
+
+    def counts(self) -> dict[str, Any]:
+        """Return the learned counts, for `restore` and JSON."""
+        return self._table.counts()
+
+    def restore(self, content: Mapping[str, Any]) -> None:
+        """Continue with the counts of an earlier run; see `_ClassTable.restore`."""
+        self._table.restore(content)
 
     def free(self, key: Key, now: float) -> None:
         """Append a block to the free blocks of its class; see `EvictionPolicy.free`."""
