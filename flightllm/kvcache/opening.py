@@ -5,7 +5,7 @@ from pathlib import Path
 
 from flightllm.config.secrets import read_secret
 from flightllm.errors import ConfigError
-from flightllm.kvcache.codec import CODECS, open_codec
+from flightllm.kvcache.codec import open_codec
 from flightllm.kvcache.codec.base import Codec
 from flightllm.kvcache.codec.levels import needs_profile
 from flightllm.kvcache.options import KvOptions, check_address
@@ -14,7 +14,7 @@ from flightllm.kvcache.store.client import FlightStore
 
 
 def open_codecs(options: KvOptions, model: Path) -> list[Codec]:
-    """Return the codecs in which chunks are kept, best quality first; `model` is the folder of the model.
+    """Return the codecs in which chunks can be kept, best quality first; `model` is the folder of the model.
 
     Raises:
         ConfigError: a codec needs a profile, and the model has no profile.
@@ -22,7 +22,7 @@ def open_codecs(options: KvOptions, model: Path) -> list[Codec]:
     """
     beside = profile_path(model)
     path = Path(options.profile).expanduser() if options.profile else beside if beside.is_file() else None
-    names = [name for name in CODECS if name in {options.codec, *options.codecs}]
+    names = options.kept
     needy = [name for name in names if needs_profile(name)]
     if path is None and needy:
         raise ConfigError(

@@ -11,6 +11,7 @@ from flightllm.config.secrets import check_reference
 from flightllm.errors import ConfigError
 from flightllm.kvcache.chunks import CHUNK_TOKENS
 from flightllm.kvcache.codec import CODECS, DEFAULT_CODEC
+from flightllm.kvcache.codec.levels import FAST, needs_profile
 
 HINT: Final = "flightllm_kv_prefix"
 """The key in `SamplingParams.extra_args`; its value is the number of leading tokens that other prompts share."""
@@ -30,11 +31,13 @@ class KvOptions:
 
     - `store`, `token`, `tls_ca`: the address of the store, a reference to its secret, and a file of certificates to
       trust in place of the system's.
-    - `codec`, `codecs`: each chunk is kept in all of these codecs. Loads choose among them by the speed of the link.
-    - `slo_seconds`: loads take the best codec that arrives within this time. With 0 they take `codec`. If that is
-      faster, the engine computes the tokens instead.
-    - `prefill_tokens_per_second`: the speed of computing a prompt on an idle engine, for vLLM's connector. With 0 the
-      connector assumes that loading is faster.
+    - `codec`, `codecs`: each chunk is kept in all of these codecs. Without `codecs`, a chunk in a level of CacheGen is
+      also kept in `fast`, if that codec would load sooner. Loads choose among the held codecs and computing. Both
+      choices use measured speeds.
+    - `slo_seconds`: loads take the best codec that arrives within this time. With 0 they take what is soonest: `codec`,
+      one as good, or computing.
+    - `prefill_tokens_per_second`: the speed of computing a prompt on an idle engine, before it is measured. With 0,
+      vLLM's connector assumes until then that loading is faster.
     - `profile`: the model's profile, which CacheGen's codecs need; by default the file beside the model.
     - `save`: `hinted` keeps a prompt's shared start, whose length the request's hint gives; `all` keeps whole
       prompts; `none` saves nothing.
@@ -64,9 +67,22 @@ class KvOptions:
     flush_seconds: float = 5.0
 
     @property
+    def where_sooner(self) -> str | None:
+        """Return the codec in which chunks are kept only where it loads sooner than `codec`; None: no such codec.
+
+        It has the error of the default codec, so an exact store never has it.
+        """
+        return FAST if not self.codecs and needs_profile(self.codec) else None
+
+    @property
+    def kept(self) -> list[str]:
+        """Return the codecs in which chunks can be kept, best first."""
+        return [name for name in CODECS if name in {self.codec, *self.codecs, self.where_sooner}]
+
+    @property
     def lossy(self) -> list[str]:
         """Return the lossy codecs: with them answers can differ from those of an engine that computes everything."""
-        return [name for name in CODECS if name != _EXACT and name in {self.codec, *self.codecs}]
+        return [name for name in self.kept if name != _EXACT]
 
     def __post_init__(self) -> None:
         if not self.store:

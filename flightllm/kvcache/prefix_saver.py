@@ -18,19 +18,15 @@ from flightllm.kvcache.stream.base import Ladder
 from flightllm.kvcache.stream.fetch import fetch
 from flightllm.kvcache.stream.items import Loaded, Recompute
 from flightllm.kvcache.stream.link import Link
-from flightllm.kvcache.stream.prefill import Prefill
+from flightllm.kvcache.stream.prefill import Prefill, slower_first
 from flightllm.kvcache.stream.source import ChunkSource
+from flightllm.kvcache.where_sooner import WhereSooner
 
 if TYPE_CHECKING:
     import torch
 
 _SAVED_SECONDS = 60.0
 """The time for which a loaded or saved chunk is not saved again. After that, the store can have lost the chunk."""
-_SLOWER, _QUICKER = 0.5, 0.1
-"""The weights of the latest measurement of the time per token, if it was slower or quicker than expected.
-
-The estimate rises faster than it falls: machines have other work too, and loading too late is the worse mistake.
-"""
 _LEAST_TOKENS = 64
 """The fewest tokens that give a useful measurement of the time per token."""
 
@@ -70,7 +66,8 @@ class PrefixSaver:
             prefill,
             device,
         )
-        self._saver = Saver(self._store, codecs, options.save_tokens, options.pause_seconds)
+        sooner = WhereSooner(self.source.link.meter, options.codec, options.where_sooner, device)
+        self._saver = Saver(self._store, codecs, options.save_tokens, options.pause_seconds, sooner)
         self._saved = RecentKeys(_SAVED_SECONDS)
         self._least_seconds = 0.0
         """The seconds for computing almost no tokens, such as the last tokens of a prompt."""
@@ -128,19 +125,11 @@ class PrefixSaver:
     def computed(self, start: int, stop: int, seconds: float) -> None:
         """Learn the time of computing the tokens `start` to `stop` of a prompt."""
         if stop - start < _LEAST_TOKENS:
-            self._least_seconds += _weight(seconds, self._least_seconds) * (seconds - self._least_seconds)
+            self._least_seconds += slower_first(seconds, self._least_seconds) * (seconds - self._least_seconds)
             return
-        prefill = self.source.prefill
-        expected = prefill(start, stop)
-        share = 1.0 + _weight(seconds, expected) * (seconds / expected - 1.0)
-        rates = prefill.rates._replace(computed=prefill.rates.computed * share)
-        self.source = replace(self.source, prefill=replace(prefill, rates=rates))
+        self.source = replace(self.source, prefill=self.source.prefill.learned(start, stop, seconds))
 
     def close(self) -> None:
         """Wait a moment for running saves, and close the connection."""
         self._saver.close(self._options.flush_seconds)
         self._store.close()
-
-
-def _weight(seconds: float, expected: float) -> float:
-    return _SLOWER if seconds > expected else _QUICKER

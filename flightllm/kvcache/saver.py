@@ -16,6 +16,8 @@ from flightllm.kvcache.background import Background
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.codec.base import Codec
 from flightllm.kvcache.store.base import ChunkStore
+from flightllm.kvcache.stream.meter import Meter
+from flightllm.kvcache.where_sooner import WhereSooner
 
 if TYPE_CHECKING:
     import torch
@@ -38,10 +40,17 @@ class SaveCounts:
 
 
 class Saver:
-    """Saves each chunk in every codec. New chunks are dropped while `most` tokens wait or the store fails."""
+    """Saves each chunk in every codec for which it is worth it; see `WhereSooner`.
 
-    def __init__(self, store: ChunkStore, codecs: Sequence[Codec], most: int, pause: float) -> None:
-        self._store, self._codecs, self._pause = store, codecs, pause
+    New chunks are dropped while `most` tokens wait or the store fails.
+    """
+
+    def __init__(
+        self, store: ChunkStore, codecs: Sequence[Codec], most: int, pause: float, sooner: WhereSooner | None = None
+    ) -> None:
+        self._store, self._pause = store, pause
+        self._sooner = sooner or WhereSooner(Meter(), "", None)
+        self._codecs = sorted(codecs, key=lambda codec: self._sooner.order(codec.name))
         self._background = Background("kv-save")
         self._most, self._waiting = most, 0
         self._lock = threading.Lock()
@@ -80,7 +89,7 @@ class Saver:
             if time.monotonic() < self._paused_until:
                 self.counts.dropped += 1
                 return
-            self._put(chunk.key, copied)
+            self._put(chunk, copied)
         except Exception as error:  # noqa: BLE001 - a chunk that is not saved is computed again
             self.counts.failed += 1
             if isinstance(error, StoreUnavailableError):
@@ -89,18 +98,24 @@ class Saver:
         finally:
             self._wait(-chunk.tokens)
 
-    def _put(self, key: str, copied: Copied) -> None:
+    def _put(self, chunk: Chunk, copied: Copied) -> None:
         import torch
 
-        cache = copied()
+        cache, key = copied(), chunk.key
         [held] = self._store.lookup([key])
-        missing = [codec for codec in self._codecs if codec.name not in held]
-        for codec in missing:
+        size, put = max(held.values(), default=0), False
+        for codec in self._codecs:
+            if codec.name in held or not self._sooner.is_worth(codec.name, size, chunk.tokens):
+                continue
             with torch.inference_mode():
                 data = codec.encode(cache)
+                self._sooner.learn(codec, data, chunk.tokens)
+            started = time.monotonic()
             self._store.put(key, codec.name, data)
+            self._sooner.sent(len(data), time.monotonic() - started)
             self.counts.bytes += len(data)
-        if missing:
+            size, put = size or len(data), True
+        if put:
             self.counts.saved += 1
         else:
             self.counts.held += 1

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -60,6 +60,8 @@ class Loading:
         """The number of tokens loaded so far."""
         self.chosen: set[str] = set()
         """Requests whose loads ended early because computing is faster, not by a fault."""
+        self.prefill = source.prefill
+        """The latest estimate of the time of computing."""
 
     def start(self, load: LoadTask) -> None:
         """Start a load."""
@@ -114,9 +116,9 @@ class Loading:
         elapsed = time.monotonic() - job.started
         if job.abandoned or elapsed >= self._seconds:  # it waited too long in the queue; the store is not at fault
             return
-        load = job.load
+        load, source = job.load, replace(self._source, prefill=self.prefill)
         with fetch(
-            load.chunks, self._source, load.start, slo_seconds=self._slo, elapsed=elapsed, limit_seconds=self._seconds
+            load.chunks, source, load.start, slo_seconds=self._slo, elapsed=elapsed, limit_seconds=self._seconds
         ) as items:
             for item in items:
                 if job.abandoned:

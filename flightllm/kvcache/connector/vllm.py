@@ -25,6 +25,7 @@ from flightllm.kvcache.connector.paged import PagedMemory, PagedShape
 from flightllm.kvcache.connector.saving import ChunkCopier
 from flightllm.kvcache.connector.scheduling import ScheduledPrompt, Scheduling
 from flightllm.kvcache.connector.tasks import LoadTask, Save
+from flightllm.kvcache.connector.timing import StepTimer
 from flightllm.kvcache.opening import open_codecs, open_store, profile_digest
 from flightllm.kvcache.options import HINT, read_kv_options
 from flightllm.kvcache.prefixes import Cutting
@@ -36,6 +37,7 @@ from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill
 from flightllm.kvcache.stream.source import ChunkSource
 from flightllm.kvcache.vllm_names import is_known, known_versions, unfit, vllm_version
+from flightllm.kvcache.where_sooner import WhereSooner
 from flightllm.llm.cost import Rates
 from flightllm.llm.files import model_digest
 from flightllm.log import configure_logging
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
     import torch
 
 _NEVER_SOONER = 10.0
-"""The assumed seconds to compute a token if no rate is configured. They are so many that a load counts as faster."""
+"""The assumed seconds to compute a token before they are measured. They are so many that a load counts as faster."""
 
 _ATTENTION = (FullAttentionSpec, SlidingWindowSpec)
 """The supported kinds of layers; kinds derived from them store something else."""
@@ -71,6 +73,8 @@ class StepTasks(KVConnectorMetadata):
 
     loads: Sequence[LoadTask]
     saves: Sequence[Save]
+    tokens: int = 0
+    """The number of tokens that the step computes."""
 
 
 @dataclass
@@ -123,6 +127,7 @@ class FlightLLMConnector(KVConnectorBase_V1):
         self._scheduling = self._start_scheduling() if role == KVConnectorRole.SCHEDULER else None
         self._loading: Loading | None = None
         self._saving: ChunkCopier | None = None
+        self._timer: StepTimer | None = None
         self._missing: set[int] = set()
 
     def open_store(self) -> ChunkStore:
@@ -163,7 +168,7 @@ class FlightLLMConnector(KVConnectorBase_V1):
             if blocks is not None:
                 target[request] = blocks[0]
         ends = {request: before + computed.get(request, 0) for request, before in ends.items()}
-        return StepTasks(*self._scheduling.step(started, added, ends))
+        return StepTasks(*self._scheduling.step(started, added, ends), sum(computed.values()))
 
     def update_connector_output(self, connector_output: Any) -> None:
         """Record the ended loads with their outcomes, and the chunks that were not saved."""
@@ -196,17 +201,21 @@ class FlightLLMConnector(KVConnectorBase_V1):
         policy = Adaptive(Ladder(tuple(codecs), options.codec))
         link = Link(self._store, options.pause_seconds)
         source = ChunkSource(link, codecs, policy, self._prefill(), str(memory.device))
+        self._timer = StepTimer(source.prefill, memory.device)
         slo = options.slo_seconds or None
         self._loading = Loading(source, memory, spec.block_size, options.load_seconds, slo)
-        saver = Saver(self._store, tuple(codecs.values()), options.save_tokens, options.pause_seconds)
+        sooner = WhereSooner(link.meter, options.codec, options.where_sooner, str(memory.device))
+        saver = Saver(self._store, tuple(codecs.values()), options.save_tokens, options.pause_seconds, sooner)
         self._saving = ChunkCopier(saver, memory, spec.block_size)
 
     def start_load_kv(self, forward_context: Any, **kwargs: Any) -> None:
         """Start this step's loads."""
         del forward_context, kwargs
-        if self._loading is not None:
-            for load in self._get_connector_metadata().loads:
+        if self._loading is not None and self._timer is not None:
+            tasks = self._get_connector_metadata()
+            for load in tasks.loads:
                 self._loading.start(load)
+            self._timer.begin(tasks.tokens)
 
     def wait_for_layer_load(self, layer_name: str) -> None:
         """Do nothing: a step has only requests whose loads have ended."""
@@ -216,7 +225,9 @@ class FlightLLMConnector(KVConnectorBase_V1):
 
     def wait_for_save(self) -> None:
         """Copy out the computed chunks that must be saved."""
-        if self._saving is not None:
+        if self._saving is not None and self._loading is not None and self._timer is not None:
+            self._timer.end()
+            self._loading.prefill = self._timer.prefill
             self._saving.take(self._get_connector_metadata().saves)
 
     def get_finished(self, finished_req_ids: set[str]) -> tuple[set[str] | None, set[str] | None]:

@@ -3,7 +3,6 @@
 import threading
 from collections import deque
 from dataclasses import dataclass
-from math import inf
 from typing import Final
 
 _WINDOW_SECONDS: Final = 0.2
@@ -31,6 +30,23 @@ class _Flow:
     """The seconds from the start to the first part."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Decoding:
+    """The measured seconds of decoding a token, and the time of the measurement."""
+
+    seconds: float
+    when: float
+    is_first: bool = False
+
+    def expected(self, now: float) -> float:
+        """Return the expected seconds: less and less after a while, so that a codec that once was slow is tried again.
+
+        The first measurement counts for a while only.
+        """
+        late = max(0.0, now - self.when - _STALE_SECONDS) / _STALE_SECONDS
+        return self.seconds * 0.5**late if late == 0.0 or not self.is_first else 0.0
+
+
 class Meter:
     """Measures a link by the parts of all transfers together. Thread-safe.
 
@@ -50,8 +66,7 @@ class Meter:
         self._count = 0
         self._trips: deque[tuple[float, float]] = deque(maxlen=_TRIPS)
         """Round trips in seconds, and their times of measurement."""
-        self._decoding: dict[str, tuple[float, float]] = {}
-        """Decoding seconds per token by codec, and their times of measurement."""
+        self._decoding: dict[str, _Decoding] = {}
 
     @property
     def transfers(self) -> int:
@@ -122,18 +137,25 @@ class Meter:
     def decoded(self, codec: str, tokens: int, seconds: float, now: float) -> None:
         """Record the time of decoding."""
         with self._lock:
-            known = self._known(codec, now)
-            found = seconds / tokens
-            self._decoding[codec] = (found if known is None else known + _NEW * (found - known), now)
+            known, found = self._decoding.get(codec), seconds / tokens
+            if known is None:
+                self._decoding[codec] = _Decoding(found, now, is_first=True)
+                return
+            # The first measurement includes the compilation of kernels, so the second one replaces it.
+            expected = found if known.is_first else known.expected(now)
+            self._decoding[codec] = _Decoding(expected + _NEW * (found - expected), now)
 
     def decode_seconds(self, codec: str, tokens: int, now: float) -> float:
-        """Return the expected seconds of decoding; 0 without recent measurements."""
+        """Return the expected seconds of decoding; 0 without a measurement, so that an unknown codec is tried."""
         with self._lock:
-            return (self._known(codec, now) or 0.0) * tokens
+            known = self._decoding.get(codec)
+            return known.expected(now) * tokens if known else 0.0
 
-    def _known(self, codec: str, now: float) -> float | None:
-        seconds, when = self._decoding.get(codec, (0.0, -inf))
-        return seconds if now - when <= _STALE_SECONDS else None
+    def is_known(self, codec: str) -> bool:
+        """Return whether the speed of decoding is measured, not only with the compilation of kernels."""
+        with self._lock:
+            known = self._decoding.get(codec)
+            return known is not None and not known.is_first
 
     def _sample(self, size: int, seconds: float, now: float) -> None:
         share = seconds / max(1, len(self._flows))

@@ -1,9 +1,21 @@
 """The time of computing a part of a prompt: constant per token, plus attention to the tokens before it."""
 
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
 from flightllm.llm.cost import Rates
+
+_SLOWER: Final = 0.5
+_QUICKER: Final = 0.1
+"""The weights of the latest measurement of the time per token, if it was slower or quicker than expected.
+
+The estimate rises faster than it falls: machines have other work too, and loading too late is the worse mistake.
+"""
+
+
+def slower_first(seconds: float, expected: float) -> float:
+    """Return the weight of a measurement."""
+    return _SLOWER if seconds > expected else _QUICKER
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +25,12 @@ class Prefill:
     rates: Rates
     attention: float = 0.0
     """The extra cost of a token for each token before it, as a fraction of the first token's time."""
+
+    def learned(self, start: int, stop: int, seconds: float) -> "Prefill":
+        """Return the estimate after the computing of the tokens `start` to `stop` took `seconds`."""
+        expected = self(start, stop)
+        share = 1.0 + slower_first(seconds, expected) * (seconds / expected - 1.0)
+        return replace(self, rates=self.rates._replace(computed=self.rates.computed * share))
 
     @classmethod
     def of(cls, rates: Rates, layers: int, width: int, parameters: int) -> Self:

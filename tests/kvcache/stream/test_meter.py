@@ -117,9 +117,14 @@ def test_what_is_old_is_forgotten() -> None:
 def test_decoding() -> None:
     """What decoding takes is learned for each codec, the latest counting most."""
     meter = Meter()
-    meter.decoded("int8", 100, 1.0, 0.0)
+    meter.decoded("int8", 100, 9.0, 0.0)  # with the compilation of kernels
+    assert meter.decode_seconds("int8", 50, 1.0) == pytest.approx(4.5)
+    assert not meter.is_known("int8")
+    assert meter.decode_seconds("int8", 50, 40.0) == 0.0
+    meter.decoded("int8", 100, 1.0, 1.0)
+    assert meter.is_known("int8")
     assert meter.decode_seconds("int8", 50, 1.0) == pytest.approx(0.5)
     meter.decoded("int8", 100, 3.0, 2.0)
     assert meter.decode_seconds("int8", 100, 3.0) == pytest.approx(2.0)
-    assert meter.decode_seconds("int8", 100, 100.0) == 0.0  # one slow moment does not put off loads for ever
+    assert meter.decode_seconds("int8", 100, 62.0) == pytest.approx(1.0)  # one slow moment does not count for ever
     assert meter.decode_seconds("raw", 100, 3.0) == 0.0
