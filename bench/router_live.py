@@ -43,8 +43,11 @@ Tables = list[Mapping[str, object]]
 
 
 @contextmanager
-def servers(shape: Shape, blocks: int) -> Iterator[Tables]:
-    """Start a vLLM server for each replica, and yield the replicas' options; stop them at the end."""
+def servers(shape: Shape, blocks: int, *further: str) -> Iterator[Tables]:
+    """Start a vLLM server for each replica, and yield the replicas' options; stop them at the end.
+
+    `further` are more arguments of the servers' command.
+    """
     folder = model(shape)
     with ExitStack() as stack:
         sockets = stack.enter_context(tempfile.TemporaryDirectory(prefix="flightllm-kv-"))
@@ -54,7 +57,7 @@ def servers(shape: Shape, blocks: int) -> Iterator[Tables]:
             told = {"endpoint": events["kv_events"], "replay_endpoint": events["kv_replay"]}
             arguments = ("--kv-events-config", json.dumps({"enable_kv_cache_events": True, **told}))
             kv_bytes = shape.kv_bytes(blocks * _BLOCK_TOKENS)
-            url = stack.enter_context(vllm_server(folder, kv_bytes, IN_FLIGHT, *arguments))
+            url = stack.enter_context(vllm_server(folder, kv_bytes, IN_FLIGHT, *arguments, *further))
             common = {"tokenizer": str(folder), "api": "completions", "prompts_per_request": 8}
             cache = {"block_tokens": _BLOCK_TOKENS, "cache_blocks": blocks - 1}  # vLLM reserves one block
             tables.append({"kind": "openai", "base_url": f"{url}/v1", **common, **cache, **events})

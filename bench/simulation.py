@@ -21,8 +21,8 @@ from flightllm.llm.cost import Costs, Rates, Work
 from flightllm.llm.engine import PrefixCache
 from flightllm.router.base import Router
 from flightllm.router.fleet import WINDOW_SECONDS, Fleet
-from flightllm.router.local_queue import LocalQueue
 from flightllm.router.prompt import RoutedPrompt
+from flightllm.router.replica_queue import ReplicaQueue
 from flightllm.router.tree import TOKEN_BYTES
 from flightllm.router.waves import wave_size
 
@@ -145,10 +145,10 @@ class Outcome:
 class _Replica:
     """One engine, and the prompts that wait for it."""
 
-    def __init__(self, number: int, cluster: Cluster) -> None:
+    def __init__(self, number: int, cluster: Cluster, fleet: Fleet) -> None:
         self.number = number
         self.engine = PrefixSimulator(cluster.cache, cluster.at_once, cluster.step_tokens)
-        self.queue = LocalQueue()
+        self.queue = ReplicaQueue(fleet.held_share).open()
         self.ending: list[SimulatedRequest] | None = None
         """The work that the current step finishes; None between steps."""
         self.busy = 0.0
@@ -165,7 +165,7 @@ class _Simulation:
         for _ in range(cluster.replicas):
             self._fleet.add(cluster.cache.blocks)
         self._router = create(self._fleet)
-        self._replicas = [_Replica(number, cluster) for number in range(cluster.replicas)]
+        self._replicas = [_Replica(number, cluster, self._fleet) for number in range(cluster.replicas)]
         self._queues = {one.number: one.queue for one in self._replicas}
         self._events: list[tuple[float, int, _Replica]] = []
         self._order = 0
@@ -232,10 +232,9 @@ class _Simulation:
                 self._start(self._replicas[idle], now)
 
     def _push(self, prompts: Collection[RoutedPrompt]) -> None:
-        assigned, share = self._fleet.queued(prompts)
-        for one in assigned:
-            self._queues[one.replica].push(one.prompt, share)
-            self._waiting += 1
+        for replica, run in self._fleet.runs(prompts).items():
+            self._queues[replica].push(run)
+            self._waiting += len(run)
 
     def _start(self, replica: _Replica, now: float) -> None:
         """Begin a replica's next step, unless a step is running or there is no work."""

@@ -2,10 +2,11 @@
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import structlog
 
@@ -239,24 +240,36 @@ class _Feed:
 
     def __init__(self, requests: Iterator[Request | None]) -> None:
         self._requests = requests
+        self._again: deque[Request] = deque()
+        self.lane = getattr(requests, "lane", None)
+        """The queue from which a replica's engine gets its requests; see `flightllm.engines.shares`."""
         self.open: dict[int, Request] = {}
         self.broken = False
         """Whether the iterator of requests raised an error; this error is not the engine's death."""
 
-    def again(self) -> Iterator[Request | None]:
-        """Yield the requests without an answer, then new requests."""
-        yield from list(self.open.values())
-        while True:
-            try:
-                request = next(self._requests)
-            except StopIteration:
-                return
-            except BaseException:
-                self.broken = True
-                raise
-            if request is not None:
-                self.open[request.id] = request
-            yield request
+    def again(self) -> Self:
+        """Return this iterator; it yields the requests without an answer, then new requests."""
+        self._again = deque(self.open.values())
+        return self
+
+    def __iter__(self) -> Self:
+        """Return this iterator."""
+        return self
+
+    def __next__(self) -> Request | None:
+        """Return the next request, or None if there is no request at the moment."""
+        if self._again:
+            return self._again.popleft()
+        try:
+            request = next(self._requests)
+        except StopIteration:
+            raise
+        except BaseException:
+            self.broken = True
+            raise
+        if request is not None:
+            self.open[request.id] = request
+        return request
 
 
 def _answering(engine: Engine) -> Engine:

@@ -9,7 +9,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from flightllm.engines.shares import Share, Shares
+from flightllm.engines.shares import Share, Shares, lane_of
 from flightllm.errors import EngineUnavailableError, check_cancelled
 from flightllm.llm.engine import Completion, More, Request, pull
 
@@ -115,7 +115,7 @@ class Window:
             EngineUnavailableError: `answer` raised this error, or the engine is closed.
         """
         in_flight, more = 0, More.READY
-        self._share = self._shares.open(lambda: self._results.put(()))
+        self._share = self._shares.open(lambda: self._results.put(()), lane_of(requests))
         try:
             while True:
                 while more is More.READY and (room := self._room(self._size - in_flight)):

@@ -135,6 +135,7 @@ def real_bindings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
                 model.replicas,
                 model.config.repair,
                 model.prompt_format,
+                rights.principal.name,
                 learned.has_probabilities,
             )
             for name, model in models.items()

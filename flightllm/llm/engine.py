@@ -126,6 +126,8 @@ class Request:
     """How many characters at its start the prompt shares with its neighbours; engines can cache this part."""
     reuse: Reuse | None = field(default=None, compare=False)
     """The known reuse by later prompts; engines can keep the shared part in their caches."""
+    user: str = ""
+    """The user whose query this is: users share an engine in equal parts."""
     max_tokens: int | None = None
     """Bound on the tokens of the answer, where it differs from the bound of the call site."""
 

@@ -138,7 +138,7 @@ class _Rows:
         self, binding: ModelBinding, call: AICall, counters: Counters, count: int, *, fields_first: bool
     ) -> None:
         self._budget = binding.budget
-        self._tenant = binding.tenant
+        self._tenant, self._user = binding.tenant, binding.user
         self._precedence = binding.precedence
         self._prompt_format = binding.prompt_format
         self._fields_first = fields_first
@@ -178,6 +178,7 @@ class _Rows:
                 tuple(fields),
                 self._tenant,
                 self._precedence.now,
+                user=self._user,
                 max_tokens=call.max_tokens(fields),
             )
             yield from self._sent(request)

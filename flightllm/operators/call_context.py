@@ -75,6 +75,8 @@ class ModelBinding:
     """A prompt is sent a second time if its answer has the wrong form."""
     prompt_format: PromptFormat = PLAIN
     """The format of prompts for the model."""
+    user: str = ""
+    """The user who runs the query: users share an engine in equal parts."""
     has_probabilities: Callable[[], bool] = lambda: True
     """Returns False where the latest answers came without the probabilities that they were asked with."""
 

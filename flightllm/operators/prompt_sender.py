@@ -218,6 +218,7 @@ class RequestMaker:
             self._binding.precedence.now,
             recurs=recurs,
             reuse=Reuse(self.names[call], self._query, number, ahead),
+            user=self._binding.user,
             max_tokens=site.ai.max_tokens(fields),
         )
 

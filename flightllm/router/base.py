@@ -5,8 +5,8 @@ from importlib import import_module
 from typing import Final, Protocol, cast
 
 from flightllm.router.fleet import Fleet
-from flightllm.router.local_queue import LocalQueue
 from flightllm.router.prompt import RoutedPrompt
+from flightllm.router.replica_queue import Lane
 
 POLICIES: Final = ("round_robin", "least_loaded", "prefix_hash", "e2", "e2_batch")
 
@@ -21,7 +21,7 @@ class Router(Protocol):
             EngineUnavailableError: no replica is up.
         """
 
-    def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[RoutedPrompt]:
+    def steal(self, idle: int, queues: Mapping[int, Lane], now: float) -> list[RoutedPrompt]:
         """Take prompts from other replicas' queues, assign them to the replica `idle`, and return them.
 
         The queue of `idle` is empty.

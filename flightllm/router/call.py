@@ -6,13 +6,13 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
-from typing import Final, TypeAlias, cast
+from typing import Final, Self, TypeAlias, cast
 
 from flightllm.errors import CancelledError, EngineUnavailableError, InternalError, check_cancelled
 from flightllm.llm.engine import Completion, More, Request, pull
-from flightllm.router.local_queue import LocalQueue
 from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.replica import Replica
+from flightllm.router.replica_queue import Lane
 from flightllm.router.replicas import Replicas
 from flightllm.router.waves import wave_size
 
@@ -32,6 +32,20 @@ class _ReplicaFailure:
     error: Exception
 
 
+class _Feed:
+    """The requests of one call for one replica, which wait in a lane of the replica's queue."""
+
+    def __init__(self, lane: Lane, requests: Iterator[Request | None]) -> None:
+        self.lane = lane
+        self._requests = requests
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Request | None:
+        return next(self._requests)
+
+
 _Completions: TypeAlias = Generator[Completion, None, None]
 _Result: TypeAlias = tuple[int, Completion] | _ReplicaFailure | BaseException
 
@@ -39,8 +53,8 @@ _Result: TypeAlias = tuple[int, Completion] | _ReplicaFailure | BaseException
 class RoutedCall:
     """One call of `RoutedEngine.generate`: it pulls and routes requests in the caller's thread.
 
-    Each replica answers its prompts in a thread. A replica's prompts wait in a local queue until the replica's engine
-    has room and pulls them. The routed engine's lock guards the queues and `_open`.
+    Each replica answers its prompts in a thread. A replica's prompts wait in a lane of the replica's queue until the
+    replica's engine has a place for them. All calls share the queue. The routed engine's lock guards lanes and `_open`.
     """
 
     def __init__(self, replicas: Replicas, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> None:
@@ -48,7 +62,9 @@ class RoutedCall:
         self._requests = requests
         self._cancelled = cancelled
         self._results: SimpleQueue[_Result] = SimpleQueue()
-        self._queues: dict[int, LocalQueue] = {}
+        self._lanes: dict[int, Lane] = {}
+        self._assigned = set[int]()
+        """The replicas that had prompts of this call."""
         self._replicas: dict[int, Replica] = {}
         self._open: dict[int, tuple[Request, RoutedPrompt]] = {}
         """The prompts without an answer, by key."""
@@ -57,6 +73,9 @@ class RoutedCall:
         self._threads: dict[int, threading.Thread] = {}
         self._work = threading.Condition(replicas.lock)
         self._stopped = False
+        self._user = ""
+        self._priorities = set[int]()
+        """The priority numbers of all prompts so far."""
         self._pulled: list[Request] = []
         """Requests that were pulled and are not routed yet."""
         self._first = True
@@ -93,7 +112,7 @@ class RoutedCall:
         self._engaged = now
         with self._work:
             self._cluster.refresh()
-            if any(self._queues.values()):
+            if any(self._lanes.values()):
                 for replica in self._cluster.fleet.numbers:
                     if replica not in self._threads:
                         self._begin(replica)
@@ -109,6 +128,7 @@ class RoutedCall:
             self._pulled += pulled
         if self._pulled and (more is not More.READY or len(self._pulled) >= wanted or self._runs_dry()):
             self._first = False
+            self._user = self._pulled[0].user
             requests, self._pulled = self._pulled, []
             prompts = self._cluster.prompts(requests)
             with self._work:
@@ -119,7 +139,8 @@ class RoutedCall:
     def _runs_dry(self) -> bool:
         """Return whether the queue of a replica that is up has run empty, although it had prompts of this call."""
         with self._work:
-            return any(not queue for replica, queue in self._queues.items() if self._cluster.fleet.is_up(replica))
+            fleet = self._cluster.fleet
+            return any(not self._lanes[replica] for replica in self._assigned if fleet.is_up(replica))
 
     def _route(self, prompts: list[RoutedPrompt]) -> None:
         """Queue prompts at the replicas that the policy chooses; the caller holds the lock."""
@@ -131,17 +152,17 @@ class RoutedCall:
 
     def _queue(self, prompts: list[RoutedPrompt]) -> None:
         """Queue prompts at the replicas to which they were assigned; the caller holds the lock."""
-        assigned, share = self._cluster.fleet.queued(prompts)
-        for one in assigned:
-            replica = one.replica
-            self._queues.setdefault(replica, LocalQueue()).push(one.prompt, share)
+        for replica, run in self._cluster.fleet.runs(prompts).items():
             if replica not in self._threads:
                 self._begin(replica)
-            self._replicas[replica].waiting += 1
+            self._lanes[replica].push(run)
+            self._assigned.add(replica)
+            self._priorities.update(prompt.priority for prompt in run)
 
     def _begin(self, replica: int) -> None:
-        """Start a replica's thread."""
-        self._replicas[replica] = self._cluster.replica(replica)
+        """Open a lane in a replica's queue, and start the replica's thread; the caller holds the lock."""
+        found = self._replicas[replica] = self._cluster.replica(replica)
+        self._lanes[replica] = found.queue.open(self._user)
         name = f"replica-{replica}"
         thread = self._threads[replica] = threading.Thread(target=self._serve, args=(replica,), name=name, daemon=True)
         thread.start()
@@ -172,11 +193,12 @@ class RoutedCall:
             EngineUnavailableError: no other replica is up.
         """
         with self._work:
-            queue = self._queues.pop(lost.replica, LocalQueue())
+            lane = self._lanes.pop(lost.replica)
+            self._assigned.discard(lost.replica)
             sent = self._sent.pop(lost.replica, set())
-            keys = sent | {prompt.key for prompt in queue.waiting()}
+            keys = sent | {prompt.key for prompt in lane.waiting()}
+            lane.close()
             replica = self._replicas.pop(lost.replica)
-            replica.waiting -= len(queue)
             if not replica.engine.alive:  # otherwise it has already been reopened
                 self._cluster.lost(lost.replica, str(lost.error))
             for _ in sent:
@@ -192,7 +214,8 @@ class RoutedCall:
         engine = self._replicas[replica].engine
         try:
             while self._has_work(replica):
-                answers = cast("_Completions", engine.generate(self._feed(replica), self._is_stopped))
+                feed = _Feed(self._lanes[replica], self._feed(replica))
+                answers = cast("_Completions", engine.generate(feed, self._is_stopped))
                 with closing(answers) as completions:
                     for completion in completions:
                         self._answered(replica, completion)
@@ -206,7 +229,7 @@ class RoutedCall:
     def _has_work(self, replica: int) -> bool:
         """Wait until a prompt is queued for a replica; return False once the call has ended."""
         with self._work:
-            while not self._stopped and not self._queues.get(replica):
+            while not self._stopped and not self._lanes[replica]:
                 if self._steal(replica):
                     break
                 self._work.wait(_VAIN_SECONDS)
@@ -218,14 +241,13 @@ class RoutedCall:
             with self._work:
                 if self._stopped:
                     return
-                queue = self._queues.get(replica)
-                if not queue:
+                lane = self._lanes[replica]
+                if not lane:
                     self._steal(replica)
-                    queue = self._queues.get(replica)
-                prompt = queue.pop() if queue else None
+                prompt = lane.pop()
                 if prompt is not None:
-                    self._replicas[replica].waiting -= 1
                     self._replicas[replica].sent()
+                    self._cluster.note_sent(prompt)
                     self._sent.setdefault(replica, set()).add(prompt.key)
                     request = self._open[prompt.key][0]
                     request.dispatch.waits = False
@@ -241,15 +263,10 @@ class RoutedCall:
         now = time.monotonic()
         if self._stopped or not self._replicas[replica].up or now - self._vain.get(replica, 0.0) < _VAIN_SECONDS:
             return False
-        others = {number: queue for number, queue in self._queues.items() if number != replica and queue}
+        others = {number: lane for number, lane in self._lanes.items() if number != replica and lane}
         if not others:
             return False
-        before = {number: len(queue) for number, queue in others.items()}
-        try:
-            stolen = self._cluster.router.steal(replica, others, now)
-        finally:
-            for number, count in before.items():
-                self._replicas[number].waiting -= count - len(others[number])
+        stolen = self._cluster.router.steal(replica, others, now)
         self._queue(stolen)
         if not stolen:
             self._vain[replica] = now
@@ -277,8 +294,10 @@ class RoutedCall:
         """End the replicas' threads, and withdraw all prompts that have no answer."""
         with self._work:
             self._stopped = True
-            for number, queue in self._queues.items():
-                self._replicas[number].waiting -= len(queue)
+            if len(self._priorities) == 1:  # otherwise the first prompts of a long query had another priority
+                self._cluster.arrivals.note(*self._priorities)
+            for lane in self._lanes.values():
+                lane.close()
             for number, keys in self._sent.items():
                 for _ in keys:
                     self._replicas[number].ended(None, self._cluster.costs)

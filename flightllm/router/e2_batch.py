@@ -13,10 +13,10 @@ from typing import Final
 
 from flightllm.router.base import Router, create_router
 from flightllm.router.fleet import Fleet
-from flightllm.router.local_queue import LocalQueue
 from flightllm.router.partition import partition_prompts
 from flightllm.router.prefix_sorted_batch import PrefixSortedBatch
 from flightllm.router.prompt import RoutedPrompt
+from flightllm.router.replica_queue import Lane
 from flightllm.router.steal import steal
 
 FEW: Final = 4
@@ -45,7 +45,7 @@ class E2Batch:
                 self._partition(level, now)
         return [self.fleet.open[prompt.key].replica for prompt in prompts]
 
-    def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[RoutedPrompt]:
+    def steal(self, idle: int, queues: Mapping[int, Lane], now: float) -> list[RoutedPrompt]:
         """Take prompts from the longest queue so that both replicas are balanced; see `Router.steal`."""
         return steal(self.fleet, idle, queues, now)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterable
+from collections import defaultdict, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
@@ -180,14 +180,23 @@ class Fleet:
             self.decode[one.replica] += decode
         self.load = np.where(np.isinf(self.load), np.inf, self.prefill + self.decode)
 
-    def queued(self, prompts: Collection[RoutedPrompt]) -> tuple[list[Assigned], float]:
-        """Return the assignments of new prompts, in the order in which to queue them, and the prompts' cached share.
+    def runs(self, prompts: Iterable[RoutedPrompt]) -> dict[int, list[RoutedPrompt]]:
+        """Return new prompts by the replica to which they were assigned, in the order in which to queue them."""
+        found: defaultdict[int, list[RoutedPrompt]] = defaultdict(list)
+        for one in sorted((self.open[prompt.key] for prompt in prompts), key=lambda one: one.turn):
+            found[one.replica].append(one.prompt)
+        return found
 
-        The share is the cached part of the tokens of all these prompts. A common share keeps prompts that arrive
-        together in their order, in which they share the most.
+    def held_share(self, prompt: RoutedPrompt) -> float:
+        """Return the share of a waiting prompt's tokens that its replica holds now, from 0 to 1.
+
+        Tokens that unanswered prompts are about to compute do not count, because the prompt itself is one of these.
         """
-        assigned = sorted((self.open[prompt.key] for prompt in prompts), key=lambda one: one.turn)
-        return assigned, sum(one.cached_tokens for one in assigned) / max(1, sum(prompt.count for prompt in prompts))
+        one = self.open.get(prompt.key)
+        if one is None or not prompt.count:
+            return 0.0
+        blocks = self.tree.held_blocks(one.leaf, one.replica)
+        return min(1.0, blocks * self.tree.block_tokens / prompt.count)
 
     def finished(self, key: int, completion_tokens: int | None = None) -> Assigned:
         """Count a prompt as answered, with the length of the answer where the length is known."""

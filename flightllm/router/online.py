@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from flightllm.router.fleet import Fleet
-from flightllm.router.local_queue import LocalQueue
 from flightllm.router.prompt import RoutedPrompt
+from flightllm.router.replica_queue import Lane
 from flightllm.router.tree import Node
 
 
@@ -30,7 +30,7 @@ class OnlineRouter(ABC):
             chosen.append(replica)
         return chosen
 
-    def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[RoutedPrompt]:
+    def steal(self, idle: int, queues: Mapping[int, Lane], now: float) -> list[RoutedPrompt]:
         """Take no prompts: the choice of an online policy is final."""
         del idle, queues, now
         return []

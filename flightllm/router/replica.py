@@ -10,6 +10,7 @@ from flightllm.config import RecoveryConfig
 from flightllm.engines.supervised import SupervisedEngine
 from flightllm.llm.cost import Costs, Work
 from flightllm.llm.engine import Completion, Engine
+from flightllm.router.replica_queue import ReplicaQueue
 
 _OBSERVED_SECONDS = 1.0
 _FAIL_AT_ONCE = RecoveryConfig(on_engine_down="fail")
@@ -29,7 +30,7 @@ class ReplicaStatus:
     in_flight: int
     """The number of prompts that the engine is answering."""
     waiting: int
-    """The number of prompts in the replica's queues."""
+    """The number of prompts in the replica's queue."""
     load_seconds: float
     """The predicted seconds of work for both."""
     answered: int
@@ -44,20 +45,28 @@ class ReplicaStatus:
 class Replica:
     """An engine that is reopened when it dies. The lock of `RoutedEngine` guards all other fields."""
 
-    def __init__(self, number: int, name: str, create: Callable[[], Engine], *, in_background: bool = False) -> None:
-        """Open the engine; `in_background` lets a thread open it.
+    def __init__(
+        self,
+        number: int,
+        name: str,
+        create: Callable[[], Engine],
+        queue: ReplicaQueue,
+        *,
+        in_background: bool = False,
+    ) -> None:
+        """Open the engine; `in_background` lets a thread open it. `queue` holds the waiting prompts of all queries.
 
         Raises:
             FlightLLMError: `create` raised this error.
         """
         self.number = number
         self.name = name
+        self.queue = queue
         self.engine = SupervisedEngine(name, create, _FAIL_AT_ONCE, in_background=in_background)
         self.up = False
         self.leaving = False
         self.error: str | None = "the replica is being opened"
         self.in_flight = 0
-        self.waiting = 0
         self.answered = 0
         self.prompt_tokens = 0
         self.cached_tokens = 0
@@ -70,6 +79,11 @@ class Replica:
     def state(self) -> str:
         """Return `up`, `down` or `leaving`."""
         return "leaving" if self.leaving else "up" if self.up else "down"
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of prompts in the queue."""
+        return len(self.queue)
 
     def sent(self) -> None:
         """Count a prompt as handed to the engine."""

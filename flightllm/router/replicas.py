@@ -18,8 +18,10 @@ from flightllm.llm.engine import Engine, PrefixCache, Request, cache_salt
 from flightllm.router.base import Router, create_router
 from flightllm.router.fleet import Fleet
 from flightllm.router.mirror import KvMirror
+from flightllm.router.pace import Arrivals, Pace
 from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.replica import Replica, ReplicaStatus
+from flightllm.router.replica_queue import ReplicaQueue
 from flightllm.router.tokens import packed_tokens
 
 if TYPE_CHECKING:
@@ -59,9 +61,10 @@ class Replicas:
         self.policy = policy
         self._window = window
         self.lock = threading.RLock()
-        """Guards the fleet, the router, the replicas and the queues of all calls."""
+        """Guards the fleet, the router, the replicas and their queues."""
         self.costs = Costs()
         self.keys = count()
+        self.arrivals = Arrivals()
         self._replicas: dict[int, Replica] = {}
         self._subscriptions: dict[int, KvSubscription] = {}
         self._fleet: Fleet | None = None
@@ -153,12 +156,19 @@ class Replicas:
             self._fleet.lose(number)
         _log.warning("replica down", replica=replica.name, error=reason)
 
+    def note_sent(self, prompt: RoutedPrompt) -> None:
+        """Let a replica's queue learn from a prompt that leaves it; the caller holds the lock."""
+        one = self.fleet.open.get(prompt.key)
+        if one is not None:
+            pace = self._replicas[one.replica].queue.pace
+            pace.sent(prompt.priority, self.fleet.answer_tokens(prompt))
+
     def add(self, name: str, create: Callable[[], Engine]) -> int:
         """Open one more replica in the background and return its number."""
         with self.lock:
             number = self.fleet.add(None)
             self.fleet.lose(number)  # until the engine is open
-            self._replicas[number] = Replica(number, name, create, in_background=True)
+            self._replicas[number] = Replica(number, name, create, self._queue(), in_background=True)
             return number
 
     def remove(self, number: int) -> None:
@@ -206,11 +216,11 @@ class Replicas:
         failure: EngineUnavailableError | None = None
         for number, (name, create) in enumerate(replicas):
             try:
-                replica = Replica(number, name, create)
+                replica = Replica(number, name, create, self._queue())
             except EngineUnavailableError as error:
                 failure = failure or error
                 _log.warning("replica did not start", replica=name, error=str(error))
-                replica = Replica(number, name, create, in_background=True)
+                replica = Replica(number, name, create, self._queue(), in_background=True)
             self._replicas[number] = replica
         if failure is not None and not any(replica.engine.alive for replica in self._replicas.values()):
             raise failure
@@ -219,6 +229,13 @@ class Replicas:
             refused = next((r.error for r in self._replicas.values() if r.engine.alive and not r.up), None)
         if refused is not None:
             raise ConfigError(f"[engine] replicas: {refused}")
+
+    def _queue(self) -> ReplicaQueue:
+        return ReplicaQueue(self._held_share, self.lock, Pace(self.arrivals))
+
+    def _held_share(self, prompt: RoutedPrompt) -> float:
+        """Return the share of a waiting prompt's tokens that its replica holds now; the caller holds the lock."""
+        return 0.0 if self._fleet is None else self._fleet.held_share(prompt)
 
     def _ask(self, question: Callable[[Engine], T]) -> T:
         """Ask any replica that is up a question that all replicas answer alike.

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from flightllm.router.fleet import Assigned, Fleet
-from flightllm.router.local_queue import LocalQueue
 from flightllm.router.prefix_sorted_batch import PrefixSortedBatch
 from flightllm.router.prompt import RoutedPrompt
+from flightllm.router.replica_queue import Lane
 from flightllm.router.segment import find_segment
 
 
-def steal(fleet: Fleet, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[RoutedPrompt]:
+def steal(fleet: Fleet, idle: int, queues: Mapping[int, Lane], now: float) -> list[RoutedPrompt]:
     """Move neighbouring prompts from the longest queue to `idle`, if both replicas are done sooner; return the prompts.
 
     Only the most urgent prompts count, because less urgent prompts delay no others. The longest queue is the one with

@@ -157,6 +157,17 @@ class PrefixTree:
                 break
         return count
 
+    def held_blocks(self, node: Node, replica: int) -> int:
+        """Return how many blocks a replica's cache has without a gap, from the root to the end of a node."""
+        count = 0
+        for part in node.path():
+            held = part.held.get(replica, 0)
+            leading = min(part.blocks, (~held & (held + 1)).bit_length() - 1)
+            count += leading
+            if leading < part.blocks:
+                break
+        return count
+
     def walk(self) -> list[Node]:
         """Return all nodes, each one after its parent."""
         found: list[Node] = []

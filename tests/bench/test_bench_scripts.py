@@ -225,6 +225,14 @@ def test_priorities_measures_a_small_query_beside_a_large_one() -> None:
 
 
 @pytest.mark.slow
+def test_interactive_asks_beside_bulk_queries() -> None:
+    """Interactive queries are timed while two bulk queries run."""
+    figures = run("interactive")
+    assert 0 < figures["p50"] <= figures["p99"]
+    assert figures["interactive"] > 0 < figures["bulk_seconds"]
+
+
+@pytest.mark.slow
 def test_router_batch_compares_all_policies() -> None:
     """A query's batch over two replicas: knowing it ahead is no worse than hashing, and near the reference."""
     figures = run("router_batch")

@@ -11,9 +11,9 @@ from bench.simulation import Arrival, Cluster, Outcome, simulate, work_off
 from flightllm.llm.engine import PrefixCache
 from flightllm.router.base import create_router
 from flightllm.router.fleet import Fleet
-from flightllm.router.local_queue import LocalQueue
 from flightllm.router.online import OnlineRouter
 from flightllm.router.prompt import RoutedPrompt
+from flightllm.router.replica_queue import Lane
 from flightllm.router.round_robin import RoundRobin
 from flightllm.router.tree import Node
 
@@ -94,7 +94,7 @@ def test_stolen_prompts_are_answered_once() -> None:
             del prompt, leaf, now
             return 0
 
-        def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[RoutedPrompt]:
+        def steal(self, idle: int, queues: Mapping[int, Lane], now: float) -> list[RoutedPrompt]:
             """Move the last one that waits."""
             taken = queues[0].waiting()[-1:] if idle else []
             queues[0].take(taken)
@@ -131,7 +131,7 @@ def test_a_backlog_is_worked_off(policy: str) -> None:
             waves.append(len(prompts))
             return chosen
 
-        def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[RoutedPrompt]:
+        def steal(self, idle: int, queues: Mapping[int, Lane], now: float) -> list[RoutedPrompt]:
             return self._router.steal(idle, queues, now)
 
     outcome = work_off(asked, Cluster(3, PrefixCache(BLOCK_TOKENS, 300), at_once=8), Watched, 100)
@@ -152,7 +152,7 @@ def test_all_idle_replicas_look_for_work() -> None:
             del prompt, leaf, now
             return 0
 
-        def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[RoutedPrompt]:
+        def steal(self, idle: int, queues: Mapping[int, Lane], now: float) -> list[RoutedPrompt]:
             """Move the last one that waits, once."""
             if queues[idle] or idle in thieves:
                 return []

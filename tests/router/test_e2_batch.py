@@ -9,8 +9,8 @@ from flightllm.router.base import create_router
 from flightllm.router.e2_batch import FEW, E2Batch
 from flightllm.router.fleet import Fleet
 from flightllm.router.least_loaded import LeastLoaded
-from flightllm.router.local_queue import LocalQueue
 from flightllm.router.prompt import RoutedPrompt
+from flightllm.router.replica_queue import Lane, ReplicaQueue
 from tests.routing import BLOCK, assign, fleet, prompt
 
 
@@ -21,16 +21,15 @@ def films(count: int, reviews: int, priority: int = 0, first: int = 0) -> list[R
     return [RoutedPrompt(one.key, one.tokens, one.answer_tokens, priority=priority) for one in plain]
 
 
-def queues(made: Fleet, prompts: list[RoutedPrompt]) -> dict[int, LocalQueue]:
+def queues(made: Fleet, prompts: list[RoutedPrompt]) -> dict[int, Lane]:
     """Queue prompts as the engine does."""
-    found = {replica: LocalQueue() for replica in made.up}
-    assigned, share = made.queued(prompts)
-    for one in assigned:
-        found[one.replica].push(one.prompt, share)
+    found = {replica: ReplicaQueue(made.held_share).open() for replica in made.up}
+    for replica, run in made.runs(prompts).items():
+        found[replica].push(run)
     return found
 
 
-def drained(queue: LocalQueue) -> list[int]:
+def drained(queue: Lane) -> list[int]:
     """Return the keys of the prompts of a queue as they are drawn."""
     keys = []
     while (one := queue.pop()) is not None:
@@ -92,7 +91,7 @@ def test_who_runs_dry_gets_the_end_of_the_longest_queue() -> None:
     router.route(prompts, 0.0)
     waiting = queues(made, prompts)
     made.bring_back(1)
-    waiting[1] = LocalQueue()
+    waiting[1] = ReplicaQueue(made.held_share).open()
     stolen = [one.key for one in router.steal(1, waiting, 1.0)]
     assert stolen == list(range(24, 48))
     assert drained(waiting[0]) == list(range(24))

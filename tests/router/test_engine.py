@@ -1,8 +1,10 @@
 """Several engines as one: every prompt is answered once, wherever replicas die, come, go or are slow."""
 
+import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -374,3 +376,73 @@ def test_what_requests_raise(routed: Make) -> None:
 
     with pytest.raises(ValueError, match="no more"):
         list(routed(fake(), fake()).generate(broken(), lambda: False))
+
+
+class _Rounds(FakeEngine):
+    """A fake engine with eight places. While it is `held`, it answers all of its prompts together, in rounds."""
+
+    def __init__(self) -> None:
+        super().__init__("demo", 8, FakeOptions(latency_ms=1.0, cache_blocks=1_000))
+        self.held = False
+        self.prompts: list[tuple[str, asyncio.Future[None]]] = []
+
+    async def _answer_late(self, chunk: Sequence[Request]) -> list[Completion]:
+        if self.held:
+            future = asyncio.get_running_loop().create_future()
+            self.prompts.append((chunk[0].function, future))
+            await future
+        return [self._answer(request) for request in chunk]
+
+    def full(self) -> bool:
+        """Return whether two queries have taken all places, and one of them waits for more."""
+        shares = self._shares._open
+        return len(self.prompts) == 8 and len(shares) == 2 and any(share.queue_number for share in shares)
+
+    def round(self) -> Counter[str]:
+        """Wait until no place is free, answer the prompts, and return how many belong to each function."""
+        await_true(self.full)
+        answered, self.prompts = self.prompts, []
+        for _, future in answered:
+            self._loop().call(partial(future.set_result, None))
+        return Counter(function for function, _ in answered)
+
+
+def _asked(function: str, text: Callable[[int], str], many: int, user: str = "") -> list[Request]:
+    return [Request(n, text(n), Parameters(), function, "?", (("t", text(n)),), user=user) for n in range(many)]
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_queries_meet_in_one_queue(routed: Make, others: bool) -> None:
+    """A query whose prompts are cached passes one whose are not, and does not starve it; users have equal parts."""
+    made: list[_Rounds] = []
+
+    def create() -> Engine:
+        made.append(_Rounds())
+        return made[-1]
+
+    engine = routed(create, policy="e2_batch")
+    [rounds] = made
+    warm = _asked("warm", lambda n: f"{'shared text ' * 60}{n}", 200, "bob" if others else "ann")
+    cold = _asked("cold", lambda n: f"{n} {'other text ' * 60}", 200, "ann")
+    list(engine.generate(iter(warm[:1]), lambda: False))
+    rounds.held = True
+    stopped = threading.Event()
+
+    def ask(requests: Sequence[Request]) -> None:
+        with suppress(CancelledError):
+            list(engine.generate(iter(requests), stopped.is_set))
+
+    threads = [threading.Thread(target=ask, args=(requests,)) for requests in (cold, warm)]
+    for thread in threads:
+        thread.start()
+    rounds.round()
+    found = sum((rounds.round() for _ in range(8)), Counter[str]())
+    stopped.set()
+    for thread in threads:
+        thread.join()
+    if others:
+        assert abs(found["warm"] - found["cold"]) <= 8
+    else:
+        assert found["warm"] >= 2 * found["cold"] >= 32
+    await_true(lambda: rounds.in_flight == 0)
+    assert {(one.in_flight, one.waiting, one.load_seconds) for one in engine.status()} == {(0, 0, 0.0)}

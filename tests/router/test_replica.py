@@ -9,11 +9,12 @@ from flightllm.engines import create_engine
 from flightllm.llm.cost import Costs, Work
 from flightllm.llm.engine import Completion
 from flightllm.router.replica import Replica
+from flightllm.router.replica_queue import ReplicaQueue
 
 
 def test_counts_and_costs() -> None:
     """What is answered is counted, and teaches how long such work takes; what is given up teaches nothing."""
-    replica = Replica(0, "one", partial(create_engine, EngineConfig("fake")))
+    replica = Replica(0, "one", partial(create_engine, EngineConfig("fake")), ReplicaQueue(lambda _: 0.0))
     costs = Costs()
     before = costs.seconds(Work(100, 100_000, 0, 1_000))
     replica.sent()
@@ -36,7 +37,7 @@ def test_counts_and_costs() -> None:
 
 def test_states() -> None:
     """A replica is down until it is taken into use, and leaving from then on that this is said."""
-    replica = Replica(0, "one", partial(create_engine, EngineConfig("fake")))
+    replica = Replica(0, "one", partial(create_engine, EngineConfig("fake")), ReplicaQueue(lambda _: 0.0))
     assert replica.state == "down"
     replica.up = True
     assert replica.state == "up"
@@ -48,4 +49,6 @@ def test_states() -> None:
 def test_does_not_open() -> None:
     """What is wrong with an engine is told when its replica is made."""
     with pytest.raises(Exception, match="unknown option"):
-        Replica(0, "one", partial(create_engine, EngineConfig("fake", options={"speed": 1})))
+        Replica(
+            0, "one", partial(create_engine, EngineConfig("fake", options={"speed": 1})), ReplicaQueue(lambda _: 0.0)
+        )
