@@ -36,11 +36,16 @@ class Options:
 
 def parse_options(description: str, arguments: Sequence[str] | None = None) -> Options:
     """Read `--json`, `--quick` and `--repeats` from the command line."""
+    return Options(**vars(options_parser(description).parse_args(arguments)))
+
+
+def options_parser(description: str) -> argparse.ArgumentParser:
+    """Return a parser of `--json`, `--quick` and `--repeats`, to which a script can add its own options."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     parser.add_argument("--quick", action="store_true", help="smaller input, under a minute")
     parser.add_argument("--repeats", type=int, default=5, help="measured runs; the median is reported (default 5)")
-    return Options(**vars(parser.parse_args(arguments)))
+    return parser
 
 
 def at_least_one(text: str) -> int:

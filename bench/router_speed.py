@@ -1,9 +1,10 @@
 """How many decisions a second does each routing policy make, with 100,000 prompts in the tree?
 
-    python -m bench.router_speed [--repeats 5] [--quick] [--json]
+    python -m bench.router_speed [--repeats 5] [--replicas 64 1000 …] [--quick] [--json]
 
 Decisions are counted in processor time on one core, and are medians of the repeats. `--quick` has 5,000 prompts in the
-tree. The size of the tree and its memory are those of `e2` in the first run.
+tree. The size of the tree and its memory are those of `e2` in the first run. There are eight replicas. With
+`--replicas`, `e2` also decides for these numbers of replicas, with 32 open prompts for each.
 
 `bench.regress` compares a median of three runs. An earlier commit measures the same with `router_sim --speed`, in one
 run: its figures vary more, and are not lower or higher on average.
@@ -21,7 +22,7 @@ from typing import Final
 
 import numpy as np
 
-from bench.common import parse_options, report
+from bench.common import Options, options_parser, report
 from bench.setting import announce
 from flightllm.router.base import create_router
 from flightllm.router.fleet import Fleet
@@ -36,6 +37,7 @@ _PROMPTS: Final = 100_000
 _QUICK_PROMPTS: Final = 5_000
 _OPEN: Final = (256, 4_096)
 """The number of prompts without an answer at a time."""
+_OPEN_EACH: Final = 32
 
 
 def speeds(policies: Sequence[str], prompts: int) -> dict[str, float]:
@@ -57,12 +59,22 @@ def speeds(policies: Sequence[str], prompts: int) -> dict[str, float]:
     return figures
 
 
-def _speed(policy: str, prompts: int, open_: int) -> dict[str, float]:
+def growth(prompts: int, replicas: Sequence[int]) -> dict[str, float]:
+    """Return the decisions a second of `e2` by the number of replicas, with 32 open prompts for each."""
+    return {
+        f"e2, {count} replicas, decisions per second": _speed("e2", prompts, _OPEN_EACH * count, count)[
+            "decisions_per_second"
+        ]
+        for count in replicas
+    }
+
+
+def _speed(policy: str, prompts: int, open_: int, replicas: int = _REPLICAS) -> dict[str, float]:
     own_blocks, shared_blocks = _OWN_TOKENS // _BLOCK_TOKENS, _SHARED_TOKENS // _BLOCK_TOKENS
-    blocks = (prompts * own_blocks + _PREFIXES * shared_blocks) // _REPLICAS
+    blocks = (prompts * own_blocks + _PREFIXES * shared_blocks) // replicas
     before = _resident_mib()
     fleet = Fleet(_BLOCK_TOKENS, window_seconds=1e9)
-    for _ in range(_REPLICAS):
+    for _ in range(replicas):
         fleet.add(blocks)
     router = create_router(policy, fleet)
     coming = _prompts()
@@ -108,9 +120,9 @@ def _resident_mib() -> float:
     return int(status.read_text().split()[1]) * 4096 / (1 << 20) if status.is_file() else 0.0
 
 
-def measure(prompts: int, repeats: int) -> dict[str, float]:
+def measure(prompts: int, repeats: int, replicas: Sequence[int] = ()) -> dict[str, float]:
     """Return the figures of `speeds` for all policies; decisions a second are the median of `repeats` runs."""
-    first, *more = [speeds(POLICIES, prompts) for _ in range(repeats)]
+    first, *more = [speeds(POLICIES, prompts) | growth(prompts, replicas) for _ in range(repeats)]
     return {
         name: median([value, *(run[name] for run in more)]) if name.endswith("per second") else value
         for name, value in first.items()
@@ -119,9 +131,13 @@ def measure(prompts: int, repeats: int) -> dict[str, float]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark with the arguments of the command line."""
-    options = parse_options("Decisions a second of routing policies.", arguments)
+    parser = options_parser("Decisions a second of routing policies.")
+    parser.add_argument("--replicas", nargs="+", type=int, default=[], help="further numbers of replicas, of `e2`")
+    given = parser.parse_args(arguments)
+    options = Options(given.json, given.quick, given.repeats)
     announce("router_speed", arguments)
-    report("router_speed", options, measure(_QUICK_PROMPTS if options.quick else _PROMPTS, options.repeats))
+    prompts = _QUICK_PROMPTS if options.quick else _PROMPTS
+    report("router_speed", options, measure(prompts, options.repeats, given.replicas))
 
 
 if __name__ == "__main__":

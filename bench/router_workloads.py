@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import cycle, islice
-from typing import Final, TypeAlias
+from pathlib import Path
+from typing import Final, Self, TypeAlias
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -17,11 +18,14 @@ from numpy.typing import NDArray
 
 from bench.common import data_table
 from bench.prompt_streams import streams
+from bench.router_traces import BLOCK_TOKENS as TRACE_BLOCK_TOKENS
+from bench.router_traces import part, read_trace
 from bench.simulation import Arrival
 
 BLOCK_TOKENS: Final = 16
-_MOONCAKE_BLOCK: Final = 512
 _SYSTEM_TOKENS: Final = 128
+_TRACE_RATE: Final = 0.5
+_TRACE_BLOCKS: Final = 2_000
 _WAVE: Final = 1_024
 """The number of prompts that are generated together."""
 
@@ -44,6 +48,15 @@ class Workload:
     block_tokens: int = BLOCK_TOKENS
     table: str | None = None
     """The table that it needs in FLIGHTLLM_DATA."""
+
+    @classmethod
+    def of_trace(cls, path: Path) -> Self:
+        """Return the prompts of a trace's file, with the rate and the cache of the Mooncake trace.
+
+        Raises:
+            TraceError: the file is not a trace.
+        """
+        return cls(partial(part, read_trace(path)), _TRACE_RATE, _TRACE_BLOCKS, TRACE_BLOCK_TOKENS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +85,60 @@ class Tools:
             answers = _around(random, self.answer_tokens, _WAVE).tolist()
             for tool, question, answer in zip(chosen, questions, answers, strict=True):
                 yield system + documentation[tool] + _text(random, question), answer
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The prompts of SQL queries, each over rows in the planner's order: an instruction, a parent row and a row.
+
+    A parent row has a number of rows by a power law. Queries come one after the other, each with its own instruction.
+    """
+
+    rows: int = 512
+    """The rows of each query."""
+    parent_tokens: int = 300
+    row_tokens: int = 120
+    answer_tokens: int = 12
+    exponent: float = 1.8
+
+    def __call__(self, random: np.random.Generator) -> Iterator[tuple[bytes, int]]:
+        """Yield prompts."""
+        while True:
+            start, left = _text(random, _SYSTEM_TOKENS), self.rows
+            while left:
+                children = min(left, int(random.zipf(self.exponent)))
+                parent = start + _text(random, int(_around(random, self.parent_tokens, 1)[0]))
+                lengths = _around(random, self.row_tokens, children).tolist()
+                answers = _around(random, self.answer_tokens, children).tolist()
+                for length, answer in zip(lengths, answers, strict=True):
+                    yield parent + _text(random, length), answer
+                left -= children
+
+
+@dataclass(frozen=True, slots=True)
+class Crowds:
+    """Tools, and crowds: of each `cycle` prompts, the first `crowd` ask one new tool, beside `others` of ten others."""
+
+    tools: Tools = Tools()
+    cycle: int = 400
+    crowd: int = 100
+    others: int = 3
+
+    def __call__(self, random: np.random.Generator) -> Iterator[tuple[bytes, int]]:
+        """Yield prompts."""
+        tools = self.tools
+        usual = tools(random)
+        while True:
+            (length,) = _around(random, tools.documentation_tokens, 1).tolist()
+            new = _text(random, _SYSTEM_TOKENS) + _text(random, length)
+            for place in range(self.cycle):
+                if place < self.crowd and place % 10 >= self.others:
+                    question, answer = (
+                        _around(random, mean, 1) for mean in (tools.question_tokens, tools.answer_tokens)
+                    )
+                    yield new + _text(random, int(question[0])), int(answer[0])
+                else:
+                    yield next(usual)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +210,21 @@ def poisson(random: np.random.Generator, count: int, rate: float) -> Iterator[fl
     yield from np.cumsum(random.exponential(1 / rate, count)).tolist()
 
 
+def crowded(random: np.random.Generator, count: int, rate: float) -> Iterator[float]:
+    """Yield Poisson times at which the crowds of `Crowds` come three times as fast as on average."""
+    kind = Crowds()
+    crowd = np.arange(count) % kind.cycle < kind.crowd
+    fast = 3.0
+    slow = (kind.cycle - kind.crowd) / (kind.cycle - kind.crowd / fast)
+    yield from np.cumsum(random.exponential(1 / rate, count) / np.where(crowd, fast, slow)).tolist()
+
+
+def together(size: int, random: np.random.Generator, count: int, rate: float) -> Iterator[float]:
+    """Yield the times of batches of `size` prompts, each at a random time of its share of the whole time."""
+    starts = (np.arange(-(-count // size)) + random.random(-(-count // size))) * size / rate
+    yield from np.repeat(starts, size)[:count].tolist()
+
+
 def azure(table: str, random: np.random.Generator, count: int, rate: float) -> Iterator[float]:
     """Yield the times of `count` consecutive requests of an Azure trace, scaled to the mean rate `rate`."""
     seconds = _azure_seconds(table)
@@ -160,20 +242,29 @@ def drawn(prompts: Prompts, times: Times, most_tokens: int, seed: int, count: in
         yield Arrival(second, tokens, answer, most_tokens)
 
 
-def mooncake(seed: int, count: int, rate: float) -> Iterator[Arrival]:
-    """Yield consecutive requests of the Mooncake conversation trace, scaled to the mean rate `rate`.
+def beside(
+    parts: tuple[tuple[Prompts, Times], ...], most_tokens: int, seed: int, count: int, rate: float
+) -> Iterator[Arrival]:
+    """Yield prompts of several kinds, each with times of its own and an equal share of the prompts, in their order."""
+    share, rate = count // len(parts), rate / len(parts)
+    found = [
+        (second, number, place, prompt)
+        for number, (prompts, times) in enumerate(parts)
+        for place, (second, prompt) in enumerate(
+            zip(
+                times(np.random.default_rng((seed, number, 1)), share, rate),
+                islice(prompts(np.random.default_rng((seed, number, 0))), share),
+                strict=True,
+            )
+        )
+    ]
+    for second, _, _, (tokens, answer) in sorted(found, key=lambda one: one[:3]):
+        yield Arrival(second, tokens, answer, most_tokens)
 
-    The trace has one number for each block of 512 tokens. Here a block is this number 512 times.
-    """
-    table = _mooncake_table()
-    count = min(count, table.num_rows)
-    part = table.slice(np.random.default_rng(seed).integers(0, table.num_rows - count + 1), count)
-    stamps = part["timestamp"].to_numpy()
-    scale = count / rate / max(1, stamps[-1] - stamps[0])
-    columns = (part[name].to_pylist() for name in ("hash_ids", "input_length", "output_length"))
-    for stamp, numbers, length, answer in zip(stamps.tolist(), *columns, strict=True):
-        tokens = b"".join(number.to_bytes(4, "little") * _MOONCAKE_BLOCK for number in numbers)[: 4 * length]
-        yield Arrival((stamp - int(stamps[0])) * scale, tokens, answer, 2_000)
+
+def mooncake(seed: int, count: int, rate: float) -> Iterator[Arrival]:
+    """Yield consecutive requests of the Mooncake conversation trace, scaled to the mean rate `rate`."""
+    return part(_mooncake(), seed, count, rate)
 
 
 @lru_cache
@@ -184,8 +275,8 @@ def _azure_seconds(table: str) -> NDArray[np.float64]:
 
 
 @lru_cache
-def _mooncake_table() -> pq.Table:
-    return pq.read_table(data_table("mooncake_conversation_trace"))
+def _mooncake() -> list[Arrival]:
+    return read_trace(data_table("mooncake_conversation_trace"))
 
 
 def _around(random: np.random.Generator, mean: int, count: int) -> NDArray[np.int64]:
@@ -199,15 +290,24 @@ def _text(random: np.random.Generator, length: int) -> bytes:
 _TOOL_BLOCKS: Final = 2_300
 _TOOL_RATE: Final = 9.0
 
+DOCS: Final = Tools(tools=200, exponent=0.9, documentation_tokens=8_000, question_tokens=60, answer_tokens=100)
+"""Questions about long documents."""
+
 WORKLOADS: Final = {
     "tools": Workload(partial(drawn, Tools(), poisson, 64), _TOOL_RATE, _TOOL_BLOCKS),
+    "docs": Workload(partial(drawn, DOCS, poisson, 200), 1.0, 4_096),
+    "burst": Workload(partial(drawn, Crowds(), crowded, 64), _TOOL_RATE, _TOOL_BLOCKS),
+    "batches": Workload(partial(drawn, Batch(), partial(together, Batch().rows), 32), 40.0, _TOOL_BLOCKS),
+    "mixed": Workload(
+        partial(beside, ((Tools(), poisson), (Batch(), partial(together, Batch().rows))), 64), 13.0, _TOOL_BLOCKS
+    ),
     "tools, azure conv times": Workload(
         partial(drawn, Tools(), partial(azure, "azure_trace_conv"), 64), 7.0, _TOOL_BLOCKS, table="azure_trace_conv"
     ),
     "tools, azure code times": Workload(
         partial(drawn, Tools(), partial(azure, "azure_trace_code"), 64), 7.0, _TOOL_BLOCKS, table="azure_trace_code"
     ),
-    "mooncake": Workload(mooncake, 0.5, 2_000, _MOONCAKE_BLOCK, "mooncake_conversation_trace"),
+    "mooncake": Workload(mooncake, _TRACE_RATE, _TRACE_BLOCKS, TRACE_BLOCK_TOKENS, "mooncake_conversation_trace"),
     "nothing shared": Workload(partial(drawn, Alone(), poisson, 64), 8.0, _TOOL_BLOCKS),
     "mix": Workload(partial(drawn, Mixed(((Tools(), 2), (Alone(), 1), (Again(), 1))), poisson, 300), 7.0, _TOOL_BLOCKS),
     "queries": Workload(partial(drawn, Queries(), poisson, 64), 35.0, _TOOL_BLOCKS, table="movies"),

@@ -7,10 +7,12 @@ computes. The simulation follows each prompt, its position in the queues and eac
 from __future__ import annotations
 
 import heapq
+import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby, islice
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -20,7 +22,8 @@ from flightllm.engines.prefix import STEP_TOKENS, PrefixSimulator, SimulatedRequ
 from flightllm.llm.cost import Costs, Rates, Work
 from flightllm.llm.engine import PrefixCache
 from flightllm.router.base import Router
-from flightllm.router.fleet import WINDOW_SECONDS, Fleet
+from flightllm.router.fleet import WINDOW_SECONDS, Assigned, Fleet
+from flightllm.router.online import OnlineRouter
 from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.replica_queue import ReplicaQueue
 from flightllm.router.tree import TOKEN_BYTES
@@ -55,13 +58,34 @@ class StepRates:
         return Rates(0.0, self.computed + share, 0.0, self.decoding + share)
 
 
-ENGINES: Final = {
-    # Preble's fit of SGLang's steps (its model_equations.py): 22 ms up to 192 tokens, 0.115 ms for each from 384 on,
-    # # and 1.86e-4 ms for a token of context. A request has some 1,000 tokens of context.
-    "7b-a6000": StepRates(base=0.0, computed=0.115e-3, decoding=0.3e-3, least=22e-3),
-    # `python -m bench.engine_steps`: vLLM on one core, 28 million parameters (bench-8x512).
-    "28m-cpu": StepRates(base=11.35e-3, computed=0.384e-3, decoding=0.35e-3),
-}
+def measured(path: Path) -> StepRates:
+    """Return the rates that `python -m bench.engine_steps --json` printed, from a file with its output.
+
+    Raises:
+        ValueError: the file has no such figures.
+    """
+    lines = path.read_text(encoding="utf-8").strip().splitlines()
+    try:
+        figures = json.loads(lines[-1])
+        names = ("base_ms", "computed_ms", "decoding_ms")
+        base, computed, decoding = (max(0.0, float(figures[name])) / 1_000 for name in names)
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path}: expected the output of `python -m bench.engine_steps --json`") from error
+    if not computed:
+        raise ValueError(f"{path}: computed_ms is 0; a step must take time for its tokens")
+    return StepRates(base, computed, decoding)
+
+
+def _recorded() -> dict[str, StepRates]:
+    found = json.loads((Path(__file__).parent / "engine_steps.json").read_text(encoding="utf-8"))
+    return {
+        name: StepRates(*(one[part] / 1_000 for part in ("base_ms", "computed_ms", "decoding_ms", "least_ms")))
+        for name, one in found.items()
+    }
+
+
+ENGINES: Final = _recorded()
+"""The step times that were measured on real engines; `engine_steps.json` says by whom and how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +120,32 @@ class Cluster:
     window_seconds: float = WINDOW_SECONDS
 
 
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """The engines' own reports, with one entry for each replica. The entries change as time passes."""
+
+    waiting: NDArray[np.int64]
+    """The prompts that wait, in the engine or for it."""
+    running: NDArray[np.int64]
+    used: NDArray[np.float64]
+    """The share of the cache blocks that running prompts hold, 0 to 1."""
+
+
+class ObservingRouter(OnlineRouter):
+    """A policy that sees the engines' reports and each first token and answer, as gateways do. No prompt is reordered.
+
+    Its prompts are sent at once, in the order in which they come.
+    """
+
+    reports: Reports
+
+    def answering(self, key: int, now: float) -> None:
+        """Learn that a prompt's first token has come."""
+
+    def answered(self, one: Assigned, tokens: int, now: float) -> None:
+        """Learn that an answer of `tokens` tokens is complete; the fleet has ended the prompt already."""
+
+
 @dataclass(slots=True)
 class Outcome:
     """The result of one run; times are in seconds."""
@@ -103,6 +153,10 @@ class Outcome:
     keys: list[int] = field(default_factory=list)
     """The prompts in the order of their answers."""
     latencies: list[float] = field(default_factory=list)
+    cached: list[int] = field(default_factory=list)
+    """The cached tokens of each prompt, in the order of the answers."""
+    firsts: list[float] = field(default_factory=list)
+    """The seconds to the first token, in the order of the first tokens."""
     busy: list[float] = field(default_factory=list)
     prompt_tokens: int = 0
     cached_tokens: int = 0
@@ -124,9 +178,10 @@ class Outcome:
         """Return the work of the busiest replica divided by the mean."""
         return max(self.busy) / max(1e-12, sum(self.busy) / len(self.busy))
 
-    def figures(self) -> dict[str, float]:
-        """Return the figures to report."""
-        latencies: NDArray[np.float64] = np.array(self.latencies)
+    def figures(self, warm: int = 0) -> dict[str, float]:
+        """Return the figures to report; the times of answers leave out the first `warm` prompts."""
+        latencies: NDArray[np.float64] = np.array(self.latencies)[np.array(self.keys) >= warm]
+        firsts: NDArray[np.float64] = np.array(self.firsts)
         return {
             "prompts": len(self.keys),
             "hit_ratio": self.hit_ratio,
@@ -134,6 +189,8 @@ class Outcome:
             "mean": float(latencies.mean()),
             "p50": float(np.quantile(latencies, 0.5)),
             "p99": float(np.quantile(latencies, 0.99)),
+            "first_mean": float(firsts.mean()),
+            "first_p99": float(np.quantile(firsts, 0.99)),
             "makespan": self.last - self.first,
             "busy": sum(self.busy) / (len(self.busy) * max(1e-12, self.last - self.first)),
             "imbalance": self.imbalance,
@@ -151,6 +208,8 @@ class _Replica:
         self.queue = ReplicaQueue(fleet.held_share).open()
         self.ending: list[SimulatedRequest] | None = None
         """The work that the current step finishes; None between steps."""
+        self.silent: list[SimulatedRequest] = []
+        """The prompts in the engine that have no token of an answer."""
         self.busy = 0.0
         self.work = Work()
         self.worked = 0.0
@@ -174,6 +233,11 @@ class _Simulation:
         self._arrived: dict[int, Arrival] = {}
         self._costs = Costs()
         self._outcome = Outcome()
+        waiting, running = (np.zeros(cluster.replicas, np.int64) for _ in range(2))
+        self._reports = Reports(waiting, running, np.zeros(cluster.replicas))
+        self._observer = self._router if isinstance(self._router, ObservingRouter) else None
+        if self._observer is not None:
+            self._observer.reports = self._reports
 
     def run(self, arrivals: Iterable[Arrival]) -> Outcome:
         key = 0
@@ -182,8 +246,10 @@ class _Simulation:
         self._outcome.first = batch[0].at if batch else 0.0
         while batch or self._events:
             if batch and (not self._events or batch[0].at <= self._events[0][0]):
-                self._arrive(key, batch, batch[0].at)
-                key += len(batch)
+                size = 1 if self._observer else len(batch)  # a gateway sees one request after the other
+                for start in range(0, len(batch), size):
+                    self._arrive(key, batch[start : start + size], batch[0].at)
+                    key += size
                 batch = next(batches, None)
             else:
                 now, _, replica = heapq.heappop(self._events)
@@ -239,33 +305,50 @@ class _Simulation:
     def _start(self, replica: _Replica, now: float) -> None:
         """Begin a replica's next step, unless a step is running or there is no work."""
         if replica.ending is not None:
+            self._take(replica)  # an engine accepts prompts while a step runs
+            self._report(replica)
             return
         self._fill(replica, now)
         if not replica.engine.in_flight:
             self._idle[replica.number] = None
+            self._report(replica)
             return
         self._idle.pop(replica.number, None)
         replica.ending = replica.engine.step()
+        self._report(replica)
         seconds = self._cluster.steps.seconds(replica.engine.computed, replica.engine.decoding)
         replica.busy += seconds
         replica.worked += seconds
         self._order += 1
         heapq.heappush(self._events, (now + seconds, self._order, replica))
 
+    def _report(self, replica: _Replica) -> None:
+        if self._observer is not None:
+            engine, number = replica.engine, replica.number
+            self._reports.waiting[number] = engine.waiting
+            self._reports.running[number] = engine.in_flight - engine.waiting
+            self._reports.used[number] = engine.held_blocks / (self._cluster.cache.blocks or 1 << 62)
+
     def _fill(self, replica: _Replica, now: float) -> None:
         """Fill the engine's free slots from the replica's own queue, or else from the queues of other replicas."""
-        while replica.engine.in_flight < self._cluster.at_once:
-            prompt = replica.queue.pop()
-            if prompt is None:
-                if not self._waiting or not self._steal(replica, now):
-                    return
-                continue
+        while True:
+            self._take(replica)
+            has_room = replica.engine.in_flight < self._cluster.at_once
+            if not (has_room and self._waiting and self._steal(replica, now)):
+                return
+
+    def _take(self, replica: _Replica) -> None:
+        """Fill the engine's free slots from the replica's own queue; a gateway hands all its prompts to the engine."""
+        room = 1 << 62 if self._observer else self._cluster.at_once
+        while replica.engine.in_flight < room and (prompt := replica.queue.pop()) is not None:
             self._waiting -= 1
             size = self._cluster.cache.block_tokens * TOKEN_BYTES
             tokens = prompt.tokens
             blocks = chained(tokens[i : i + size] for i in range(0, len(tokens) - size + 1, size))
             answer = self._arrived[prompt.key].answer_tokens
-            replica.engine.add(SimulatedRequest(prompt.key, blocks, prompt.count, answer))
+            request = SimulatedRequest(prompt.key, blocks, prompt.count, answer)
+            replica.silent.append(request)
+            replica.engine.add(request)
 
     def _steal(self, replica: _Replica, now: float) -> bool:
         started = time.thread_time()
@@ -279,16 +362,27 @@ class _Simulation:
     def _end(self, replica: _Replica, now: float) -> None:
         """End a replica's step and begin the next one."""
         done, replica.ending = replica.ending or [], None
-        outcome = self._outcome
+        outcome, observer = self._outcome, self._observer
+        spoke = [run.id for run in replica.silent if run.answered]
+        if spoke:
+            replica.silent = [run for run in replica.silent if not run.answered]
+            outcome.firsts += [now - self._arrived[key].at for key in spoke]
         started = time.thread_time()
+        if observer is not None:
+            for key in spoke:
+                observer.answering(key, now)
         for run in done:
-            outcome.expected_tokens += self._fleet.finished(run.id, run.answer_tokens).cached_tokens
+            one = self._fleet.finished(run.id, run.answer_tokens)
+            outcome.expected_tokens += one.cached_tokens
+            if observer is not None:
+                observer.answered(one, run.answer_tokens, now)
         outcome.deciding += time.thread_time() - started
         for run in done:
             outcome.keys.append(run.id)
             outcome.latencies.append(now - self._arrived.pop(run.id).at)
             outcome.prompt_tokens += run.tokens
             outcome.cached_tokens += run.cached_tokens
+            outcome.cached.append(run.cached_tokens)
             replica.work += Work(1, run.tokens, run.cached_tokens, run.answer_tokens)
         if done:
             outcome.last = now

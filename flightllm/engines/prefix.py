@@ -64,6 +64,16 @@ class PrefixSimulator:
         """Return how many requests are not finished."""
         return len(self._waiting) + len(self._running)
 
+    @property
+    def waiting(self) -> int:
+        """Return how many requests wait for blocks or for a place."""
+        return len(self._waiting)
+
+    @property
+    def held_blocks(self) -> int:
+        """Return how many blocks the running requests hold."""
+        return len(self._used) + sum(run.own for run in self._running)
+
     def add(self, run: SimulatedRequest) -> None:
         """Queue a request."""
         self._waiting.append(run)

@@ -16,7 +16,7 @@ from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.recent_load import RecentLoad
 from flightllm.router.tree import Node
 
-_CANDIDATES: Final = 16
+_CANDIDATES: Final = 8
 """How many of the least loaded replicas are compared; also how many of those that hold the prefix."""
 _DECODING_SHARE: Final = 0.9
 """A replica counts as only decoding if at least this share of its work is decoding."""
@@ -46,6 +46,14 @@ class E2Options:
 
     Later prompts pay for the extra work too, and more so the fuller the replicas are. The paper has no guard: 0.
     """
+    crowd: float = 96.0
+    """A prompt also leaves its prefix if the wait there is too long for the crowd of prompts that ask for the prefix.
+
+    The condition compares two products. One is the difference of the waits times the number of unanswered prompts with
+    this prefix on the replica: the crowd that follows shares the extra work of computing the prefix elsewhere. The
+    other is that work, times this number and the share of replicas that have a wait: on a busy replica, the work delays
+    other prompts. The paper has no such rule: 0.
+    """
     autoscale: bool = True
     """Whether a prefix gets another replica when its prompts wait twice as long as before."""
     hot: float = 0.5
@@ -60,7 +68,7 @@ class E2Options:
     """
 
 
-PAPER: Final = E2Options(load="window", eviction="requests", guard=0.0, hot=0.0)
+PAPER: Final = E2Options(load="window", eviction="requests", guard=0.0, crowd=0.0, hot=0.0)
 """The options of the Preble paper."""
 
 
@@ -73,6 +81,9 @@ class _Asked:
     load: NDArray[np.float64]
     holders: list[int]
     """The least loaded of the replicas that hold the longest part of the prompt."""
+    cached: dict[int, int]
+    """How many blocks of the prompt each replica holds without a gap. Replicas with 0 blocks are left out."""
+    now: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +125,10 @@ class E2(OnlineRouter):
         load = self.fleet.load if self._recent is None else self._recent.load(self.fleet.load, now)
         key, matched = _matched(leaf)
         holders = [] if key is None else _least(load, key.replicas())
-        asked = _Asked(prompt, leaf, load, holders)
+        asked = _Asked(prompt, leaf, load, holders, self.fleet.tree.cached_by_replica(leaf), now)
         mostly = 2 * matched * self.fleet.tree.block_tokens > prompt.count
         if self.options.exploit and key is not None and holders and mostly:
-            found = self._exploit(asked)
+            found = self._exploit(asked, key)
         else:
             found = self._explore(asked)
         if self._hot is not None and key is not None:
@@ -127,15 +138,38 @@ class E2(OnlineRouter):
             self._recent.add(found.replica, found.prefill + decode, now)
         return found.replica
 
-    def _exploit(self, asked: _Asked) -> _Cost:
+    def _exploit(self, asked: _Asked, key: Node) -> _Cost:
         """Return the cheapest of the replicas that hold a prompt's prefix, or a replica with much less load."""
-        options = self.options
         costs = (self._cost(asked, one) for one in asked.holders)
         best = min(costs, key=lambda cost: (cost.total, cost.replica))
-        if not options.rebalance or best.load <= options.rebalance * asked.load.min():
-            return best
+        if not self._is_crowded(asked, key, best, float(asked.load.min()), self._least_extra(asked, key, best)):
+            return best  # no other replica can be better: exploring takes most of the time of a decision
         other = self._explore(asked)
-        return other if best.load - other.load > options.guard * (other.work - best.work) else best
+        return other if self._is_crowded(asked, key, best, other.load, other.work - best.work, other.replica) else best
+
+    def _is_crowded(
+        self, asked: _Asked, key: Node, best: _Cost, load: float, extra: float, replica: int | None = None
+    ) -> bool:
+        """Return whether a prompt leaves the replica of its prefix for one with this load at this much extra work.
+
+        `replica` is that one; None: any.
+        """
+        options = self.options
+        is_heavy = options.rebalance and best.load > options.rebalance * asked.load.min()
+        if is_heavy and best.load - load > options.guard * extra:
+            return True
+        together = key.open.get(best.replica, 0)
+        if not options.crowd or together < 2:
+            return False
+        waits = self.fleet.waits(asked.now)
+        longer = waits[best.replica] - (waits[self.fleet.up].min() if replica is None else waits[replica])
+        busy = np.count_nonzero(waits) / len(self.fleet.up)
+        return bool(longer > 0 and longer * together > options.crowd * busy * extra)
+
+    def _least_extra(self, asked: _Asked, key: Node, best: _Cost) -> float:
+        """Return the least work that a replica without the prefix can add: it holds at most what comes before it."""
+        before = key.start * self.fleet.tree.block_tokens
+        return self.fleet.rates.prefill(asked.prompt.count - before, before) - best.work
 
     def _explore(self, asked: _Asked) -> _Cost:
         """Return the replica with the lowest cost; of equal costs, the replica with the fewest cached blocks."""
@@ -178,20 +212,20 @@ class E2(OnlineRouter):
 
     def _cost(self, asked: _Asked, replica: int) -> _Cost:
         """Return the cost of a prompt on a replica, without evictions."""
-        prompt = asked.prompt
-        cached = self.fleet.cached_tokens(prompt, asked.leaf, replica)
-        prefill = self.fleet.rates.prefill(prompt.count - cached, cached)
-        return _Cost(replica, float(asked.load[replica]), prefill, 0.0)
+        cached, count = self._cached_blocks(asked, replica) * self.fleet.tree.block_tokens, asked.prompt.count
+        return _Cost(replica, float(asked.load[replica]), self.fleet.rates.prefill(count - cached, cached), 0.0)
+
+    def _cached_blocks(self, asked: _Asked, replica: int) -> int:
+        """Return how many blocks of a prompt the replica's cache serves; it always computes the last token."""
+        return max(0, min(asked.cached.get(replica, 0), (asked.prompt.count - 1) // self.fleet.tree.block_tokens))
 
     def _evicting(self, cost: _Cost, asked: _Asked) -> _Cost:
         """Return a cost with the work that evicting blocks of other prompts will cause."""
         if self.options.eviction == "none":
             return cost
         fleet, replica = self.fleet, cost.replica
-        size = fleet.tree.block_tokens
         seconds = 0.0
-        cached = fleet.cached_tokens(asked.prompt, asked.leaf, replica) // size
-        for node in fleet.caches[replica].victims(asked.leaf.end - cached):
+        for node in fleet.caches[replica].victims(asked.leaf.end - self._cached_blocks(asked, replica)):
             requests = node.recent.get(replica, 0)
             if requests:
                 times = requests if self.options.eviction == "requests" else (requests - 1) / requests
@@ -206,7 +240,8 @@ def _matched(leaf: Node) -> tuple[Node | None, int]:
     """Return the edge with the most cached blocks on a prompt's path, and the cached blocks of the whole path."""
     key, most, matched = None, 0, 0
     for node in leaf.path():
-        held = node.blocks if node.open else max(map(node.leading, node.held), default=0)
+        is_whole = node.open or (1 << node.blocks) - 1 in node.held.values()
+        held = node.blocks if is_whole else max(map(node.leading, node.held), default=0)
         matched += held
         if held > most:
             key, most = node, held

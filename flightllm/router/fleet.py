@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import count
@@ -15,10 +15,13 @@ from flightllm.errors import EngineUnavailableError
 from flightllm.llm.cost import Rates
 from flightllm.router.cache import ReplicaCache
 from flightllm.router.prompt import RoutedPrompt
-from flightllm.router.tree import Node, PrefixTree
+from flightllm.router.tree import TOKEN_BYTES, Node, PrefixTree
 
 WINDOW_SECONDS: Final = 180.0
 """How long a request counts as recent (Preble, H)."""
+_SITE_BYTES: Final = 32 * TOKEN_BYTES
+"""How much of a prompt's beginning tells its call site: less than the shortest instruction of an AI function."""
+_MOST_SITES: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +63,13 @@ class Fleet:
         self.decode: NDArray[np.float64] = np.zeros(0)
         self.requests: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         """The number of unanswered prompts of each replica."""
+        self._computed_at: NDArray[np.float64] = np.zeros(0)
+        """The predicted time at which each replica has computed all of its prompts, answers left out."""
         self._up: list[int] = []
         self.window_seconds = window_seconds
         self._recent: deque[tuple[float, Node, int]] = deque()
-        self._answers: dict[int, tuple[float, float]] = {}
+        self._answers: OrderedDict[tuple[int, bytes], tuple[float, float]] = OrderedDict()
+        """The sums of answers' tokens and the number of answers, by limit and by call site (see `_sites`)."""
         self._turns = count()
 
     @property
@@ -100,6 +106,7 @@ class Fleet:
         self.caches.append(ReplicaCache(self.tree, replica, capacity, exact=exact))
         self.load, self.prefill, self.decode = (np.append(a, 0.0) for a in (self.load, self.prefill, self.decode))
         self.requests = np.append(self.requests, 0)
+        self._computed_at = np.append(self._computed_at, 0.0)
         self._up.append(replica)
         return replica
 
@@ -135,9 +142,15 @@ class Fleet:
         return max(0, min(self.tree.cached_blocks(leaf, replica), (prompt.count - 1) // size)) * size
 
     def answer_tokens(self, prompt: RoutedPrompt) -> float:
-        """Return the expected number of tokens of an answer: the mean of earlier answers with the same limit."""
-        total, seen = self._answers.get(prompt.answer_tokens, (0.0, 0.0))
-        return total / seen if seen else float(prompt.answer_tokens)
+        """Return the expected number of tokens of an answer: the mean of earlier answers of the same call site.
+
+        A call site without an answer has the mean of all answers with the same limit.
+        """
+        for site in _sites(prompt):
+            if site in self._answers:
+                total, seen = self._answers[site]
+                return total / seen
+        return float(prompt.answer_tokens)
 
     def assign(self, prompt: RoutedPrompt, leaf: Node, replica: int, now: float) -> None:
         """Assign a prompt to a replica, which will hold the prompt's blocks."""
@@ -151,11 +164,20 @@ class Fleet:
         self.decode[replica] += decode
         self.load[replica] += prefill + decode
         self.requests[replica] += 1
+        self._computed_at[replica] = max(now, self._computed_at[replica]) + prefill
         for node in leaf.up():
             node.recent[replica] = node.recent.get(replica, 0) + 1
             node.open[replica] = node.open.get(replica, 0) + 1
         self._recent.append((now + self.window_seconds, leaf, replica))
         self.caches[replica].begin(leaf)
+
+    def waits(self, now: float) -> NDArray[np.float64]:
+        """Return the predicted seconds until each replica has computed the prompts that it was given so far.
+
+        Unlike `prefill`, this leaves out what has been computed since. Answers are left out too.
+        """
+        waits: NDArray[np.float64] = np.where(self.requests > 0, np.maximum(0.0, self._computed_at - now), 0.0)
+        return waits
 
     def known(self, prompts: Iterable[RoutedPrompt]) -> list[Assigned]:
         """Return the assignments of those of `prompts` that are open."""
@@ -201,9 +223,11 @@ class Fleet:
     def finished(self, key: int, completion_tokens: int | None = None) -> Assigned:
         """Count a prompt as answered, with the length of the answer where the length is known."""
         if completion_tokens is not None:
-            limit = self.open[key].prompt.answer_tokens
-            total, seen = self._answers.get(limit, (0.0, 0.0))
-            self._answers[limit] = 0.99 * total + completion_tokens, 0.99 * seen + 1
+            for site in _sites(self.open[key].prompt):
+                total, seen = self._answers.pop(site, (0.0, 0.0))
+                self._answers[site] = 0.99 * total + completion_tokens, 0.99 * seen + 1
+            while len(self._answers) > _MOST_SITES:
+                self._answers.popitem(last=False)
         return self._ended(key, computed=True)
 
     def withdrawn(self, key: int) -> None:
@@ -222,8 +246,10 @@ class Fleet:
         self.prefill[replica] -= one.prefill
         self.decode[replica] -= one.decode
         self.requests[replica] -= 1
+        if not computed:
+            self._computed_at[replica] -= one.prefill
         if not self.requests[replica]:  # remove the rounding error of the sums
-            self.prefill[replica] = self.decode[replica] = 0.0
+            self.prefill[replica] = self.decode[replica] = self._computed_at[replica] = 0.0
         if self.load[replica] < np.inf:
             self.load[replica] = self.prefill[replica] + self.decode[replica]
         cache = self.caches[replica]
@@ -241,6 +267,14 @@ class Fleet:
             for node in leaf.up():
                 _less(node.recent, replica)
             self.tree.prune(leaf)
+
+
+def _sites(prompt: RoutedPrompt) -> tuple[tuple[int, bytes], tuple[int, bytes]]:
+    """Return the names under which to keep the lengths of a prompt's answers: its call site, and its limit.
+
+    The prompts of a call site have one limit and begin with one instruction.
+    """
+    return (prompt.answer_tokens, prompt.tokens[:_SITE_BYTES]), (prompt.answer_tokens, b"")
 
 
 def _less(counts: dict[int, int], replica: int) -> None:

@@ -168,6 +168,26 @@ class PrefixTree:
                 break
         return count
 
+    def cached_by_replica(self, node: Node) -> dict[int, int]:
+        """Return how many blocks each replica holds without a gap, down to the end of a node; at least one block."""
+        found: dict[int, int] = {}
+        whole: set[int] | None = None
+        for part in node.path():
+            all_held = (1 << part.blocks) - 1
+            complete = {replica for replica in part.open if whole is None or replica in whole}
+            for replica, held in part.held.items():
+                if whole is not None and replica not in whole:
+                    continue
+                if held == all_held:
+                    complete.add(replica)
+                elif held & 1 and replica not in complete:
+                    found[replica] = part.start + part.leading(replica)
+            if not complete:
+                break
+            found.update(dict.fromkeys(complete, part.end))
+            whole = complete
+        return found
+
     def walk(self) -> list[Node]:
         """Return all nodes, each one after its parent."""
         found: list[Node] = []

@@ -86,6 +86,27 @@ def test_redirects_from_the_overloaded() -> None:
     assert one(router, 3, LONG) == 1
 
 
+@pytest.mark.parametrize("crowd", [96.0, 0.0])
+def test_a_crowd_gets_another_replica(crowd: float) -> None:
+    """Many prompts of one prefix at once spread, long before the loads differ as much as `guard` asks for."""
+    made = fleet(2)
+    router = E2(made, replace(PLAIN, crowd=crowd))
+    chosen = [one(router, key, [*LONG, *range(1_000 * key, 1_000 * key + 40)]) for key in range(1, 61)]
+    assert set(chosen[:5]) == {0}
+    assert set(chosen) == ({0, 1} if crowd else {0})
+
+
+def test_a_wait_without_a_crowd() -> None:
+    """A prompt stays with its prefix behind long prompts of others: nobody else would use the copy."""
+    made = fleet(2)
+    assign(made, prompt(0, LONG), 0)
+    made.finished(0)
+    assign(made, prompt(1, list(range(5_000, 5_800))), 0)
+    router = E2(made, PLAIN)
+    assert one(router, 2, LONG) == 0
+    assert made.waits(0.0)[0] > 5 * made.rates.prefill(len(LONG))
+
+
 @pytest.mark.parametrize(
     ("eviction", "asked", "expected"),
     [("reuses", 1, 1), ("reuses", 3, 0), ("requests", 1, 0), ("requests", 3, 0), ("none", 1, 1), ("none", 3, 1)],

@@ -45,6 +45,35 @@ def test_answers_are_as_long_as_those_before() -> None:
     assert made.answer_tokens(prompt(2, TOKENS, 32)) == 32
 
 
+def test_answers_are_as_long_as_those_of_the_call_site() -> None:
+    """Call sites with one limit differ in their instructions, and have lengths of their own; a new one has the mean."""
+    made = fleet(1)
+    short, long, new = ([site] * 40 for site in (1, 2, 3))
+    for key in range(20):
+        assign(made, prompt(key, [*(long if key % 2 else short), key], 64), 0)
+        made.finished(key, 50 if key % 2 else 10)
+    assert made.answer_tokens(prompt(50, [*short, 9], 64)) == pytest.approx(10)
+    assert made.answer_tokens(prompt(51, [*long, 9], 64)) == pytest.approx(50)
+    assert made.answer_tokens(prompt(52, [*new, 9], 64)) == pytest.approx(30, abs=1)
+
+
+def test_waits_leave_out_what_is_computed() -> None:
+    """A replica's wait is its prompts' prefill, less the time since; it is 0 without prompts."""
+    made = fleet(2)
+    assert made.waits(5.0).tolist() == [0.0, 0.0]
+    for key in range(3):
+        assign(made, prompt(key, list(range(1_000 * key, 1_000 * key + 80))), 0, 5.0)
+    one = made.open[0].prefill
+    assert made.waits(5.0).tolist() == [pytest.approx(3 * one), 0.0]
+    assert made.waits(5.0 + one)[0] == pytest.approx(2 * one)
+    assert made.waits(9.0)[0] == 0.0
+    made.withdrawn(2)
+    assert made.waits(5.0)[0] == pytest.approx(2 * one)
+    made.finished(0)
+    made.finished(1)
+    assert made.waits(5.0).tolist() == [0.0, 0.0]
+
+
 def test_what_is_open_is_predicted_anew() -> None:
     """New rates, and answers shorter than they might be, count for the prompts under way too; who is down stays so."""
     made = Fleet(BLOCK, Rates(call=1.0, computed=0.5, cached=0.0, completion=2.0))

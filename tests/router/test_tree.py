@@ -64,6 +64,7 @@ def test_what_is_held_survives_splits(given: list[tuple[list[int], int]], asked:
     for replica in range(3):
         most = max((shared(asked, tokens) // size for tokens, other in given if other == replica), default=0)
         assert tree.cached_blocks(leaf, replica) == most
+        assert tree.cached_by_replica(leaf).get(replica, 0) == most
 
 
 def test_a_gap_ends_what_is_cached() -> None:
@@ -71,10 +72,11 @@ def test_a_gap_ends_what_is_cached() -> None:
     tree = PrefixTree(1)
     upper, lower = tree.insert(pack([1, 2, 3])), tree.insert(pack([1, 2, 3, 4]))
     upper.held[0], lower.held[0] = 0b101, 1
-    assert tree.cached_blocks(lower, 0) == 1
+    assert tree.cached_blocks(lower, 0) == tree.cached_by_replica(lower)[0] == 1
     assert (upper.replicas(), lower.replicas()) == ({0}, {0})
     upper.held[0] = 0b110
     assert tree.cached_blocks(lower, 0) == 0
+    assert tree.cached_by_replica(lower) == {}
     assert upper.replicas() == set()
 
 
@@ -84,6 +86,7 @@ def test_requests_under_way_count_as_held() -> None:
     leaf = tree.insert(pack([1, 2]))
     leaf.open[3] = 1
     assert tree.cached_blocks(leaf, 3) == 2
+    assert tree.cached_by_replica(leaf) == {3: 2}
     assert leaf.replicas() == {3}
 
 
