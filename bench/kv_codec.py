@@ -7,7 +7,8 @@ sample tables, and long chats if they are available. Parts: bits per element at 
 codec in each row. Bits come from the entropies of the numbers. The error is that of the whole codec at its default
 level: relative in each layer, and the mean over layers. The level `fast` is compared with the default level, with the
 error of each. Speed: bytes of 16-bit numbers a second, on a chunk of 1,500 tokens of a synthetic cache in the shape of
-a model. The last column has the speed of decoding while two processes compute without a pause.
+a model. The last column has the speed of decoding while two processes compute without a pause. A further figure
+is the demo model's speed of computing a prompt. `bench.kv_adaptation` reads these figures.
 """
 
 import statistics
@@ -58,13 +59,16 @@ def main() -> None:
         print(markdown(name, _SIZES, found))
         figures |= {f"{name}, {level}, by int8": one.by_int8 for level, one in found.items()}
         figures |= {f"{name}, {level}, over entropy": one.bits / one.entropy_bits for level, one in found.items()}
-        beside = {one.name: sizes(one, chunks) for one in (CacheGenCodec(profile), FastCodec())}
+        figures |= {f"{name}, {level}, bits": one.bits for level, one in found.items()}
+        beside = {one.name: sizes(one, chunks) for one in (CacheGenCodec(profile), FastCodec(), Int8Codec())}
         print(markdown(f"{name}, error", _BESIDE, beside))
         figures |= {f"{name}, {codec}, bits": one[0] for codec, one in beside.items()}
         figures |= {f"{name}, {codec}, error": one[1] for codec, one in beside.items()}
     parts = ablation(learned, next(iter(texts.values())))
     print(markdown("parts", {"bits/element at equal error": lambda bits: f"{bits:.2f}"}, parts))
     figures |= parts
+    figures["demo model, computed tokens/s"] = computed = prefill_rate(options.repeats)
+    print(f"The demo model computes {computed:,.0f} tokens a second of a prompt of {CHUNK_TOKENS:,} tokens.\n")
     for name, shape in _SHAPES.items():
         speeds = speed(shape, options.repeats)
         print(markdown(f"{name}, MB/s", _SPEEDS, speeds))
@@ -190,6 +194,19 @@ def speed(shape: tuple[int, int, int], repeats: int) -> dict[str, tuple[float, f
     size = 2 * cache.numel() / 1e6
     medians = {name: [statistics.median(one) for one in zip(*spent, strict=True)] for name, spent in seconds.items()}
     return {name: (size / one[0], size / one[1], size / one[2]) for name, one in medians.items()}
+
+
+def prefill_rate(repeats: int) -> float:
+    """Return the tokens a second that the demo model computes of a prompt of `CHUNK_TOKENS` tokens, as the median."""
+    model, encoder = PrefixModel(demo_model(), "cpu", "auto"), PromptEncoder(demo_model(), chat=False)
+    [ids] = contexts((encoder.encode([text])[0] for text in sample_texts()), CHUNK_TOKENS, 1)
+
+    def compute() -> None:
+        model.kept_ids = []
+        model.extend(ids)
+
+    compute()
+    return CHUNK_TOKENS / statistics.median(_seconds(compute) for _ in range(repeats))
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -35,6 +35,7 @@ RECORDS: Final[Mapping[str, str]] = {
     "examples": "examples --model qwen05 qwen15 --widest 200 --out bench/examples.json",
     "eviction": "eviction_sim --workload '2 queries' --rows 1000 --seed 2",
     "kv_quality": "kv_quality --quick",
+    "kv_codec": "kv_codec",
     "routing": "router_sim --workload tools --first-seed 5000 --seeds 3 --prompts 500",
     "vector": "vector --vectors 100000 --types flat,ivf,hnsw",
     "hostile": "hostile --seconds 1",

@@ -249,6 +249,26 @@ def kv_quality(figures: Figures) -> Part:
     return Part(answer, table(head, rows), drawn)
 
 
+def kv_codec(figures: Figures) -> Part:
+    """How small are the codecs' bitstreams, and how fast are they coded?"""
+    shape = "8 layers, 8 heads of 128"
+    rows = []
+    for name in ("raw", "int8", "fast", "cachegen-2"):
+        encode, decode, beside = figures[f"{shape}, {name}"]
+        bits = 16.0 if name == "raw" else figures[f"sample tables, {name}, bits"]
+        error = 0.0 if name == "raw" else figures[f"sample tables, {name}, error"]
+        rows.append((name, f"{bits:.2f}", f"{error:.3f}", *(f"{one:,.0f}" for one in (encode, decode, beside))))
+    bits, speed = ({name: one[place] for name, *one in rows} for place in (0, 3))
+    answer = (
+        f"`fast` decodes {speed['fast']} MB of 16-bit numbers a second, and takes {bits['fast']} bits a number; "
+        f"`cachegen-2` decodes {speed['cachegen-2']} MB, and takes {bits['cachegen-2']} bits."
+    )
+    head = ("codec", "bits a number", "relative error", "encode, MB/s", "decode, MB/s", "beside two busy processes")
+    bars = {name: (figures[f"{shape}, {name}"][1],) for name, *_ in rows}
+    drawn = Bars("Decoded, MB/s", ("MB/s",), bars, "{:,.0f}", highlighted=("fast",))
+    return Part(answer, table(head, rows), drawn)
+
+
 def routing(figures: Figures) -> Part:
     """Which share of prompts is cached on the replica that the router chooses, and how soon do answers arrive?"""
     cases = {name: found for name, found in figures.items() if name.endswith("replicas")}
@@ -453,6 +473,7 @@ ANSWERS: Final[Mapping[str, tuple[str, Callable[[Figures], Part]]]] = {
     "examples": ("examples", examples),
     "eviction": ("eviction", eviction),
     "kv-quality": ("kv_quality", kv_quality),
+    "kv-codec": ("kv_codec", kv_codec),
     "routing": ("routing", routing),
     "vector-search": ("vector", vector),
     "hostile-statements": ("hostile", hostile),

@@ -66,7 +66,7 @@ class Adaptive:
         if now.fits(text_seconds):
             return text
         soonest, seconds = self._soonest(now, held, (None,))
-        return soonest if seconds <= _HOPE * text_seconds or _is_free(now) else text
+        return soonest if seconds <= _hope(now) * text_seconds or _is_free(now) else text
 
     def keeps(self, now: Situation, codec: str, rest: int) -> bool:
         """Return whether to continue a transfer; see `FetchPolicy.keeps`.
@@ -90,7 +90,7 @@ class Adaptive:
         if now.returns and now.busy > 0 and text < sooner:
             return True
         instead = min(text, sooner)
-        return staying <= (_GAIN if now.fits(instead) else _HOPE) * instead
+        return staying <= (_GAIN if now.fits(instead) else _hope(now)) * instead
 
     def _soonest(
         self, now: Situation, codecs: Sequence[str], laters: Sequence[str | None] = (None, TEXT)
@@ -119,6 +119,11 @@ class Adaptive:
         apart = now.busy + now.costs.prefill(now.start, second) + now.costs.prefill(second, now.left[-1].chunk.stop)
         chunk = now.slo is not None or min(mixed, apart) <= _GAIN * whole
         return TEXT_CHUNK if chunk else TEXT, min(mixed, whole)
+
+
+def _hope(now: Situation) -> float:
+    """Return the factor by which a transfer can be slower: once the limit has passed, nothing can be in time."""
+    return _HOPE if now.fits(0.0) else _GAIN
 
 
 def _is_free(now: Situation) -> bool:
