@@ -134,7 +134,14 @@ class RoutedCall:
             with self._work:
                 self._open |= {p.key: (r, p) for r, p in zip(requests, prompts, strict=True)}
                 self._route(prompts)
+                if more is More.ENDED:
+                    self._note_urgency()
         return more
+
+    def _note_urgency(self) -> None:
+        """Note how urgent this query is, once all of its prompts are known; the caller holds the lock."""
+        if len(self._priorities) == 1:  # otherwise the first prompts of a long query had another priority
+            self._cluster.arrivals.note(*self._priorities)
 
     def _runs_dry(self) -> bool:
         """Return whether the queue of a replica that is up has run empty, although it had prompts of this call."""
@@ -294,8 +301,7 @@ class RoutedCall:
         """End the replicas' threads, and withdraw all prompts that have no answer."""
         with self._work:
             self._stopped = True
-            if len(self._priorities) == 1:  # otherwise the first prompts of a long query had another priority
-                self._cluster.arrivals.note(*self._priorities)
+            self._note_urgency()
             for lane in self._lanes.values():
                 lane.close()
             for number, keys in self._sent.items():

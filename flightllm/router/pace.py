@@ -8,17 +8,17 @@ from typing import Final
 
 _SHORT_ANSWER: Final = 8
 """Engines spend most of the time on the prompts, not on the answers, if answers have up to this many tokens."""
-_SHORT_PART, _LONG_PART = 1 / 2, 3 / 4
+_SHORT_PART, _LONG_PART = 1 / 4, 3 / 4
 """The part of an engine's places for bulk prompts with short and with long answers, while interactive ones come."""
 _FEWEST: Final = 2
 """An engine has at least so many bulk prompts: it computes one while the answer of another travels."""
-_RECENT_SECONDS: Final = 30.0
+_RECENT_SECONDS: Final = 10.0
 """Interactive prompts count as coming for this long after the last query of such prompts."""
 _MEMORY: Final = 0.9
 
 
 class Arrivals:
-    """When the last query ended whose prompts all had one priority number, by number. Threads can share it.
+    """When the last query came whose prompts all have one priority number, by number. Threads can share it.
 
     The first prompts of a long query can be as urgent as those of a short one. They say nothing about later queries.
     """
@@ -28,11 +28,11 @@ class Arrivals:
         self._last: dict[int, float] = {}
 
     def note(self, priority: int) -> None:
-        """Note that a query ended whose prompts all had this priority number."""
+        """Note that a query came whose prompts all have this priority number."""
         self._last[priority] = self.clock()
 
     def comes_before(self, priority: int) -> bool:
-        """Return whether a query with a lower number ended lately."""
+        """Return whether a query with a lower number came lately."""
         since = self.clock() - _RECENT_SECONDS
         return any(one < priority and last >= since for one, last in tuple(self._last.items()))
 
@@ -41,8 +41,8 @@ class Pace:
     """How many bulk prompts of one replica can be in its engine. The lock of `Replicas` guards `sent`.
 
     An engine computes all prompts that it has in common steps, so an interactive prompt waits for the others of its
-    step. An engine with short answers computes prompts all the time, and half of its places keep it busy. An
-    engine that mostly writes answers is faster the more it has. There, bulk prompts only leave some places free.
+    step. Few bulk prompts make short steps. Bulk prompts pay for that, because each step has a fixed cost. An engine
+    that mostly writes answers has short steps anyway. There, bulk prompts only leave some places free.
     """
 
     def __init__(self, arrivals: Arrivals | None = None) -> None:

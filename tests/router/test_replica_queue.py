@@ -176,7 +176,7 @@ def test_an_urgent_query_comes_first() -> None:
 
 
 def test_bulk_prompts_leave_room_while_urgent_ones_come() -> None:
-    """For half a minute after an urgent prompt, bulk prompts hold half of the places, in equal parts."""
+    """For ten seconds after an urgent query, bulk prompts hold a quarter of the places, in equal parts."""
     now = [0.0]
     arrivals = Arrivals(lambda: now[0])
     queue, shares = ReplicaQueue(_Cached(0.0, 0.0), pace=Pace(arrivals)), Shares(16)
@@ -187,13 +187,13 @@ def test_bulk_prompts_leave_room_while_urgent_ones_come() -> None:
     arrivals.note(1)
     assert [lane.bound(16) for lane in lanes] == [None, None]
     arrivals.note(0)
-    assert [lane.bound(16) for lane in lanes] == [8, 8]
-    assert Counter(callers[n % 2].take(1) for n in range(12)) == {1: 8, 0: 4}
-    assert [caller.held for caller in callers] == [4, 4]
+    assert [lane.bound(16) for lane in lanes] == [4, 4]
+    assert Counter(callers[n % 2].take(1) for n in range(12)) == {1: 4, 0: 8}
+    assert [caller.held for caller in callers] == [2, 2]
     urgent = queue.open()
     urgent.push(prompts(0, 20))
-    assert (urgent.bound(16), shares.open(lambda: None, urgent).take(20)) == (None, 8)
-    now[0] = 31.0
+    assert (urgent.bound(16), shares.open(lambda: None, urgent).take(20)) == (None, 12)
+    now[0] = 11.0
     assert [lane.bound(16) for lane in lanes] == [None, None]
 
 
@@ -203,5 +203,5 @@ def test_long_answers_need_many_prompts() -> None:
     pace.arrivals.note(0)
     pace.sent(1, 200)
     pace.sent(2, 1)
-    assert [pace.bound(priority, 128) for priority in range(3)] == [None, 96, 64]
+    assert [pace.bound(priority, 128) for priority in range(3)] == [None, 96, 32]
     assert [pace.bound(2, places) for places in (1, 4)] == [1, 2]
