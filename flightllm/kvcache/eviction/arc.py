@@ -40,8 +40,15 @@ class Arc(EvictionPolicy[Key]):
     def use(self, use: Use[Key], now: float) -> None:
         """Move used blocks to the frequent ones, and adapt the target; see `EvictionPolicy.use`."""
         del now
+        frequent, cached = self._frequent, False
         for key in use.keys:
-            self._use(key)
+            cached = key in frequent
+            if cached:
+                frequent.move_to_end(key)
+            else:
+                self._use(key)
+        if cached:
+            self._from_frequent = self._new = False
         while len(self._held) > max(self._blocks, len(use.keys)):
             self._held_recent -= not self._held.popitem(last=False)[1]
 
@@ -51,8 +58,6 @@ class Arc(EvictionPolicy[Key]):
         if key in self._recent:
             del self._recent[key]
             self._frequent[key] = None
-        elif key in self._frequent:
-            self._frequent.move_to_end(key)
         elif key in self._held:
             self._hold(key, often=True)
         elif key in self._gone_recent:
@@ -86,10 +91,14 @@ class Arc(EvictionPolicy[Key]):
     def free(self, key: Key, now: float) -> None:
         """Make a block the most recently used block of its list; see `EvictionPolicy.free`."""
         del now
-        self.hold(key)
-        often = self._held.pop(key, None)
-        self._held_recent -= often is False
-        (self._frequent if often else self._recent)[key] = None
+        if key in self._frequent:
+            self._frequent.move_to_end(key)
+        elif key in self._recent:
+            self._recent.move_to_end(key)
+        else:
+            often = self._held.pop(key, None)
+            self._held_recent -= often is False
+            (self._frequent if often else self._recent)[key] = None
 
     def hold(self, key: Key) -> None:
         """Remove a block, and remember its list; see `EvictionPolicy.hold`."""

@@ -55,6 +55,12 @@ class EvictionPolicy(Protocol[Key]):
     def free(self, key: Key, now: float) -> None:
         """Make a block evictable because no prompt uses it; the caller frees a prompt's last block first."""
 
+    def free_all(self, keys: Sequence[Key], now: float) -> None:
+        """Free the blocks of a prompt, the last one first."""
+        free = self.free
+        for key in reversed(keys):
+            free(key, now)
+
     def hold(self, key: Key) -> None:
         """Make a block not evictable (if it was): a prompt uses it again, or its content is dropped."""
 

@@ -3,36 +3,74 @@
 A block's rank is its number of uses plus the rank of the last evicted block at that time. So unused blocks age.
 """
 
+from __future__ import annotations
+
+import heapq
 from collections import OrderedDict
 
-from flightllm.kvcache.eviction.base import Key, Use
-from flightllm.kvcache.eviction.ranked import Ranked
+from flightllm.kvcache.eviction.base import EvictionPolicy, Key, Use
 
 
-class Gdsf(Ranked[Key]):
+class Gdsf(EvictionPolicy[Key]):
     """The GDSF policy; it remembers the frequencies of as many blocks as the cache has."""
 
     def __init__(self, blocks: int) -> None:
-        super().__init__()
         self._most = blocks
         self._uses: OrderedDict[Key, int] = OrderedDict()
         self._age = 0
+        self._ranks: dict[Key, int] = {}
+        """The rank of each evictable block."""
+        self._bands: dict[int, OrderedDict[Key, None]] = {}
+        """The evictable blocks of each rank, in the order in which they were freed."""
+        self._order: list[int] = []
+        """A heap of the ranks in `_bands`."""
 
     def use(self, use: Use[Key], now: float) -> None:
-        """Count the uses; see `Policy.use`."""
+        """Count the uses; see `EvictionPolicy.use`."""
         del now
+        uses = self._uses
         for key in use.keys:
-            self._uses[key] = self._uses.pop(key, 0) + 1
-        while len(self._uses) > max(self._most, len(use.keys)):
-            self._uses.popitem(last=False)
+            uses[key] = uses.pop(key, 0) + 1
+        while len(uses) > max(self._most, len(use.keys)):
+            uses.popitem(last=False)
 
     def free(self, key: Key, now: float) -> None:
-        """Rank a block; see `Policy.free`."""
+        """Rank a block; see `EvictionPolicy.free`."""
         del now
-        self.put(key, self._age + self._uses.get(key, 1))
+        rank = self._age + self._uses.get(key, 1)
+        before = self._ranks.get(key)
+        if before is not None:
+            del self._bands[before][key]
+        self._ranks[key] = rank
+        band = self._bands.get(rank)
+        if band is None:
+            band = self._bands[rank] = OrderedDict()
+            heapq.heappush(self._order, rank)
+        band[key] = None
+
+    def hold(self, key: Key) -> None:
+        """Remove a block; see `EvictionPolicy.hold`."""
+        rank = self._ranks.pop(key, None)
+        if rank is not None:
+            del self._bands[rank][key]
 
     def evict(self, now: float) -> Key:
-        """Return the block of the lowest rank; later blocks are ranked above this rank. See `Policy.evict`."""
+        """Return the block of the lowest rank; later blocks are ranked above this rank. See `EvictionPolicy.evict`."""
         del now
-        self._age, key = self.lowest()
-        return key
+        while self._order:
+            rank = self._order[0]
+            band = self._bands[rank]
+            if band:
+                key, _ = band.popitem(last=False)
+                del self._ranks[key]
+                self._age = rank
+                return key
+            heapq.heappop(self._order)
+            del self._bands[rank]
+        raise KeyError("no block is evictable")
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._ranks
+
+    def __len__(self) -> int:
+        return len(self._ranks)

@@ -39,9 +39,7 @@ class Ghost(Generic[Key]):
             policy.use(use, now)
         if self._overdue:
             self._overdue.difference_update(use.keys)
-        free = policy.free
-        for key in reversed(use.keys):
-            free(key, now)
+        policy.free_all(use.keys, now)
         surplus = len(policy) + len(self._overdue) - self._blocks
         if not self._ends_first:
             return [policy.evict(now) for _ in range(surplus)]

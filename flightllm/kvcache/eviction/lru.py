@@ -1,6 +1,7 @@
 """`lru`: evicts the least recently used block, a prompt's last blocks before its first ones, as in vLLM."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from flightllm.kvcache.eviction.base import EvictionPolicy, Key, Use
 
@@ -19,6 +20,14 @@ class Lru(EvictionPolicy[Key]):
         del now
         self._free[key] = None
         self._free.move_to_end(key)
+
+    def free_all(self, keys: Sequence[Key], now: float) -> None:
+        """Append blocks after all others, the last one first; see `EvictionPolicy.free_all`."""
+        del now
+        free = self._free
+        for key in reversed(keys):
+            free.pop(key, None)
+            free[key] = None
 
     def hold(self, key: Key) -> None:
         """Remove a block; see `EvictionPolicy.hold`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final
 
 from flightllm.kvcache.eviction.base import EvictionPolicy, Key, Use
@@ -43,10 +44,17 @@ class TwoQueues(EvictionPolicy[Key]):
 
     def free(self, key: Key, now: float) -> None:
         """Add a block to one of the queues; see `EvictionPolicy.free`."""
+        self.free_all((key,), now)
+
+    def free_all(self, keys: Sequence[Key], now: float) -> None:
+        """Add blocks, the last one first; see `EvictionPolicy.free_all`."""
         del now
-        self.hold(key)
-        queue = self._kept if key in self._worthy else self._new
-        queue[key] = None
+        new, kept, worthy = self._new, self._kept, self._worthy
+        for key in reversed(keys):
+            new.pop(key, None)
+            kept.pop(key, None)
+            queue = kept if key in worthy else new
+            queue[key] = None
 
     def hold(self, key: Key) -> None:
         """Remove a block; see `EvictionPolicy.hold`."""

@@ -88,8 +88,10 @@ class _ReuseStatistics:
         if self.prior is not None:
             self.prior.count_use(now)
         self.uses += 1
-        self.early = self.early * math.exp(-self.rate * max(0.0, now - self.counted_at)) + 1.0
-        self.counted_at = now
+        if now > self.counted_at:  # not for the other blocks of the same prompt
+            self.early *= math.exp(-self.rate * (now - self.counted_at))
+            self.counted_at = now
+        self.early += 1.0
         if self.uses + self.reuses >= self.next_fit:
             self._fit()
 
