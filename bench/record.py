@@ -36,6 +36,7 @@ RECORDS: Final[Mapping[str, str]] = {
     "eviction": "eviction_sim --workload '2 queries' --rows 1000 --seed 2",
     "kv_quality": "kv_quality --quick",
     "kv_codec": "kv_codec",
+    "kv_adaptation": "kv_adaptation",
     "routing": "router_sim --workload tools docs burst batches mixed --replicas 2 8 64 --load 0.9 1.4 1.4"
     " --peers --policy --learned --first-seed 5000 --seeds 3 --prompts 30",
     "vector": "vector --vectors 100000 --types flat,ivf,hnsw",

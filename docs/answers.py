@@ -270,6 +270,34 @@ def kv_codec(figures: Figures) -> Part:
     return Part(answer, table(head, rows), drawn)
 
 
+def kv_in_time(figures: Figures) -> Part:
+    """How often do KV caches arrive later than a limit, with adaptation and with each fixed choice?"""
+    cases = {name: one for name, one in figures.items() if isinstance(one, dict) and "shapes" in one}
+    rows, gaps = [], []
+    for name, case in cases.items():
+        fixed = {codec: one["late"] for codec, one in case["policies"].items() if not codec.startswith("adaptive")}
+        best = min(fixed, key=lambda codec: fixed[codec])
+        shape, most = max(case["shapes"].items(), key=lambda one: one[1]["above"])
+        gaps.append(100 * most["above"])
+        late = (case["policies"][one]["late"] for one in ("adaptive", "adaptive, engine cannot return"))
+        told = f"{100 * most['above']:+.1f} ({shape})"
+        rows.append((name, *(percent(one) for one in (*late, fixed[best])), best, told))
+    above = sum(gap > 0 for gap in gaps)
+    answer = (
+        f"In {len(cases)} settings of decoding and time limit, the adaptive policy is late at most {max(gaps):.1f} "
+        "points more often than the best fixed choice for a shape of link. "
+        f"In {len(cases) - above} of them, it is never late more often."
+    )
+    head = (
+        *("decoding, limit", "adaptive: late", "engine cannot return", "best fixed choice for all links", "which"),
+        "most above the best for a shape, points",
+    )
+    name, case = list(cases.items())[len(cases) // 2]
+    bars = {policy: (100 * one["late"],) for policy, one in case["policies"].items()}
+    drawn = Bars(f"Late, %: {name}", ("late",), bars, "{:.1f}", highlighted=("adaptive",))
+    return Part(answer, table(head, rows), drawn)
+
+
 def routing(figures: Figures) -> Part:
     """How soon do answers arrive, compared with the best rule of another project?"""
     best = figures["best peer"]
@@ -483,6 +511,7 @@ ANSWERS: Final[Mapping[str, tuple[str, Callable[[Figures], Part]]]] = {
     "eviction": ("eviction", eviction),
     "kv-quality": ("kv_quality", kv_quality),
     "kv-codec": ("kv_codec", kv_codec),
+    "kv-in-time": ("kv_adaptation", kv_in_time),
     "routing": ("routing", routing),
     "vector-search": ("vector", vector),
     "hostile-statements": ("hostile", hostile),

@@ -9,6 +9,9 @@ from typing import Any, Protocol
 class Lane(Protocol):
     """The waiting prompts of one caller, in a queue that several callers share."""
 
+    def __len__(self) -> int:
+        """Return the number of waiting prompts; any thread can ask."""
+
     @property
     def user(self) -> str:
         """Return the user whose prompts these are."""
@@ -99,7 +102,9 @@ class Shares:
             granted = self._granted(share, wanted, chunk)
             share.held += granted
             self._in_flight += granted
-            if wanted - granted < chunk:
+            # A caller asks for a few places at a time, so one whose lane has more prompts still waits.
+            asks_again = share.lane is not None and len(share.lane) > granted
+            if wanted - granted < chunk and not asks_again:
                 share.queue_number = 0
             elif granted or not share.queue_number:
                 self._enqueue(share)
