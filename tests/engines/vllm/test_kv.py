@@ -56,7 +56,7 @@ def test_codecs_that_change_answers(model_path: Path) -> None:
     """Every codec but the exact one is named."""
     assert lossy_codecs(kv_transfer("grpc://here:1", "raw", None, {}), model_path) == []
     assert lossy_codecs(kv_transfer("grpc://here:1", "raw", None, {"codecs": ["int8"]}), model_path) == ["int8"]
-    assert lossy_codecs(kv_transfer("grpc://here:1", "", None, {}), demo_model()) == ["cachegen-2"]
+    assert lossy_codecs(kv_transfer("grpc://here:1", "", None, {}), demo_model()) == ["fast", "cachegen-2"]
     assert lossy_codecs({"kv_connector": "OffloadingConnector"}, model_path) == []
 
 
