@@ -1,6 +1,7 @@
 """What is put into a store in the background, in every codec."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,8 @@ from flightllm.kvcache.codec.base import decode
 from flightllm.kvcache.codec.int8 import Int8Codec
 from flightllm.kvcache.codec.raw import RawCodec
 from flightllm.kvcache.saver import Saver
+from flightllm.kvcache.store.disk import DiskStore
+from tests.chunks import key_of
 from tests.kvcache.connector.stores import MemoryStore
 from tests.servers import await_true
 
@@ -83,3 +86,17 @@ def test_failures(store: MemoryStore) -> None:
     assert not side.is_accepting
     counts = side.close(30)
     assert (counts.saved, counts.failed, counts.dropped) == (1, 2, 0)
+
+
+def test_a_full_store_keeps_the_start_of_a_prompt(tmp_path: Path) -> None:
+    """Chunks are saved one by one, and the store evicts the last ones of a prompt first: they need the first ones."""
+    keys = [key_of(number) for number in range(5)]
+    size = len(RawCodec().encode(CACHE))
+    with DiskStore(tmp_path, 5 * size) as store:
+        side = Saver(store, [RawCodec()], 60, 60.0)
+        store.lookup(keys)  # the engine asks before it computes
+        for place, key in enumerate(keys):
+            assert side.save(Chunk(key, 6 * place, 6 * place + 6), lambda: CACHE)
+        assert side.close(30).saved == 5
+        store.put(key_of(7), "raw", bytes(2 * size))
+        assert [bool(sizes) for sizes in store.lookup(keys)] == [True, True, True, False, False]

@@ -63,13 +63,24 @@ class ChunkOrder:
         return len(self._policy)
 
     def tell(self, keys: Sequence[str]) -> None:
-        """Record the chunks of a prompt, in their order."""
+        """Record the chunks of a prompt, in their order.
+
+        A chunk's key names all tokens before its end, so the chunks before a chunk never change. A lookup of a part of
+        a known prompt, such as one of a single chunk, says nothing new.
+        """
         prompt = _Prompt(keys)
+        new = not keys or self._place(keys[-1]) < len(keys) - 1
         for place, key in enumerate(keys):
-            self._prompts[key] = prompt, place
+            known = self._place(key)
+            if known < place or (new and known == place):
+                self._prompts[key] = prompt, place
             self._prompts.move_to_end(key)
         while len(self._prompts) > max(_REMEMBERED, len(keys)):
             self._prompts.popitem(last=False)
+
+    def _place(self, key: str) -> int:
+        """Return the place of a chunk in its last prompt; −1 for a chunk of no known prompt."""
+        return self._prompts[key][1] if key in self._prompts else -1
 
     def use(self, key: str) -> int:
         """Record that a chunk was added or read; return the mark of this use, which the next start needs."""

@@ -165,12 +165,15 @@ def test_unknown_policy(tmp_path: Path) -> None:
 PROMPT = [key_of(number) for number in range(5)]
 
 
+@pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("restarted", [False, True])
-def test_prompts_go_from_their_ends(tmp_path: Path, restarted: bool) -> None:
-    """A prompt that was put and read from its start loses its end first, also after a restart."""
+def test_prompts_go_from_their_ends(tmp_path: Path, restarted: bool, alone: bool) -> None:
+    """A prompt that was put from its start loses its end first, also after a restart, or a lookup of each chunk."""
     store = DiskStore(tmp_path, 10)
     store.lookup(PROMPT)
     for key in PROMPT:
+        if alone:
+            store.lookup([key])
         store.put(key, "raw", bytes(2))
     if restarted:
         store.close()
