@@ -1,7 +1,8 @@
 """The one check: `python tests [--fast | --all] [pytest arguments]` runs lint, format, types and tests; all must pass.
 
 Without an option every test runs that is not marked `slow`. `--fast` runs the folders that need no server and no model.
-`--all` runs every test. Where the arguments choose tests by node id or by `-m`, that choice counts instead.
+`--all` runs every test, those of hypothesis with new examples. Where the arguments choose tests by node id or by `-m`,
+that choice counts instead.
 """
 
 import argparse
@@ -136,6 +137,8 @@ def runs(arguments: list[str], *, fast: bool, everything: bool) -> list[tuple[st
     if any(one.startswith("-m") for one in arguments) or any("::" in one for one in places(arguments)):
         return [("pytest", *arguments)]
     layer = "" if everything else "not slow and "
+    if everything:
+        arguments = ["--hypothesis-profile=new", *arguments]
     side_by_side = ("pytest", *WORKERS, "--dist", "worksteal", "-m", f"{layer}not ({ENGINES})")
     if fast:
         named = any("/" in one and Path(ROOT, one).exists() for one in places(arguments))

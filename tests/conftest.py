@@ -23,8 +23,10 @@ from tests.__main__ import ENGINE_MARK
 # DataFusion starts its threads once per process, at its first use, which may come before a database chooses how many.
 os.environ.setdefault("TOKIO_WORKER_THREADS", "64")
 # A busy machine can take any time for one example, so hypothesis must not fail a test because of seconds.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+settings.register_profile("new", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same examples in each run: a change is judged by them. `python tests --all` looks for new ones.
+settings.register_profile("same", settings.get_profile("new"), derandomize=True)
+settings.load_profile("same")
 _SLOW_SECONDS: Final = 3.0
 """Tests that take longer in a run are listed at its end: a test of one second takes up to this long beside others."""
 _SLOW_TIMEOUT: Final = 900

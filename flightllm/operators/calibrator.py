@@ -144,7 +144,7 @@ class Calibration:
     def _by_examples(self, examples: Labelled, cancelled: Callable[[], bool]) -> tuple[AICall, str]:
         """Calibrate by examples; return in words how.
 
-        The call stays as it is if a probability of an example is unknown. Only the answers to these examples decide.
+        If a probability of an example is unknown, the call stays as it is. Only the answers to these examples decide.
         """
         call, count = self._given, f"{len(examples.examples)} examples"
         bare = call.worded(examples.without)

@@ -14,7 +14,7 @@ from flightllm.kvcache.stream.prefill import Prefill
 _LEAST_TOKENS: Final = 64
 """The fewest tokens of a step that give a useful measurement: steps that only answer compute few tokens each."""
 _WAITING: Final = 16
-"""The most steps whose end the device has not reported; older ones are dropped."""
+"""The most steps that wait for the device. Beyond this number, the oldest is dropped."""
 
 
 class StepTimer:
