@@ -5,6 +5,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
@@ -85,12 +86,7 @@ class _Unlearning(StepTimer):
 
 
 class FolderConnector(FlightLLMConnector):
-    """The connector on a store at `folder:///path` or `port://localhost:1234`. It always loads what it can."""
-
-    def register_kv_caches(self, kv_caches: Mapping[str, torch.Tensor]) -> None:
-        """Set the worker's paged memory, without the learning of the speed of computing."""
-        super().register_kv_caches(kv_caches)
-        self._timer = _Unlearning(self._prefill(), torch.device("cpu"))
+    """The connector on a store at `folder:///path` or `port://localhost:1234`."""
 
     def open_store(self) -> ChunkStore:
         """Return the store."""
@@ -98,11 +94,20 @@ class FolderConnector(FlightLLMConnector):
         return FolderStore(Path(parts.path)) if parts.port is None else RemoteStore(parts.port)
 
 
+class LoadingConnector(FolderConnector):
+    """The same connector, which always loads what it can."""
+
+    def register_kv_caches(self, kv_caches: Mapping[str, torch.Tensor]) -> None:
+        """Set the worker's paged memory, without the learning of the speed of computing."""
+        super().register_kv_caches(kv_caches)
+        self._timer = _Unlearning(self._prefill(), torch.device("cpu"))
+
+
 def serve(folder: Path, faults: Sequence[str]) -> None:
     """Serve a folder; the first transfers end as `faults` say, in their order.
 
     `torn` ends a transfer after a part, `changed` sends a wrong byte, `stuck` sends a part and waits until the client
-    goes, `gone` says that nothing is held, and `killed` kills this process after a part.
+    goes, `gone` says that nothing is held, and `killed` kills this process after a part. `slow` sends a part in 0.1 s.
     """
     store, left = FolderStore(folder), list(faults)
     with Listener(("127.0.0.1", 0)) as listener:
@@ -136,6 +141,8 @@ def _send(connection: Connection, parts: Iterator[memoryview], fault: str) -> bo
             os.kill(os.getpid(), signal.SIGKILL)
         elif number == 1 and fault == "stuck":
             socket.socket(fileno=os.dup(connection.fileno())).recv(1)
+        elif fault == "slow":
+            time.sleep(0.1)  # noqa: TID251 -- the time is what the client measures
         if fault == "gone" or (number == 1 and fault in {"torn", "stuck"}):
             return False
         connection.send(bytes(data))

@@ -55,6 +55,7 @@ def run(
     dtype: str,
     *,
     config: Mapping[str, object] = MappingProxyType({}),
+    connector: str = "LoadingConnector",
     **options: object,
 ) -> dict[str, Any]:
     """Start an engine process that asks the prompts round by round, and return what came of it.
@@ -62,7 +63,7 @@ def run(
     Without a store it has no connector. `config` changes the model's configuration.
     """
     transfer = {
-        "kv_connector": "FolderConnector",
+        "kv_connector": connector,
         "kv_connector_module_path": "tests.kvcache.connector.folder_store",
         "kv_role": "kv_both",
         "kv_load_failure_policy": "recompute",
@@ -190,6 +191,18 @@ def test_failures(first: tuple[Path, list[list[Prompt]], dict[str, Any]]) -> Non
     assert broken["loaded"] == 2 * CHUNK + SHARED + CHUNK
     assert cached(broken)[4] == CACHED
     assert cached(broken)[6] == broken["saved"] == 0
+
+
+def test_computed_where_that_is_sooner(first: tuple[Path, list[list[Prompt]], dict[str, Any]]) -> None:
+    """Once the engine knows how slow the link is, and how fast itself, it computes what the store holds."""
+    folder, rounds, result = first
+    with serving(folder, *["slow"] * 100) as store:
+        assert store.stdout is not None
+        address = f"port://localhost:{int(store.stdout.readline())}"
+        seen = run(GROUPED, [group(9, hint=0), *rounds[:4]], address, "float32", connector="FolderConnector")
+    assert tokens(seen)[1:] == tokens(result)[:4]
+    assert cached(seen)[-1] == seen["saved"] == seen["failed"] == 0
+    assert seen["loaded"] < SHARED
 
 
 def test_as_from_the_local_cache(tmp_path: Path) -> None:
