@@ -1,6 +1,6 @@
 """Converts one CSV file, or several with the same columns, to one Parquet file."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from itertools import chain, islice
 from pathlib import Path
@@ -14,9 +14,12 @@ from flightllm.file_formats.columns import column_names, numbered
 from flightllm.file_formats.headers import is_header
 from flightllm.file_formats.kinds import ColumnKinds, cast
 from flightllm.file_formats.options import CsvOptions
+from flightllm.file_formats.plain_csv import NotPlainError, plain_chunks
 from flightllm.file_formats.rows import CsvRows
 from flightllm.storage.rows import gathered
 
+_Reader = Callable[[Path, CsvRows], Iterator[pa.RecordBatch]]
+"""Yields the rows of an open file after the first one, as batches of text columns."""
 _CHUNK_ROWS = 4_096
 _CHUNK_CHARACTERS = 1 << 24
 """A chunk ends at the row that reaches one of these limits."""
@@ -31,9 +34,16 @@ def convert_csv(paths: Sequence[Path], known: CsvOptions, target: Path) -> list[
     Raises:
         InvalidInputError: a file has no columns or other columns than the first file, or a row has another width.
     """
+    try:
+        return _convert(paths, known, target, plain_chunks)
+    except NotPlainError:
+        return _convert(paths, known, target, _chunks)
+
+
+def _convert(paths: Sequence[Path], known: CsvOptions, target: Path, chunks: _Reader) -> list[str]:
     texts = target.with_suffix(".texts")
     try:
-        found = _Texts(known)
+        found = _Texts(known, chunks)
         with pa.OSFile(str(texts), "wb") as sink, closing(found):
             for path in paths:
                 try:
@@ -49,8 +59,9 @@ def convert_csv(paths: Sequence[Path], known: CsvOptions, target: Path) -> list[
 class _Texts:
     """The columns of the files as texts, and the types that fit them."""
 
-    def __init__(self, known: CsvOptions) -> None:
+    def __init__(self, known: CsvOptions, chunks: _Reader) -> None:
         self._known = known
+        self._chunks = chunks
         self._decimal = known.decimal or "."
         self._given: list[str] = []
         """The first row of the first file."""
@@ -71,11 +82,11 @@ class _Texts:
         """Add the rows of a file."""
         with CsvRows(path, self._known) as rows:
             try:
-                self._add(rows, sink)
+                self._add(path, rows, sink)
             except UnicodeError as error:  # half a surrogate pair, which some encodings let through
                 raise rows.not_text(error) from error
 
-    def _add(self, rows: CsvRows, sink: pa.NativeFile) -> None:
+    def _add(self, path: Path, rows: CsvRows, sink: pa.NativeFile) -> None:
         if not any(cell.strip() for cell in rows.first):
             raise InvalidInputError(
                 "it has no columns, because its first line is empty: write the column names into the first line"
@@ -83,24 +94,24 @@ class _Texts:
         if self._known.encoding is None and not rows.encoding.startswith("utf"):
             self._note(f"read as {rows.encoding}; if letters are wrong, name another encoding by the option encoding")
         if self._writer is None:
-            self._begin(rows, sink)
+            self._begin(path, rows, sink)
             return
         order = self._order(rows.first)
         if not self._header:
             self._put(_row(rows.first, rows.nulls))
-        for chunk in _chunks(rows):
+        for chunk in self._chunks(path, rows):
             self._put(pa.RecordBatch.from_arrays([chunk.column(place) for place in order], schema=chunk.schema))
 
-    def _begin(self, rows: CsvRows, sink: pa.NativeFile) -> None:
+    def _begin(self, path: Path, rows: CsvRows, sink: pa.NativeFile) -> None:
         """Take the columns of the first file, and decide whether its first row has their names."""
         self._given = rows.first
         self._kinds = [ColumnKinds(self._decimal) for _ in rows.first]
         first = _row(rows.first, rows.nulls)
         self._writer = pa.ipc.new_stream(sink, first.schema)
         below = None
-        for chunk in _chunks(rows):
+        for chunk in self._chunks(path, rows):
             self._put(chunk)
-            below = below or chunk
+            below = below or chunk.slice(0, _CHUNK_ROWS)
         self._header = is_header(first, self._kinds, below) if self._known.header is None else self._known.header
         if self._header:
             return
@@ -183,7 +194,7 @@ def _row(cells: Sequence[str], nulls: Collection[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=[str(place) for place in range(len(cells))])
 
 
-def _chunks(rows: CsvRows) -> Iterator[pa.RecordBatch]:
+def _chunks(_: Path, rows: CsvRows) -> Iterator[pa.RecordBatch]:
     """Yield rows as batches of text columns."""
     names = [str(place) for place in range(len(rows.first))]
     others = iter(rows)

@@ -22,6 +22,10 @@ _WHOLE = r"^-?\d{16,}$"
 """Matches a whole number that a DOUBLE perhaps cannot store exactly."""
 _MANY_DIGITS = r"^-?[0.]*[1-9](\.?\d){15}"
 """Matches a number with 16 digits or more, without leading zeros, that a DOUBLE perhaps cannot store exactly."""
+_EXACT_DIGITS = 15
+"""A DOUBLE stores each whole number of this many digits exactly."""
+_FIRST_DAY, _LAST_DAY = "1678-01-01", "2262-01-01"
+"""Times with nanoseconds reach from the first to the last of these days."""
 _CODE = r"^-?\d+[eE]\d+$"
 """Matches a text that can be a code as well as a number: `10E5`."""
 
@@ -116,13 +120,24 @@ class ColumnKinds:
 
     def see(self, texts: pa.Array) -> None:
         """Take more values into account: texts and NULLs."""
+        if self.filled and not self._left and not self._commas:
+            return  # nothing can change any more
         given = _given(texts).drop_null()
         if len(given):
             self.filled = True
-            self._left = [kind for kind in self._left if kind.fits(given)]
+            self._narrow(given)
             self._number = self._number or not _all(given, f"^{_NO_NUMBER}$")
             if self._commas and pa.int64() not in {kind.type for kind in self._left}:
                 self._see_commas(given)
+
+    def _narrow(self, given: pa.Array) -> None:
+        """Keep the types that fit; a narrow type that fits can show that wider ones do."""
+        left, implied = list[TypePattern](), set[pa.DataType]()
+        for kind in self._left:
+            if kind.type in implied or kind.fits(given):
+                left.append(kind)
+                implied |= _implied(kind.type, given)
+        self._left = left
 
     def _see_commas(self, given: pa.Array) -> None:
         self._commas = _all(given, f"^({_COMMAS if self.decimal == '.' else f'{_COMMA_FLOAT}|{_NO_NUMBER}'})$")
@@ -150,6 +165,17 @@ class ColumnKinds:
         unclear = self.decimal == "," and self._dots and not self._comma  # `1.234` can also be a version
         left = [kind.type for kind in self._left if (self._number and not unclear) or kind.type != pa.float64()]
         return left[0] if self.filled and left else pa.string()
+
+
+def _implied(narrow: pa.DataType, texts: pa.Array) -> set[pa.DataType]:
+    """Return wider types that surely fit texts of a narrow type."""
+    if narrow == pa.int64() and pc.max(pc.utf8_length(texts)).as_py() <= _EXACT_DIGITS:
+        return {pa.float64()}
+    if narrow == pa.date32():
+        ends = pc.min_max(texts).as_py()
+        if ends["min"] >= _FIRST_DAY and ends["max"] <= _LAST_DAY:
+            return {pa.timestamp("us"), pa.timestamp("ns")}
+    return set()
 
 
 def _given(texts: pa.Array) -> pa.Array:

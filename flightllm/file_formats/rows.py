@@ -73,6 +73,11 @@ class CsvRows:
                 " delimiter by the option delimiter, or write a row for each value"
             )
 
+    @property
+    def lines_read(self) -> int:
+        """Return the number of lines of the rows read so far, and of those skipped."""
+        return self._skipped + int(self._reader.line_num)
+
     @staticmethod
     def _encoding(path: Path) -> str:
         with open_bytes(path) as file:
@@ -99,7 +104,7 @@ class CsvRows:
         line = self._file.readline(LONGEST + 1)
         if len(line) > LONGEST:
             raise InvalidInputError(
-                f"line {self._skipped + self._reader.line_num + 1} has more than {LONGEST:,} characters: end each row"
+                f"line {self.lines_read + 1} has more than {LONGEST:,} characters: end each row"
                 " by a line break, or convert the file to Parquet"
             )
         return line
@@ -124,7 +129,7 @@ class CsvRows:
             InvalidInputError: a row has another width, or wrong quotes; names its line.
         """
         width, nulls = len(self.first), self.nulls
-        start = self._skipped + self._reader.line_num + 1
+        start = self.lines_read + 1
         for row in self._rows():
             if len(row) != width and not self._fit(row):
                 raise InvalidInputError(
@@ -133,7 +138,7 @@ class CsvRows:
                 )
             if row:
                 yield [None if value in nulls else value for value in row]
-            start = self._skipped + self._reader.line_num + 1
+            start = self.lines_read + 1
 
     def _fit(self, row: list[str]) -> bool:
         """Bring a row to the first row's width, or clear an empty row; return False if neither is possible."""
@@ -159,11 +164,11 @@ class CsvRows:
         return f"double each {mark} inside quotes, or set quote '' if {mark} is not a quote"
 
     def _rows(self) -> Iterator[list[str]]:
-        start = self._skipped + self._reader.line_num + 1
+        start = self.lines_read + 1
         try:
             for row in self._reader:
                 yield row
-                start = self._skipped + self._reader.line_num + 1
+                start = self.lines_read + 1
         except csv.Error as error:
             wrong = "a quote is never closed" if UNENDED in str(error) else f"quotes are wrong ({error})"
             if TOO_LONG in str(error):
