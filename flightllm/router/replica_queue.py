@@ -74,20 +74,14 @@ class ReplicaQueue:
         self._lanes.append(lane)
         return lane
 
-    def first(self, lanes: Sequence[Lane]) -> int:
-        """Return the place of the lane whose prompt comes next. Of equals, the first one comes next.
-
-        Any thread can call this. It does not wait for the lock: if another thread has it, the shares are those of the
-        last call.
-        """
-        if len(lanes) == 1:
-            return 0
-        if self._lock.acquire(blocking=False):
+    def _ranks(self, lanes: Sequence[Lane]) -> list[tuple[int, int]]:
+        """Update the shares unless another thread has the lock, and return the key by which each lane is compared."""
+        if len(lanes) > 1 and self._lock.acquire(blocking=False):
             try:
                 self._update(run for lane in lanes for run in lane.runs)
             finally:
                 self._lock.release()
-        return min(range(len(lanes)), key=lambda place: lanes[place].rank)
+        return [lane.rank for lane in lanes]
 
     def _pop(self, lane: Lane) -> RoutedPrompt | None:
         """Remove and return the next prompt of a lane."""
@@ -163,9 +157,13 @@ class Lane:
         """Remove and return the next prompt of this lane; None if the lane is empty."""
         return self.queue._pop(self)  # noqa: SLF001 - as above
 
-    def first(self, lanes: Sequence[Lane]) -> int:
-        """Return the place of the lane whose prompt comes next; see `ReplicaQueue.first`."""
-        return self.queue.first(lanes)
+    def ranks(self, lanes: Sequence[Lane]) -> list[tuple[int, int]]:
+        """Return a key for each of some lanes of the queue: the prompt of the lane with the least comes next.
+
+        Any thread can call this. It does not wait for the lock: if another thread has it, the shares are those of the
+        last call.
+        """
+        return self.queue._ranks(lanes)  # noqa: SLF001 - as above
 
     def waiting(self) -> list[RoutedPrompt]:
         """Return the waiting prompts by priority number, then in the order of arrival."""

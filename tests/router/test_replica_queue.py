@@ -29,11 +29,17 @@ class _Cached:
         return self.shares[prompt.key // 1_000]
 
 
+def first(*lanes: Lane) -> int:
+    """Return the place of the lane that the queue names, of equals the first one."""
+    ranks = lanes[0].ranks(lanes)
+    return ranks.index(min(ranks))
+
+
 def drawn(*lanes: Lane, most: int = 1 << 30) -> list[int]:
     """Take prompts from the lanes that their queue names, and return their keys."""
     keys: list[int] = []
     while len(keys) < most and (waiting := [lane for lane in lanes if lane]):
-        found = waiting[waiting[0].first(waiting)].pop()
+        found = waiting[first(*waiting)].pop()
         assert found is not None
         keys.append(found.key)
     return keys
@@ -87,7 +93,7 @@ def test_the_share_is_that_of_the_moment() -> None:
     cold, warm = queue.open(), queue.open()
     cold.push(prompts(0, 100))
     warm.push(prompts(1_000, 100))
-    assert queue.first([cold, warm]) == 1
+    assert first(cold, warm) == 1
     cached.shares = [1.0, 0.0]
     assert drawn(cold, warm, most=33) == [*range(33)]
     cached.shares = [0.0, 1.0]
@@ -101,7 +107,7 @@ def test_equals_come_as_they_wait() -> None:
     one.push(prompts(0, 3))
     other.push(prompts(1_000, 3))
     bulk.push(prompts(2_000, 3, 1))
-    assert [queue.first(lanes) for lanes in ([one, other, bulk], [other, one], [bulk, one])] == [0, 0, 1]
+    assert [first(one, other, bulk), first(other, one), first(bulk, one)] == [0, 0, 1]
 
 
 def test_another_thread_holds_the_lock() -> None:
@@ -114,10 +120,10 @@ def test_another_thread_holds_the_lock() -> None:
     cached.shares = [1.0, 0.0]
     found: list[int] = []
     with lock:
-        thread = threading.Thread(target=lambda: found.append(queue.first([cold, warm])))
+        thread = threading.Thread(target=lambda: found.append(first(cold, warm)))
         thread.start()
         thread.join()
-    assert [*found, queue.first([cold, warm])] == [1, 0]
+    assert [*found, first(cold, warm)] == [1, 0]
 
 
 def test_prompts_taken_out_are_gone() -> None:
