@@ -107,6 +107,14 @@ def median_seconds(run: Callable[[], object], repeats: int) -> float:
     return statistics.median(timed(run) for _ in range(repeats))
 
 
+def quantile(values: Sequence[float], part: float) -> float:
+    """Return the value below which this part of the sorted values is; 0 without values.
+
+    `part` is from 0 to 1.
+    """
+    return sorted(values)[min(len(values) - 1, int(part * len(values)))] if values else 0.0
+
+
 def cpu_seconds() -> float:
     """Return the CPU seconds of this process and of the processes that it started.
 

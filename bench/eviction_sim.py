@@ -29,8 +29,9 @@ from bench.common import Options, markdown, report
 from bench.eviction_generators import GENERATORS
 from bench.eviction_peers import PEERS
 from bench.eviction_replay import CLASSICAL, Outcome, ahead, closed, compare, distinct, eviction_seconds
-from bench.eviction_traces import TraceError, azure_blocks, read_trace
+from bench.eviction_traces import azure_blocks, read_trace
 from bench.eviction_workloads import ALONE, MIXES, WARM_SECONDS, Event, Interactive, What, mooncake, query, run
+from bench.mooncake_traces import TraceError
 from bench.plot import plot_curves
 from flightllm.kvcache.eviction import POLICIES
 

@@ -12,7 +12,6 @@ Otherwise a new conversation begins. All conversations begin with the same `_SYS
 
 from __future__ import annotations
 
-import json
 import math
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,11 +19,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.common import data_table
 from bench.eviction_workloads import Event, What
+from bench.mooncake_traces import TraceError, read_rows, seconds
 from flightllm.kvcache.eviction.base import Use
 
 _BLOCK_TOKENS: Final = 64
@@ -35,10 +34,6 @@ _ADDED_TOKENS: Final = 512
 _COLUMNS: Final = ("timestamp", "hash_ids")
 
 
-class TraceError(ValueError):
-    """A trace's file cannot be read. The text says which line or row, and what is expected there."""
-
-
 def read_trace(path: Path, most: int | None = None) -> list[Event]:
     """Return the prompts of a trace of Mooncake's shape, one after another: JSON lines, or Parquet (`*.parquet`).
 
@@ -47,67 +42,26 @@ def read_trace(path: Path, most: int | None = None) -> list[Event]:
     Raises:
         TraceError: the file is missing, has another shape, or has no prompts.
     """
-    if not path.is_file():
-        raise TraceError(f"{path}: there is no such file")
-    rows = _parquet(path) if path.suffix == ".parquet" else _lines(path)
     events = []
     before = -math.inf
-    for where, row in rows:
-        event = _event(f"{path}, {where}", row)
+    for where, row in read_rows(path, _COLUMNS):
+        event = _event(where, row)
         if event.at < before:
-            raise TraceError(f"{path}, {where}: the timestamp is before that of the last prompt; sort by timestamp")
+            raise TraceError(f"{where}: the timestamp is before that of the last prompt; sort by timestamp")
         before = event.at
         events.append(event)
         if len(events) == most:
             break
-    if not events:
-        raise TraceError(f"{path}: the trace has no prompts")
     return events
 
 
-def _parquet(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    try:
-        with pq.ParquetFile(path) as file:
-            missing = [name for name in _COLUMNS if name not in file.schema_arrow.names]
-            if missing:
-                raise TraceError(f"{path}: no column {', '.join(missing)}; expected timestamp and hash_ids")
-            number = count()
-            for batch in file.iter_batches(columns=list(_COLUMNS)):
-                for row in batch.to_pylist():
-                    yield f"row {next(number)}", row
-    except pa.ArrowException as error:
-        raise TraceError(f"{path}: not a Parquet file: {error}") from error
-
-
-def _lines(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    try:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                if not line.strip():
-                    continue
-                try:
-                    row = json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    raise TraceError(f"{path}, line {number}: not JSON: {error}") from error
-                if not isinstance(row, dict):
-                    raise TraceError(f"{path}, line {number}: expected an object with timestamp and hash_ids")
-                yield f"line {number}", row
-    except UnicodeDecodeError as error:
-        raise TraceError(f"{path}: not a text of JSON lines, and not named *.parquet: {error}") from error
-
-
 def _event(where: str, row: Mapping[str, Any]) -> Event:
-    for name in _COLUMNS:
-        if row.get(name) is None:
-            raise TraceError(f"{where}: no {name}; expected timestamp and hash_ids")
-    at, keys = row["timestamp"], row["hash_ids"]
-    if isinstance(at, bool) or not isinstance(at, int | float) or not math.isfinite(at):
-        raise TraceError(f"{where}: timestamp is {at!r}; expected a number of milliseconds")
+    at, keys = seconds(where, row), row.get("hash_ids")
     if not isinstance(keys, list) or not all(isinstance(key, int | str) for key in keys):
         raise TraceError(f"{where}: hash_ids is not a list of whole numbers or texts")
     if not keys:
         raise TraceError(f"{where}: hash_ids is empty; expected the prompt's blocks")
-    return Event(at / 1_000, What.PASSES, Use(list(dict.fromkeys(keys))))
+    return Event(at, What.PASSES, Use(list(dict.fromkeys(keys))))
 
 
 def azure_blocks(table: str, most: int | None = None) -> list[Event]:

@@ -44,7 +44,7 @@ import pyarrow as pa
 from datafusion import SessionContext
 from datafusion.substrait import Producer
 
-from bench.common import machine
+from bench.common import machine, quantile
 from bench.hostile_crowds import CROWDS, Crowd
 from flightllm.access.store import AccessStore, User
 from flightllm.sql.grants import Grant
@@ -381,8 +381,8 @@ def _figures(seen: Sequence[Seen], waits: Sequence[float]) -> dict[str, Any]:
     return {
         "hostile": len(seen),
         "answers": len(waits),
-        "p50": _percentile(waits, 0.5),
-        "p99": _percentile(waits, 0.99),
+        "p50": quantile(waits, 0.5),
+        "p99": quantile(waits, 0.99),
         "max": waits[-1] if waits else 0.0,
         "worst_p99": max((one.p99 for one in seen), default=0.0),
         "control_max": max((one.control for one in seen), default=0.0),
@@ -393,10 +393,6 @@ def _figures(seen: Sequence[Seen], waits: Sequence[float]) -> dict[str, Any]:
         "peak_mib": max((one.peak_mib for one in seen), default=0.0),
         "isolated_peak_mib": max((one.isolated_mib for one in seen), default=0.0),
     }
-
-
-def _percentile(waits: Sequence[float], part: float) -> float:
-    return waits[min(len(waits) - 1, int(len(waits) * part))] if waits else 0.0
 
 
 def _run(
@@ -428,7 +424,7 @@ def _run(
     finally:
         attack.close()
     text = "not cancelled" if stuck else " ".join(dict.fromkeys(attack.outcomes))[:90]
-    p50, p99 = (_percentile(waits, part) for part in (0.5, 0.99))
+    p50, p99 = (quantile(waits, part) for part in (0.5, 0.99))
     found = (cancelled, p50, p99, waits[-1], control_waits[-1], victim.failures, back)
     memory = (peak, victim.isolated_mib, after, died)
     return Seen(kind.name, max(number, getattr(kind, "connections", 1)), text, took, *found, *memory), waits

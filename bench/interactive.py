@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from bench.common import machine, read_to_end, timed
+from bench.common import machine, quantile, read_to_end, timed
 from bench.engines import CACHE_BLOCKS
 from bench.models import SHAPES
 from bench.router_live import REPLICAS, Tables, cluster, empty, servers
@@ -70,11 +70,6 @@ def beside(database: Database, rows: str, clients: int, warm: float) -> tuple[li
     for thread in threads:
         thread.join()
     return interactive, bulk
-
-
-def quantile(seconds: Sequence[float], part: float) -> float:
-    """Return the value below which this part of the sorted values is."""
-    return sorted(seconds)[min(len(seconds) - 1, int(part * len(seconds)))] if seconds else 0.0
 
 
 def measure(tables: Tables, given: argparse.Namespace) -> dict[str, float]:

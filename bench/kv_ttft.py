@@ -182,7 +182,7 @@ def late(bench: Bench, given: argparse.Namespace) -> dict[str, Any]:
     }
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     for seed in range(given.traces):
-        trace = random_trace(seed, 60, 0.5)
+        trace = random_trace(seed)
         for tokens in given.tokens:
             for way, policy in ways.items():
                 bench.use(policy, given.slo)

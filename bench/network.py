@@ -200,7 +200,7 @@ def measure(seconds: float) -> dict[str, float]:
                 found[f"{name}: median Gbit/s"] = median(windows)
                 if not math.isinf(gigabits):
                     found |= _off(name, [window / gigabits for window in windows])
-            trace = random_trace(0, high=2.0)
+            trace = random_trace(0, 2.0)
             network.follow(trace)
             began = time.monotonic()
             found |= _off(

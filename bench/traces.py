@@ -61,15 +61,10 @@ class Trace:
         return self.gigabits[int(now // self.seconds) % len(self.gigabits)] * GIGABIT
 
 
-def random_trace(
-    seed: int, segments: int = 60, seconds: float = 0.5, *, low: float = 0.1, high: float = 10.0, uniform: bool = False
-) -> Trace:
-    """Return a trace with random segments, drawn log-uniformly, or uniformly as in CacheGen (section 7.3)."""
-    drawn = random.Random(seed)  # noqa: S311 - no cryptography
-    if uniform:
-        return Trace(tuple(drawn.uniform(low, high) for _ in range(segments)), seconds)
-    logs = math.log(low), math.log(high)
-    return Trace(tuple(math.exp(drawn.uniform(*logs)) for _ in range(segments)), seconds)
+def random_trace(seed: int, high: float = 10.0) -> Trace:
+    """Return bandwidths between 0.1 and `high` that hold for half a second, each drawn log-uniformly."""
+    drawn = _drawn(seed)
+    return Trace(tuple(_log(drawn, 0.1, high) for _ in range(60)), 0.5)
 
 
 def steps(seed: int) -> Trace:

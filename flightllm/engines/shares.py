@@ -23,8 +23,8 @@ class Lane(Protocol):
     def bound(self, places: int) -> int | None:
         """Return how many of all places prompts of this priority can hold at present; None if all of them."""
 
-    def first(self, lanes: Sequence[Any]) -> int:
-        """Return the place of the lane of the same queue whose prompt comes next; of equals, the first one."""
+    def ranks(self, lanes: Sequence[Any]) -> Sequence[tuple[int, int]]:
+        """Return a key for each of some lanes of the same queue: the prompt of the lane with the least comes next."""
 
 
 def lane_of(requests: object) -> Lane | None:
@@ -115,53 +115,18 @@ class Shares:
         free = self._size - self._in_flight
         if free + self._resting < chunk or wanted < chunk:
             return 0
-        parts = dict.fromkeys(self._open, max(chunk, self._size // len(self._open)))
-        bounds = {one: one.lane.bound(self._size) for one in self._open if one.lane is not None}
-        bounded = [one for one, bound in bounds.items() if bound is not None]
-        room = max((chunk, *(bounds[one] or 0 for one in bounded)))
-        parts |= {one: max(chunk, min(parts[one], room // len(bounded))) for one in bounded}
-        room -= sum(one.held for one in bounded)
-        callers = sorted((other for other in self._open if other.queue_number), key=lambda one: one.queue_number)
+        callers = sorted(self._waiting(), key=lambda one: one.queue_number)
         callers += [share] if share not in callers else []
-        held = {one: one.held for one in self._open}
+        places = _Round(self._open, callers, self._size, chunk)
         granted = 0
         while free + self._resting >= chunk and granted + chunk <= wanted:
-            able = callers if room >= chunk else [one for one in callers if one not in bounded]
-            if share not in able:
-                break
-            following = self._next(share, able, held, parts, chunk)
-            if free < chunk and held[following] + chunk > parts[following]:
+            following = places.next(share)
+            if following is None or (free < chunk and not places.lacks_part(following)):
                 break  # the places of prompts that rest fill parts only
-            held[following] += chunk
+            places.give(following)
             free -= chunk
-            room -= chunk if following in bounded else 0
             granted += chunk if following is share else 0
         return granted
-
-    def _next(
-        self,
-        share: "Share",
-        callers: Sequence["Share"],
-        held: Mapping["Share", int],
-        parts: Mapping["Share", int],
-        chunk: int,
-    ) -> "Share":
-        """Return the caller that gets the next place; `callers` wait, the longest waiting first."""
-        below = [one for one in callers if held[one] + chunk <= parts[one]]
-        if not below:
-            return share if share.lane is None else _first([one for one in callers if one.lane is not None])
-        if any(one.lane is None for one in below):
-            return below[0]
-        unsure = [one for one in below if 2 * held[one] < parts[one]]
-        if unsure:
-            return min(unsure, key=lambda one: one.lane.priority if one.lane else 0)
-        missing: defaultdict[str, int] = defaultdict(int)
-        for one in self._open:
-            if one.lane is not None:
-                missing[one.lane.user] += parts[one] - held[one]
-        users = {one.lane.user for one in callers if one.lane is not None}
-        short = {user for user in users if missing[user] > 0}
-        return _first([one for one in callers if one.lane is not None and one.lane.user in (short or users)])
 
     def _enqueue(self, share: "Share") -> None:
         """Put a share at the end of the queue; the caller holds the lock."""
@@ -188,6 +153,76 @@ class Shares:
 
     def _waiting(self) -> list["Share"]:
         return [share for share in self._open if share.queue_number]
+
+
+class _Round:
+    """The order in which waiting callers get the places that are free at one moment, chunk by chunk.
+
+    `callers` wait, the longest waiting first; `shares` are all callers. The lock of `Shares` guards it.
+    """
+
+    def __init__(self, shares: Sequence["Share"], callers: Sequence["Share"], size: int, chunk: int) -> None:
+        self._chunk = chunk
+        self._able = callers
+        self._held = {one: one.held for one in shares}
+        fair = max(chunk, size // len(shares))
+        self._parts = dict.fromkeys(shares, fair)
+        self._lanes = {one: one.lane for one in shares if one.lane is not None}
+        bounds = {one: bound for one, lane in self._lanes.items() if (bound := lane.bound(size)) is not None}
+        self._bounded = bounds.keys()
+        if bounds:
+            room = max(chunk, *bounds.values())
+            self._parts |= dict.fromkeys(bounds, max(chunk, min(fair, room // len(bounds))))
+            self._room = room - sum(one.held for one in bounds)
+            """The places that all bounded callers together can still take."""
+            self._exclude_bounded()
+        self._ranks: Mapping[Share, tuple[int, int]] = {}
+
+    def next(self, share: "Share") -> "Share | None":
+        """Return the caller that gets the next place; None if `share` can get no place of this round."""
+        if share not in self._able:
+            return None
+        if len(self._able) == 1:
+            return share
+        held, parts, lanes = self._held, self._parts, self._lanes
+        below = [one for one in self._able if held[one] + self._chunk <= parts[one]]
+        if not below:
+            return share if share.lane is None else self._first(self._able)
+        if any(one.lane is None for one in below):
+            return below[0]
+        unsure = [one for one in below if 2 * held[one] < parts[one]]
+        if unsure:
+            return min(unsure, key=lambda one: lanes[one].priority)
+        missing: defaultdict[str, int] = defaultdict(int)
+        for one, lane in lanes.items():
+            missing[lane.user] += parts[one] - held[one]
+        short = [one for one in self._able if one in lanes and missing[lanes[one].user] > 0]
+        return self._first(short or self._able)
+
+    def lacks_part(self, share: "Share") -> bool:
+        """Return whether a caller can get one more chunk before it has its part."""
+        return self._held[share] + self._chunk <= self._parts[share]
+
+    def give(self, share: "Share") -> None:
+        """Count a chunk as given to a caller."""
+        self._held[share] += self._chunk
+        if share in self._bounded:
+            self._room -= self._chunk
+            self._exclude_bounded()
+
+    def _exclude_bounded(self) -> None:
+        if self._room < self._chunk:
+            self._able = [one for one in self._able if one not in self._bounded]
+
+    def _first(self, callers: Sequence["Share"]) -> "Share":
+        """Return the caller whose prompt the shared queue names first, of those that have a lane."""
+        if len(callers) == 1:
+            return callers[0]
+        if not self._ranks:  # the first prompts stay the same in a round
+            waiting = [one for one in self._able if one in self._lanes]
+            lanes = [self._lanes[one] for one in waiting]
+            self._ranks = dict(zip(waiting, lanes[0].ranks(lanes), strict=True))
+        return min((one for one in callers if one in self._ranks), key=self._ranks.__getitem__)
 
 
 class Share:
@@ -228,9 +263,3 @@ def _wake(waiting: list[Share]) -> None:
     """Wake callers. The lock must be free: a `wake` function can take places at once."""
     for share in waiting:
         share.wake()
-
-
-def _first(callers: Sequence[Share]) -> Share:
-    """Return the caller whose prompt the shared queue names first; all have a lane."""
-    lanes = [one.lane for one in callers if one.lane is not None]
-    return callers[lanes[0].first(lanes)]

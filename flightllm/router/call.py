@@ -253,8 +253,9 @@ class RoutedCall:
                     self._steal(replica)
                 prompt = lane.pop()
                 if prompt is not None:
-                    self._replicas[replica].sent()
-                    self._cluster.note_sent(prompt)
+                    found = self._replicas[replica]
+                    found.sent()
+                    found.queue.pace.sent(prompt.priority, self._cluster.fleet.answer_tokens(prompt))
                     self._sent.setdefault(replica, set()).add(prompt.key)
                     request = self._open[prompt.key][0]
                     request.dispatch.waits = False

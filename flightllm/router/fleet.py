@@ -217,7 +217,7 @@ class Fleet:
         one = self.open.get(prompt.key)
         if one is None or not prompt.count:
             return 0.0
-        blocks = self.tree.held_blocks(one.leaf, one.replica)
+        blocks = self.tree.cached_blocks(one.leaf, one.replica, expected=False)
         return min(1.0, blocks * self.tree.block_tokens / prompt.count)
 
     def finished(self, key: int, completion_tokens: int | None = None) -> Assigned:

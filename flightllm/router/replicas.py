@@ -156,13 +156,6 @@ class Replicas:
             self._fleet.lose(number)
         _log.warning("replica down", replica=replica.name, error=reason)
 
-    def note_sent(self, prompt: RoutedPrompt) -> None:
-        """Let a replica's queue learn from a prompt that leaves it; the caller holds the lock."""
-        one = self.fleet.open.get(prompt.key)
-        if one is not None:
-            pace = self._replicas[one.replica].queue.pace
-            pace.sent(prompt.priority, self.fleet.answer_tokens(prompt))
-
     def add(self, name: str, create: Callable[[], Engine]) -> int:
         """Open one more replica in the background and return its number."""
         with self.lock:

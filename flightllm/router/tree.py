@@ -69,9 +69,12 @@ class Node:
             yield node
             node = node.parent
 
-    def leading(self, replica: int) -> int:
-        """Return how many blocks at the start of this edge a replica holds or is about to compute."""
-        if replica in self.open:
+    def leading(self, replica: int, *, expected: bool = True) -> int:
+        """Return how many blocks at the start of this edge a replica holds.
+
+        With `expected`, blocks that it is about to compute count too.
+        """
+        if expected and replica in self.open:
             return self.blocks
         held = self.held.get(replica, 0)
         return min(self.blocks, (~held & (held + 1)).bit_length() - 1)
@@ -147,22 +150,14 @@ class PrefixTree:
             offset += shared * size
         return node
 
-    def cached_blocks(self, node: Node, replica: int) -> int:
-        """Return how many blocks a replica holds without a gap, from the root to the end of a node."""
-        count = 0
-        for part in node.path():
-            leading = part.leading(replica)
-            count += leading
-            if leading < part.blocks:
-                break
-        return count
+    def cached_blocks(self, node: Node, replica: int, *, expected: bool = True) -> int:
+        """Return how many blocks a replica holds without a gap, from the root to the end of a node.
 
-    def held_blocks(self, node: Node, replica: int) -> int:
-        """Return how many blocks a replica's cache has without a gap, from the root to the end of a node."""
+        With `expected`, blocks that it is about to compute count too.
+        """
         count = 0
         for part in node.path():
-            held = part.held.get(replica, 0)
-            leading = min(part.blocks, (~held & (held + 1)).bit_length() - 1)
+            leading = part.leading(replica, expected=expected)
             count += leading
             if leading < part.blocks:
                 break

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.common import Options, data_table, median_seconds, parse_options, report
+from bench.common import Options, data_table, median_seconds, parse_options, quantile, report
 
 
 def test_options_are_read() -> None:
@@ -38,3 +38,10 @@ def test_median_leaves_the_first_run_out() -> None:
     calls: list[int] = []
     median_seconds(lambda: calls.append(1), 3)
     assert len(calls) == 4
+
+
+def test_quantile() -> None:
+    """The values need no order; the whole part is the greatest value, and no values have 0."""
+    values = [3.0, 1.0, 2.0, 4.0]
+    assert [quantile(values, part) for part in (0.0, 0.5, 0.99, 1.0)] == [1.0, 3.0, 4.0, 4.0]
+    assert quantile([], 0.5) == 0.0

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bench.mooncake_traces import TraceError
 from bench.peers.routing import PEERS
 from bench.router_sim import main
 from bench.router_speed import growth, speeds
-from bench.router_traces import TraceError, read_trace
+from bench.router_traces import read_trace
 from bench.router_workloads import WORKLOADS
 from bench.simulation import measured
 

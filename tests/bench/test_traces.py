@@ -44,12 +44,11 @@ def test_bucket() -> None:
 
 
 def test_random_traces() -> None:
-    """A seed always gives the same trace, within the limits; log-uniform ones are slower than uniform ones."""
+    """A seed always gives the same trace, within the limits."""
     trace = random_trace(3)
     assert trace == random_trace(3) != random_trace(4)
     assert all(0.1 <= rate <= 10.0 for rate in trace.gigabits)
-    slow, fast = (sum(random_trace(5, 1_000, uniform=uniform).gigabits) for uniform in (False, True))
-    assert slow < 0.6 * fast
+    assert max(random_trace(3, 2.0).gigabits) <= 2.0
 
 
 @pytest.mark.parametrize("gigabits", [(), (0.0,), (1.0, -1.0)], ids=["nothing", "none", "less"])

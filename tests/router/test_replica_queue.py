@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from flightllm.engines.shares import Share, Shares
 from flightllm.router.pace import Arrivals, Pace
 from flightllm.router.prompt import RoutedPrompt
-from flightllm.router.replica_queue import LEAST_URGENT, Lane, ReplicaQueue
+from flightllm.router.replica_queue import LEAST_URGENT, OVERTAKES, Lane, ReplicaQueue
 
 
 def prompts(first: int, count: int, priority: int = 0) -> list[RoutedPrompt]:
@@ -29,10 +29,18 @@ class _Cached:
         return self.shares[prompt.key // 1_000]
 
 
-def drawn(queue: ReplicaQueue | Lane, most: int = 1 << 30) -> list[int]:
-    """Take prompts, and return their keys."""
+def first(*lanes: Lane) -> int:
+    """Return the place of the lane that the queue names, of equals the first one."""
+    ranks = lanes[0].ranks(lanes)
+    return ranks.index(min(ranks))
+
+
+def drawn(*lanes: Lane, most: int = 1 << 30) -> list[int]:
+    """Take prompts from the lanes that their queue names, and return their keys."""
     keys: list[int] = []
-    while len(keys) < most and (found := queue.pop()) is not None:
+    while len(keys) < most and (waiting := [lane for lane in lanes if lane]):
+        found = waiting[first(*waiting)].pop()
+        assert found is not None
         keys.append(found.key)
     return keys
 
@@ -46,7 +54,7 @@ def test_all_come_out_once(pushed: list[tuple[int, int, int, float]]) -> None:
     for number, (lane, count, priority, _) in enumerate(pushed):
         lanes[lane].push(prompts(1_000 * number, count, priority))
     assert len(queue) == sum(len(lane.waiting()) for lane in lanes) == sum(count for _, count, *_ in pushed)
-    keys = drawn(queue)
+    keys = drawn(*lanes)
     assert sorted(keys) == [1_000 * number + n for number, (_, count, *_) in enumerate(pushed) for n in range(count)]
     priorities = [pushed[key // 1_000][2] for key in keys]
     assert priorities == sorted(priorities)
@@ -63,13 +71,19 @@ def test_a_wave_of_several_priorities() -> None:
     assert lane.priority == LEAST_URGENT
 
 
-def test_groups_are_drawn_by_rank_across_queries() -> None:
-    """Of two queries, the cached one gives ten prompts for each of the uncached one, which came first."""
-    queue = ReplicaQueue(_Cached(0.0, 1.0))
-    queue.open().push(prompts(0, 100))
-    queue.open().push(prompts(1_000, 100))
-    first = drawn(queue, 55)
-    assert sum(key < 1_000 for key in first) == 5
+def test_a_wave_waits_for_few_later_ones() -> None:
+    """A cached wave overtakes `OVERTAKES` prompts of a lane at most. So an uncached prompt comes in the end."""
+    lane = ReplicaQueue(_Cached(0.0, 1.0)).open()
+    lane.push(prompts(0, OVERTAKES + 100))
+    lane.push(prompts(1_000, 10))
+    assert drawn(lane, most=103) == [*range(101), 1_000, 101]
+    lane = lane.queue.open()
+    lane.push(prompts(0, 1))
+    keys: list[int] = []
+    for number in range(100):
+        lane.push(prompts(1_000 + 10 * number, 10))
+        keys += drawn(lane, most=10)
+    assert keys.index(0) == OVERTAKES - 1
 
 
 def test_the_share_is_that_of_the_moment() -> None:
@@ -79,23 +93,21 @@ def test_the_share_is_that_of_the_moment() -> None:
     cold, warm = queue.open(), queue.open()
     cold.push(prompts(0, 100))
     warm.push(prompts(1_000, 100))
-    assert queue.first([cold, warm]) == 1
+    assert first(cold, warm) == 1
     cached.shares = [1.0, 0.0]
-    first = drawn(queue, 33)
-    assert sum(key < 1_000 for key in first) == 30
+    assert drawn(cold, warm, most=33) == [*range(33)]
     cached.shares = [0.0, 1.0]
-    first = drawn(queue, 33)
-    assert 28 <= sum(key >= 1_000 for key in first) <= 31
+    assert drawn(cold, warm, most=33) == [*range(1_000, 1_033)]
 
 
 def test_equals_come_as_they_wait() -> None:
-    """Of prompts of one group, those of the lane that is named first come first; a priority goes before a share."""
+    """Of lanes with nearly equal shares, the one that is named first comes first; a priority goes before a share."""
     queue = ReplicaQueue(_Cached(0.55, 0.5, 1.0))
     one, other, bulk = queue.open(), queue.open(), queue.open()
     one.push(prompts(0, 3))
     other.push(prompts(1_000, 3))
     bulk.push(prompts(2_000, 3, 1))
-    assert [queue.first(lanes) for lanes in ([one, other, bulk], [other, one], [bulk, one])] == [0, 0, 1]
+    assert [first(one, other, bulk), first(other, one), first(bulk, one)] == [0, 0, 1]
 
 
 def test_another_thread_holds_the_lock() -> None:
@@ -108,10 +120,10 @@ def test_another_thread_holds_the_lock() -> None:
     cached.shares = [1.0, 0.0]
     found: list[int] = []
     with lock:
-        thread = threading.Thread(target=lambda: found.append(queue.first([cold, warm])))
+        thread = threading.Thread(target=lambda: found.append(first(cold, warm)))
         thread.start()
         thread.join()
-    assert [*found, queue.first([cold, warm])] == [1, 0]
+    assert [*found, first(cold, warm)] == [1, 0]
 
 
 def test_prompts_taken_out_are_gone() -> None:
@@ -124,7 +136,7 @@ def test_prompts_taken_out_are_gone() -> None:
     assert [prompt.key for prompt in lane.waiting()] == [0, 2]
     other.close()
     other.close()
-    assert (len(queue), drawn(queue), queue.pop(), lane.pop()) == (2, [0, 2], None, None)
+    assert (len(queue), drawn(lane, other), lane.pop(), other.pop()) == (2, [0, 2], None, None)
 
 
 def _served(lanes: Sequence[Lane], shares: Shares, rounds: int) -> list[Share]:

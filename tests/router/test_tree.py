@@ -81,11 +81,11 @@ def test_a_gap_ends_what_is_cached() -> None:
 
 
 def test_requests_under_way_count_as_held() -> None:
-    """What a replica is about to compute need not be computed again there."""
+    """What a replica is about to compute need not be computed again there; it is not cached yet."""
     tree = PrefixTree(1)
     leaf = tree.insert(pack([1, 2]))
-    leaf.open[3] = 1
-    assert tree.cached_blocks(leaf, 3) == 2
+    leaf.open[3] = leaf.held[3] = 1
+    assert [tree.cached_blocks(leaf, 3, expected=expected) for expected in (True, False)] == [2, 1]
     assert tree.cached_by_replica(leaf) == {3: 2}
     assert leaf.replicas() == {3}
 
