@@ -38,7 +38,7 @@ RECORDS: Final[Mapping[str, str]] = {
     "kv_codec": "kv_codec",
     "kv_adaptation": "kv_adaptation",
     "routing": "router_sim --workload tools docs burst batches mixed --replicas 2 8 64 --load 0.9 1.4 1.4"
-    " --peers --policy --learned --first-seed 5000 --seeds 3 --prompts 30",
+    " --peers --policy --learned --first-seed 7000 --seeds 3 --prompts 30",
     "vector": "vector --vectors 100000 --types flat,ivf,hnsw",
     "hostile": "hostile --seconds 1",
     "recovery": "recovery",
