@@ -52,11 +52,14 @@ _MOST_BEHIND: Final = 0.05
 
 
 class Adaptive(EvictionPolicy[Key]):
-    """The policy `workload_aware`; see the module's docstring."""
+    """The policy `workload_aware`; see the module's docstring.
 
-    def __init__(self, blocks: int) -> None:
+    `learned` is the learned policy, without evictable blocks; it can have learned before.
+    """
+
+    def __init__(self, blocks: int, learned: WorkloadAware[Key] | None = None) -> None:
         blocks = max(1, blocks)
-        self.learned: WorkloadAware[Key] = WorkloadAware(blocks)
+        self.learned = WorkloadAware[Key](blocks) if learned is None else learned
         self._ghosts: list[Ghost[Key]] = [
             Ghost(Lru(), blocks),
             Ghost(TwoQueues(blocks), blocks),
@@ -156,13 +159,15 @@ class Adaptive(EvictionPolicy[Key]):
 
     def counts(self) -> dict[str, Any]:
         """Return the learned counts, and how far each ghost is behind the best one, for `restore` and JSON."""
+        return {**self.learned.counts(), "behind": self.behind()}
+
+    def behind(self) -> list[float]:
+        """Return how far each ghost is behind the best one, as a part of the cache."""
         best, size = max(self._scores), self._size()
-        return {**self.learned.counts(), "behind": [(best - score) / size for score in self._scores]}
+        return [(best - score) / size for score in self._scores]
 
     def restore(self, content: Mapping[str, Any]) -> None:
         """Continue with the counts of an earlier run.
-
-        The best ghosts lead at first, by no more than a new cache needs to show which are the best.
 
         Raises:
             KeyError, TypeError, ValueError: the content is not that of `counts`; nothing is changed.
@@ -171,6 +176,13 @@ class Adaptive(EvictionPolicy[Key]):
         if len(behind) != len(self._ghosts) or not all(0 <= part < math.inf for part in behind):
             raise ValueError(f"expected {len(self._ghosts)} numbers of at least 0, got {behind}")
         self.learned.restore(content)
+        self.rank(behind)
+
+    def rank(self, behind: Sequence[float]) -> None:
+        """Begin with ghosts that are so far behind the best one, as `behind` of another `Adaptive` returned it.
+
+        The best ghosts lead at first, by no more than a new cache needs to show which are the best.
+        """
         self._scores = [-self._blocks * min(part, _MOST_BEHIND) for part in behind]
         self._weigh()
 

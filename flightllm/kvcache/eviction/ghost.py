@@ -21,8 +21,11 @@ class Ghost(Generic[Key]):
         self._blocks, self._ends_first = blocks, ends_first
         self._followers: dict[Key, int] = {}
         """The number of cached blocks right after each block, if there are any."""
-        self._overdue: set[Key] = set()
-        """The cached blocks that the policy evicted, and that wait for the eviction of the blocks after them."""
+        self._overdue: dict[Key, None] = {}
+        """The cached blocks that the policy evicted, and that wait for the eviction of the blocks after them.
+
+        The block that waits for the longest time comes first. A set has another order in each process.
+        """
 
     def enter(self, key: Key, parent: Key | None) -> None:
         """Record that a block, which follows `parent`, enters the cache."""
@@ -37,17 +40,24 @@ class Ghost(Generic[Key]):
             policy.use(use, now, done)
         else:
             policy.use(use, now)
-        if self._overdue:
-            self._overdue.difference_update(use.keys)
+        overdue = self._overdue
+        if overdue:
+            for key in use.keys:
+                overdue.pop(key, None)
         policy.free_all(use.keys, now)
-        surplus = len(policy) + len(self._overdue) - self._blocks
+        surplus = len(policy) + len(overdue) - self._blocks
         if not self._ends_first:
             return [policy.evict(now) for _ in range(surplus)]
         gone: list[Key] = []
         while len(gone) < surplus:
-            key = policy.evict(now) if len(policy) else self._overdue.pop()
+            if not len(policy):  # all blocks wait for others: two callers said that other blocks come before a block
+                key = next(iter(overdue))
+                del overdue[key]
+                gone.append(key)
+                continue
+            key = policy.evict(now)
             if key in self._followers:
-                self._overdue.add(key)
+                overdue[key] = None
             else:
                 self._leave(key, parents, gone)
         return gone
@@ -65,5 +75,5 @@ class Ghost(Generic[Key]):
             del self._followers[parent]
             if parent not in self._overdue:
                 return
-            self._overdue.remove(parent)
+            del self._overdue[parent]
             key = parent

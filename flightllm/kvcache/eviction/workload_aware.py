@@ -348,10 +348,9 @@ class _LastUse(Generic[Key]):
 
 
 class WorkloadAware(EvictionPolicy[Key]):
-    """The policy `workload_aware`; it learns while it runs, until `learning` is set to false."""
+    """The learned policy of the module's docstring; it learns while it runs."""
 
     def __init__(self, blocks: int) -> None:
-        self.learning = True
         self._most_last_uses = max(_LEAST_HISTORY_FACTOR * blocks, min(_HISTORY_FACTOR * blocks, _HISTORY_BLOCKS))
         self._last_uses: OrderedDict[Key, _LastUse[Key]] = OrderedDict()
         """By block, the oldest use first; for blocks in the cache and for evicted blocks."""
@@ -385,7 +384,6 @@ class WorkloadAware(EvictionPolicy[Key]):
         if known == len(keys) and use.kind != "":
             again = table.get(use.kind, size, "end", "again")
             classes = _ClassesByPosition(classes.start, classes.middle, again)
-        learning = self.learning
         for position, key in enumerate(keys):
             of_block = done_classes if done and done[position] else classes
             if position == last_position:
@@ -396,15 +394,13 @@ class WorkloadAware(EvictionPolicy[Key]):
             if last is None:
                 last_uses[key] = _LastUse(block_class, now, 1, position)
             else:
-                if learning:
-                    last.block_class.statistics.count_reuse(now - last.time)
+                last.block_class.statistics.count_reuse(now - last.time)
                 last.uses += 1
                 if last.uses > _SHARED_USES:
                     block_class = shared
                 last.block_class, last.time, last.position = block_class, now, position
                 last_uses.move_to_end(key)
-            if learning:
-                block_class.statistics.count_use(now)
+            block_class.statistics.count_use(now)
         while len(last_uses) > max(self._most_last_uses, len(keys)):
             last_uses.popitem(last=False)
 
@@ -435,6 +431,11 @@ class WorkloadAware(EvictionPolicy[Key]):
         block_class = self._free.pop(key, None)
         if block_class is not None:
             del block_class.free[key]
+
+    def clear(self) -> None:
+        """Keep all blocks from eviction."""
+        for key in list(self._free):
+            self.hold(key)
 
     def evict(self, now: float) -> Key:
         """Remove and return the free block that is least likely to be used soon; see `EvictionPolicy.evict`.

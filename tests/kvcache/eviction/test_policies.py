@@ -289,22 +289,6 @@ def test_what_is_lost_is_forgotten(name: str) -> None:
     assert max(sizes[2_000:]) <= max(sizes[:2_000])
 
 
-def counts(policy: WorkloadAware[int]) -> list[tuple[float, float]]:
-    """Return the uses and reuses of each class, in the order in which the classes were last needed."""
-    statistics = [block_class.statistics for block_class in policy._table.classes.values()]
-    return [(one.uses, one.reuses) for one in statistics]
-
-
-def test_learning_ends() -> None:
-    """A policy that no longer learns keeps its counts."""
-    policy = WorkloadAware[int](100)
-    run(policy, *["ab", "xy"] * 40, kind="one")
-    policy.learning = False
-    before = counts(policy)
-    run(policy, *["ab", "pq"] * 40, kind="one", since=100.0)
-    assert counts(policy)[: len(before)] == before
-
-
 def test_unknown_policy() -> None:
     """The error for an unknown policy lists the known policies."""
     with pytest.raises(ConfigError, match="lru, fifo, 2q, gdsf, arc, s3_fifo, workload_aware, planned"):
