@@ -91,8 +91,8 @@ def test_ends_first() -> None:
     for at, keys in enumerate(recent(3)[:800]):
         parent = None
         for key in keys:
-            if key not in held:
-                ghost.enter(key, parent)
+            if key not in held and parent is not None:
+                ghost.enter(parent)
             parents[key] = parent
             held.add(key)
             parent = key
@@ -151,8 +151,7 @@ def test_a_ghost_whose_blocks_all_wait() -> None:
     """If every block of a ghost waits for blocks after it, the one that has waited longest goes."""
     ghost = Ghost(Lru[str](), 2, ends_first=True)
     for key in ("a", "b", "c", "d"):
-        ghost.enter(key, None)
-        ghost.enter(f"after {key}", key)
+        ghost.enter(key)
     assert ghost.use(Use(["a", "b", "c", "d"]), 0.0, (), {}) == ["d", "c"]
     assert ghost.use(Use(["e"]), 1.0, (), {}) == ["e"]
 
