@@ -66,6 +66,9 @@ class _Queue(Generic[Key]):
         if self._blocks.pop(key, None) is None:
             self._returned.hold(key)
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._blocks or key in self._returned
+
 
 class S3Fifo(EvictionPolicy[Key]):
     """The S3-FIFO policy.
@@ -167,7 +170,7 @@ class S3Fifo(EvictionPolicy[Key]):
             self._gone.popitem(last=False)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._known and self._known[key].free
+        return key in self._small or key in self._main
 
     def __len__(self) -> int:
         return self._small.size + self._main.size
