@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,6 +77,14 @@ def trace(events: Sequence[Event], given: Given) -> Found:
     }
 
 
+def _traced(read: Callable[[int | None], list[Event]], given: Given) -> Found:
+    return trace(read(given.prompts), given)
+
+
+def _generated(made: Callable[[int], list[Event]], given: Given) -> Found:
+    return trace(made(given.seed)[: given.prompts], given)
+
+
 def mix(names: Sequence[str], given: Given) -> Found:
     """Return the outcomes on queries side by side with interactive prompts."""
     prompts = [query(name, given.rows) for name in names]
@@ -100,21 +109,24 @@ def show(name: str, found: Found) -> None:
     policies = list(next(iter(found.values())))
     rows = {policy: {size: one[policy] for size, one in found.items()} for policy in policies}
     heads: dict[str, Callable[[Any], str]] = {
-        f"{size:,}": lambda row, size=size: f"{100 * row[size].ratio:.2f}"  # type: ignore[misc]
-        for size in found
+        f"{size:,}": partial(_told, size, lambda outcome: f"{100 * outcome.ratio:.2f}") for size in found
     }
     heads["µs an eviction"] = lambda row: f"{1e6 * row[min(row)].evicting:.1f}"
     print(markdown(f"{name}: hits, %, by blocks cached", heads, rows))
-    heads = {f"{size:,}": lambda row, size=size: f"{100 * row[size]:.0f}" for size in found}  # type: ignore[misc]
+    heads = {f"{size:,}": partial(_told, size, lambda share: f"{100 * share:.0f}") for size in found}
     shares = {policy: {size: closed(one, policy) for size, one in found.items()} for policy in rows}
     shares = {policy: row for policy, row in shares.items() if policy in POLICIES and policy != "lru"}
     print(markdown(f"{name}: of the gap between LRU and belady closed, %", heads, shares), flush=True)
     if any(policy in CLASSICAL for policy in policies) and (ours := [one for one in _OURS if one in policies]):
-        heads = {f"{size:,}": lambda row, size=size: f"{row[size]:+.2f}" for size in found}  # type: ignore[misc]
+        heads = {f"{size:,}": partial(_told, size, lambda points: f"{points:+.2f}") for size in found}
         above: dict[str, dict[int, float]] = {
             policy: {size: ahead(one, policy) for size, one in found.items()} for policy in ours
         }
         print(markdown(f"{name}: points above the best classical policy", heads, above), flush=True)
+
+
+def _told(size: int, told: Callable[[Any], str], row: Mapping[int, Any]) -> str:
+    return told(row[size])
 
 
 def curves(found: Found) -> dict[str, list[tuple[float, float]]]:
@@ -126,17 +138,11 @@ def curves(found: Found) -> dict[str, list[tuple[float, float]]]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
     given, given_traces = _read(arguments)
-    runs: dict[str, Callable[[], Found]] = {
-        name: lambda read=read: trace(read(given.prompts), given)  # type: ignore[misc]
-        for name, read in _TRACES.items()
-    }
-    runs |= {
-        name: lambda made=made: trace(made(given.seed)[: given.prompts], given)  # type: ignore[misc]
-        for name, made in GENERATORS.items()
-    }
-    runs |= {name: lambda events=events: trace(events, given) for name, events in given_traces.items()}  # type: ignore[misc]
-    runs |= {name: lambda names=names: mix(names, given) for name, names in MIXES.items()}  # type: ignore[misc]
-    runs |= {name: lambda name=name: alone(name, given) for name in ALONE}  # type: ignore[misc]
+    runs: dict[str, Callable[[], Found]] = {name: partial(_traced, read, given) for name, read in _TRACES.items()}
+    runs |= {name: partial(_generated, made, given) for name, made in GENERATORS.items()}
+    runs |= {name: partial(trace, events, given) for name, events in given_traces.items()}
+    runs |= {name: partial(mix, names, given) for name, names in MIXES.items()}
+    runs |= {name: partial(alone, name, given) for name in ALONE}
     found: dict[str, Found] = {}
     for name in given_traces or given.workload:
         found[name] = runs[name]()

@@ -41,6 +41,8 @@ NAMES: Final[Mapping[Part, Mapping[str, tuple[str, ...]]]] = {
         f"{_SPEC}:KVCacheConfig": ("num_blocks", "kv_cache_groups"),
         f"{_SPEC}:KVCacheGroupSpec": ("layer_names", "kv_cache_spec"),
         "vllm.v1.core.kv_cache_manager:KVCacheBlocks": ("get_block_ids",),
+        # the block with the number 0, which stands for each block behind a sliding window
+        "vllm.v1.core.block_pool:BlockPool": ("null_block",),
         "vllm.v1.core.sched.output:SchedulerOutput": (
             "num_scheduled_tokens", "scheduled_new_reqs", "scheduled_cached_reqs",
         ),

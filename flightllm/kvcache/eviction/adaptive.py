@@ -52,11 +52,14 @@ _MOST_BEHIND: Final = 0.05
 
 
 class Adaptive(EvictionPolicy[Key]):
-    """The policy `workload_aware`; see the module's docstring."""
+    """The policy `workload_aware`; see the module's docstring.
 
-    def __init__(self, blocks: int) -> None:
+    `learned` is the learned policy, without evictable blocks; it can have learned before.
+    """
+
+    def __init__(self, blocks: int, learned: WorkloadAware[Key] | None = None) -> None:
         blocks = max(1, blocks)
-        self.learned: WorkloadAware[Key] = WorkloadAware(blocks)
+        self.learned = WorkloadAware[Key](blocks) if learned is None else learned
         self._ghosts: list[Ghost[Key]] = [
             Ghost(Lru(), blocks),
             Ghost(TwoQueues(blocks), blocks),
@@ -68,19 +71,22 @@ class Adaptive(EvictionPolicy[Key]):
         self._blocks, self._length, self._prompts = blocks, 0.0, 0
         self._scores = [blocks * start for start in _HEAD_START]
         """The blocks that each ghost found; earlier ones count less."""
+        self._chained = [(ghost, 1 << number) for number, ghost in enumerate(self._ghosts) if ghost.ends_first]
         self._all = (1 << len(self._ghosts)) - 1
         self._weights: list[float] = []
         """The weight of each set of ghosts; a set is a number with one bit per ghost."""
+        self._order: list[int] = []
+        """The sets of ghosts by weight, the lowest first; empty until an eviction needs it."""
         self._weigh()
         self._memory: Memory | None = None
         self._holders: dict[Key, int] = {}
         """The set of ghosts that hold each block."""
         self._parents: dict[Key, Key | None] = {}
         """The block before each block that a ghost holds."""
-        self._free: dict[Key, int] = {}
-        """The evictable blocks, and the set of ghosts that hold each."""
-        self._bands: dict[int, OrderedDict[Key, None]] = {}
+        self._bands: list[OrderedDict[Key, None]] = [OrderedDict() for _ in range(self._all + 1)]
         """The evictable blocks by the set of ghosts that hold them."""
+        self._free = 0
+        """The number of evictable blocks."""
 
     def use(self, use: Use[Key], now: float, done: Sequence[bool] = ()) -> None:
         """Let a prompt pass through the ghosts, and count what each finds; see `EvictionPolicy.use`.
@@ -90,35 +96,45 @@ class Adaptive(EvictionPolicy[Key]):
         self._count(use.keys)
         self._enter(use.keys)
         for number, ghost in enumerate(self._ghosts):
-            for key in ghost.use(use, now, done, self._parents):
-                self._leave(key, 1 << number)
+            self._leave(ghost.use(use, now, done, self._parents), 1 << number)
         if self._memory is not None and self._memory.is_due(now):
             self._memory.write(self.counts(), now)
 
     def _enter(self, keys: Sequence[Key]) -> None:
         """Record that all ghosts hold the blocks of a prompt."""
-        holders, every, parent = self._holders, self._all, None
+        holders, parents, every, parent = self._holders, self._parents, self._all, None
         for key in keys:
             held = holders.get(key, 0)
             if held != every:
-                for number, ghost in enumerate(self._ghosts):
-                    if not held >> number & 1:
-                        ghost.enter(key, parent)
-                holders[key], self._parents[key] = every, parent
-                if key in self._free:
-                    self._put(key, every)
+                if parent is not None:
+                    for ghost, bit in self._chained:
+                        if not held & bit:
+                            ghost.enter(parent)
+                holders[key], parents[key] = every, parent
+                self._move(key, held, every)
             parent = key
 
-    def _leave(self, key: Key, ghost: int) -> None:
-        """Record that a ghost, which has this bit, evicted a block."""
-        held = self._holders.get(key, 0) & ~ghost
-        if held:
-            self._holders[key] = held
-        else:
-            self._holders.pop(key, None)
-            self._parents.pop(key, None)
-        if key in self._free:
-            self._put(key, held)
+    def _leave(self, keys: Sequence[Key], ghost: int) -> None:
+        """Record that a ghost, which has this bit, evicted blocks."""
+        holders, parents, bands = self._holders, self._parents, self._bands
+        for key in keys:
+            before = holders.get(key, 0)
+            held = before & ~ghost
+            if held:
+                holders[key] = held
+            elif before:
+                del holders[key], parents[key]
+            band = bands[before]
+            if key in band:
+                del band[key]
+                bands[held][key] = None
+
+    def _move(self, key: Key, before: int, held: int) -> None:
+        """Move a block, if it is evictable, between the bands of two sets of ghosts."""
+        band = self._bands[before]
+        if key in band:
+            del band[key]
+            self._bands[held][key] = None
 
     def _count(self, keys: Sequence[Key]) -> None:
         """Count the blocks that each ghost finds, up to the first block that it lacks."""
@@ -147,7 +163,7 @@ class Adaptive(EvictionPolicy[Key]):
         weights = [0.0]
         for weight in of_ghost:
             weights += [other + weight for other in weights]
-        self._weights = weights
+        self._weights, self._order = weights, []
 
     def remember(self, memory: Memory) -> None:
         """Begin with what an earlier run learned, and write what this one learns."""
@@ -156,13 +172,15 @@ class Adaptive(EvictionPolicy[Key]):
 
     def counts(self) -> dict[str, Any]:
         """Return the learned counts, and how far each ghost is behind the best one, for `restore` and JSON."""
+        return {**self.learned.counts(), "behind": self.behind()}
+
+    def behind(self) -> list[float]:
+        """Return how far each ghost is behind the best one, as a part of the cache."""
         best, size = max(self._scores), self._size()
-        return {**self.learned.counts(), "behind": [(best - score) / size for score in self._scores]}
+        return [(best - score) / size for score in self._scores]
 
     def restore(self, content: Mapping[str, Any]) -> None:
         """Continue with the counts of an earlier run.
-
-        The best ghosts lead at first, by no more than a new cache needs to show which are the best.
 
         Raises:
             KeyError, TypeError, ValueError: the content is not that of `counts`; nothing is changed.
@@ -171,46 +189,51 @@ class Adaptive(EvictionPolicy[Key]):
         if len(behind) != len(self._ghosts) or not all(0 <= part < math.inf for part in behind):
             raise ValueError(f"expected {len(self._ghosts)} numbers of at least 0, got {behind}")
         self.learned.restore(content)
+        self.rank(behind)
+
+    def rank(self, behind: Sequence[float]) -> None:
+        """Begin with ghosts that are so far behind the best one, as `behind` of another `Adaptive` returned it.
+
+        The best ghosts lead at first, by no more than a new cache needs to show which are the best.
+        """
         self._scores = [-self._blocks * min(part, _MOST_BEHIND) for part in behind]
         self._weigh()
 
     def free(self, key: Key, now: float) -> None:
         """Put a block among those that the same ghosts hold; see `EvictionPolicy.free`."""
         del now
-        self._put(key, self._holders.get(key, 0))
-
-    def _put(self, key: Key, held: int) -> None:
-        self.hold(key)
-        self._free[key] = held
-        band = self._bands.get(held)
-        if band is None:
-            band = self._bands[held] = OrderedDict()
-        band[key] = None
+        band = self._bands[self._holders.get(key, 0)]
+        if key in band:
+            band.move_to_end(key)
+        else:
+            band[key] = None
+            self._free += 1
 
     def hold(self, key: Key) -> None:
         """Keep a block from eviction; see `EvictionPolicy.hold`."""
-        held = self._free.pop(key, None)
-        if held is not None:
-            band = self._bands[held]
+        band = self._bands[self._holders.get(key, 0)]
+        if key in band:
             del band[key]
-            if not band:
-                del self._bands[held]
+            self._free -= 1
 
     def evict(self, now: float) -> Key:
         """Return a block of the ghosts with the lowest weight; see `EvictionPolicy.evict`."""
         del now
-        if not self._bands:
-            raise KeyError("all blocks are in use; no block can be evicted")
-        key = next(iter(self._bands[min(self._bands, key=self._weights.__getitem__)]))
-        self.hold(key)
-        return key
+        if not self._order:
+            self._order = sorted(range(self._all + 1), key=self._weights.__getitem__)
+        bands = self._bands
+        for held in self._order:
+            if bands[held]:
+                self._free -= 1
+                return bands[held].popitem(last=False)[0]
+        raise KeyError("all blocks are in use; no block can be evicted")
 
     def evictable(self) -> list[Key]:
         """Return the evictable blocks."""
-        return list(self._free)
+        return [key for band in self._bands for key in band]
 
     def __contains__(self, key: object) -> bool:
-        return key in self._free
+        return any(key in band for band in self._bands)
 
     def __len__(self) -> int:
-        return len(self._free)
+        return self._free

@@ -6,6 +6,7 @@ The paper is "ARC: A Self-Tuning, Low Overhead Replacement Cache" (FAST 2003).
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from flightllm.kvcache.eviction.base import EvictionPolicy, Key, Use
 
@@ -53,25 +54,28 @@ class Arc(EvictionPolicy[Key]):
             self._held_recent -= not self._held.popitem(last=False)[1]
 
     def _use(self, key: Key) -> None:
-        recent, frequent = len(self._gone_recent), len(self._gone_frequent)
-        self._from_frequent, self._new = key in self._gone_frequent, False
+        self._from_frequent = self._new = False
         if key in self._recent:
             del self._recent[key]
             self._frequent[key] = None
         elif key in self._held:
             self._hold(key, often=True)
         elif key in self._gone_recent:
-            self._target = min(self._blocks, self._target + max(1.0, frequent / recent))
+            more = len(self._gone_frequent) / len(self._gone_recent)
+            self._target = min(self._blocks, self._target + max(1.0, more))
             del self._gone_recent[key]
             self._hold(key, often=True)
-        elif self._from_frequent:
-            self._target = max(0.0, self._target - max(1.0, recent / frequent))
+        elif key in self._gone_frequent:
+            self._from_frequent = True
+            less = len(self._gone_recent) / len(self._gone_frequent)
+            self._target = max(0.0, self._target - max(1.0, less))
             del self._gone_frequent[key]
             self._hold(key, often=True)
         else:
             self._new = True
             self._forget()
-            self._hold(key, often=False)
+            self._held[key] = False
+            self._held_recent += 1
 
     def _forget(self) -> None:
         """Forget an evicted block, so that a new block fits: T1 and B1 have one cache's blocks, all lists two."""
@@ -90,15 +94,21 @@ class Arc(EvictionPolicy[Key]):
 
     def free(self, key: Key, now: float) -> None:
         """Make a block the most recently used block of its list; see `EvictionPolicy.free`."""
+        self.free_all((key,), now)
+
+    def free_all(self, keys: Sequence[Key], now: float) -> None:
+        """Make blocks the most recently used ones, the last block first; see `EvictionPolicy.free_all`."""
         del now
-        if key in self._frequent:
-            self._frequent.move_to_end(key)
-        elif key in self._recent:
-            self._recent.move_to_end(key)
-        else:
-            often = self._held.pop(key, None)
-            self._held_recent -= often is False
-            (self._frequent if often else self._recent)[key] = None
+        recent, frequent, held = self._recent, self._frequent, self._held
+        for key in reversed(keys):
+            if key in frequent:
+                frequent.move_to_end(key)
+            elif key in recent:
+                recent.move_to_end(key)
+            else:
+                often = held.pop(key, None)
+                self._held_recent -= often is False
+                (frequent if often else recent)[key] = None
 
     def hold(self, key: Key) -> None:
         """Remove a block, and remember its list; see `EvictionPolicy.hold`."""

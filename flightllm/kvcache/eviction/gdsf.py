@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from flightllm.kvcache.eviction.base import EvictionPolicy, Key, Use
 
@@ -36,17 +37,23 @@ class Gdsf(EvictionPolicy[Key]):
 
     def free(self, key: Key, now: float) -> None:
         """Rank a block; see `EvictionPolicy.free`."""
+        self.free_all((key,), now)
+
+    def free_all(self, keys: Sequence[Key], now: float) -> None:
+        """Rank blocks, the last one first; see `EvictionPolicy.free_all`."""
         del now
-        rank = self._age + self._uses.get(key, 1)
-        before = self._ranks.get(key)
-        if before is not None:
-            del self._bands[before][key]
-        self._ranks[key] = rank
-        band = self._bands.get(rank)
-        if band is None:
-            band = self._bands[rank] = OrderedDict()
-            heapq.heappush(self._order, rank)
-        band[key] = None
+        age, uses, ranks, bands = self._age, self._uses, self._ranks, self._bands
+        for key in reversed(keys):
+            rank = age + uses.get(key, 1)
+            before = ranks.get(key)
+            if before is not None:
+                del bands[before][key]
+            ranks[key] = rank
+            band = bands.get(rank)
+            if band is None:
+                band = bands[rank] = OrderedDict()
+                heapq.heappush(self._order, rank)
+            band[key] = None
 
     def hold(self, key: Key) -> None:
         """Remove a block; see `EvictionPolicy.hold`."""

@@ -18,17 +18,18 @@ class Ghost(Generic[Key]):
 
     def __init__(self, policy: EvictionPolicy[Key], blocks: int, *, ends_first: bool = False) -> None:
         self.policy = policy
-        self._blocks, self._ends_first = blocks, ends_first
+        self._blocks, self.ends_first = blocks, ends_first
         self._followers: dict[Key, int] = {}
         """The number of cached blocks right after each block, if there are any."""
-        self._overdue: set[Key] = set()
-        """The cached blocks that the policy evicted, and that wait for the eviction of the blocks after them."""
+        self._overdue: dict[Key, None] = {}
+        """The cached blocks that the policy evicted, and that wait for the eviction of the blocks after them.
 
-    def enter(self, key: Key, parent: Key | None) -> None:
-        """Record that a block, which follows `parent`, enters the cache."""
-        del key
-        if self._ends_first and parent is not None:
-            self._followers[parent] = self._followers.get(parent, 0) + 1
+        The block that waits for the longest time comes first. A set has another order in each process.
+        """
+
+    def enter(self, parent: Key) -> None:
+        """Record that a block, which follows `parent`, enters the cache; only `ends_first` needs that."""
+        self._followers[parent] = self._followers.get(parent, 0) + 1
 
     def use(self, use: Use[Key], now: float, done: Sequence[bool], parents: Mapping[Key, Key | None]) -> list[Key]:
         """Let a prompt pass, whose new blocks have entered; return the blocks that are evicted then."""
@@ -37,33 +38,43 @@ class Ghost(Generic[Key]):
             policy.use(use, now, done)
         else:
             policy.use(use, now)
-        if self._overdue:
-            self._overdue.difference_update(use.keys)
         policy.free_all(use.keys, now)
-        surplus = len(policy) + len(self._overdue) - self._blocks
-        if not self._ends_first:
-            return [policy.evict(now) for _ in range(surplus)]
+        if self.ends_first:
+            return self._evict_ends(use.keys, now, parents)
+        evict = policy.evict
+        return [evict(now) for _ in range(len(policy) - self._blocks)]
+
+    def _evict_ends(self, used: Sequence[Key], now: float, parents: Mapping[Key, Key | None]) -> list[Key]:
+        """Evict what the cache has too much: blocks after which no blocks are cached."""
+        overdue, followers, evict = self._overdue, self._followers, self.policy.evict
+        if overdue:
+            for key in used:
+                overdue.pop(key, None)
+        free = len(self.policy)
+        surplus = free + len(overdue) - self._blocks
         gone: list[Key] = []
         while len(gone) < surplus:
-            key = policy.evict(now) if len(policy) else self._overdue.pop()
-            if key in self._followers:
-                self._overdue.add(key)
-            else:
-                self._leave(key, parents, gone)
+            if not free:  # all blocks wait for others: two callers said that other blocks come before a block
+                key = next(iter(overdue))
+                del overdue[key]
+                gone.append(key)
+                continue
+            key, free = evict(now), free - 1
+            if key in followers:
+                overdue[key] = None
+                continue
+            while True:  # the end of a chain, and the overdue blocks before it that are ends then
+                gone.append(key)
+                parent = parents.get(key)
+                left = 0 if parent is None else followers.get(parent, 0)
+                if parent is None or not left:
+                    break
+                if left > 1:
+                    followers[parent] = left - 1
+                    break
+                del followers[parent]
+                if parent not in overdue:
+                    break
+                del overdue[parent]
+                key = parent
         return gone
-
-    def _leave(self, key: Key, parents: Mapping[Key, Key | None], gone: list[Key]) -> None:
-        """Evict the last block of a chain, and the overdue blocks before it that are the last ones then."""
-        while True:
-            gone.append(key)
-            parent = parents.get(key)
-            if parent is None or parent not in self._followers:
-                return
-            self._followers[parent] -= 1
-            if self._followers[parent]:
-                return
-            del self._followers[parent]
-            if parent not in self._overdue:
-                return
-            self._overdue.remove(parent)
-            key = parent

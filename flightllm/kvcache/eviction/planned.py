@@ -9,17 +9,17 @@ Blocks are evicted in this order:
 2. blocks that later prompts of a query share;
 3. blocks that waiting prompts need: first the block that is needed last.
 
-Until the first prompt with a plan, `Adaptive` orders the blocks without a plan, as in the policy `workload_aware`. Then
-`WorkloadAware` does: plans take up much of the cache, so ghosts of the whole cache say little about the rest. It puts
-blocks that their query no longer needs into a separate class. It expects no use of these blocks until one of the blocks
-is used again.
+While prompts have no plans, `Adaptive` orders the blocks, as in the policy `workload_aware`. From a prompt with a plan
+on, `WorkloadAware` does: plans take up much of the cache, so ghosts of the whole cache say little about the rest. It
+puts blocks that their query no longer needs into a separate class. It expects no use of these blocks until one of the
+blocks is used again. Once prompts without a plan have filled the cache again, `Adaptive` returns.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
@@ -38,6 +38,11 @@ If prompts of a query waited, its blocks are kept only until its last waiting pr
 """
 _REMEMBERED: Final = 2
 """The policy remembers the plans of at most this many blocks, as a multiple of the cache's blocks."""
+_UNPLANNED: Final = 2
+"""`Adaptive` returns after this number of blocks of prompts without a plan, as a multiple of the cache's blocks.
+
+Its new ghosts are empty. So it first evicts the blocks that the cache has, and then those of prompts since its return.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +95,16 @@ class PlannedPolicy(EvictionPolicy[Key]):
     """The `planned` policy: `queue` reports waiting prompts, and `Use.ahead` reports the later prompts of a query."""
 
     def __init__(self, blocks: int) -> None:
-        self._most = _REMEMBERED * blocks
-        self._learned: WorkloadAware[Key] = WorkloadAware(blocks)
+        self._blocks, self._most = blocks, _REMEMBERED * blocks
         self._adaptive: Adaptive[Key] | None = Adaptive(blocks)
-        """None after the first prompt with a plan."""
+        """None after a prompt with a plan."""
+        self._learned: WorkloadAware[Key] = self._adaptive.learned
+        """A part of `_adaptive`, which holds the blocks of a ghost; without `_adaptive`, the same as `_others`."""
+        self._unplanned = 0
+        """The blocks of the prompts since the last plan."""
         self._memory: Memory | None = None
-        self._behind: dict[str, Any] = {}
-        """The part of `_counts` that only `_adaptive` has, after it ended."""
+        self._behind: Sequence[float] = ()
+        """How far the ghosts of the last `_adaptive` were behind the best one, after it ended."""
         self._others: EvictionPolicy[Key] = self._adaptive
         """The blocks without a plan."""
         self._awaited: OrderedDict[Hashable, _Awaited[Key]] = OrderedDict()
@@ -150,6 +158,7 @@ class PlannedPolicy(EvictionPolicy[Key]):
     def use(self, use: Use[Key], now: float) -> None:
         """Record the plan of each block of a prompt, as its query states it; see `EvictionPolicy.use`."""
         if use.ahead is not None:
+            self._unplanned = 0
             self._follow_plans(now)
             self._hear(use.query, now)
             for place, key in enumerate(use.keys):
@@ -160,11 +169,14 @@ class PlannedPolicy(EvictionPolicy[Key]):
         done = (
             [key in self._plans and not self._plans[key].awaited for key in use.keys] if use.ahead is not None else ()
         )
-        self._learned.use(use, now, done)
-        if self._adaptive is not None:
-            self._adaptive.use(use, now)
+        if use.ahead is None and self._adaptive is None:
+            self._unplanned += len(use.keys)
+            if self._unplanned >= _UNPLANNED * self._blocks:
+                self._give_up(now)
+                self._follow_ghosts(now)
+        (self._learned if self._adaptive is None else self._adaptive).use(use, now, done)
         if self._memory is not None and self._memory.is_due(now):
-            self._memory.write({**self._behind, **self._counts()}, now)
+            self._memory.write(self._counts(), now)
         if self._left.get(use.query) == 0:
             self.end(use.query)
 
@@ -174,12 +186,11 @@ class PlannedPolicy(EvictionPolicy[Key]):
         memory.restore(self._restore)
 
     def _counts(self) -> dict[str, Any]:
-        return {**(self._adaptive.counts() if self._adaptive is not None else {}), **self._learned.counts()}
+        behind = self._behind if self._adaptive is None else self._adaptive.behind()
+        return {**self._learned.counts(), "behind": list(behind)}
 
     def _restore(self, content: Mapping[str, Any]) -> None:
-        if self._adaptive is not None:
-            self._adaptive.restore(content)
-        self._learned.restore(content)
+        (self._learned if self._adaptive is None else self._adaptive).restore(content)
 
     def free(self, key: Key, now: float) -> None:
         """Put a block into its band; see `EvictionPolicy.free`."""
@@ -223,13 +234,27 @@ class PlannedPolicy(EvictionPolicy[Key]):
             self._others.free(key, since)
 
     def _follow_plans(self, now: float) -> None:
-        """Let `WorkloadAware` order the blocks without a plan, from the first plan on."""
+        """Let `WorkloadAware` order the blocks without a plan, from a plan on."""
+        if self._adaptive is None:
+            return
         adaptive, self._adaptive, self._others = self._adaptive, None, self._learned
-        if adaptive is not None:
-            self._behind = adaptive.counts()
-            for key in adaptive.evictable():
-                self._band[key] = self._learned
-                self._learned.free(key, now)
+        self._behind = adaptive.behind()
+        self._learned.clear()  # of the blocks of its ghost
+        for key in adaptive.evictable():
+            self._band[key] = self._learned
+            self._learned.free(key, now)
+
+    def _follow_ghosts(self, now: float) -> None:
+        """Let `Adaptive` order the blocks without a plan, if all queries with plans are over."""
+        if self._heard:
+            return
+        adaptive = Adaptive(self._blocks, self._learned)
+        adaptive.rank(self._behind)
+        while len(self._learned):  # blocks that no ghost knows go in the order in which they get there
+            key = self._learned.evict(now)
+            self._band[key] = adaptive
+            adaptive.free(key, now)
+        self._adaptive = self._others = adaptive
 
     def _look_whether_empty(self, band: EvictionPolicy[Key]) -> None:
         if isinstance(band, _Awaited) and not len(band):

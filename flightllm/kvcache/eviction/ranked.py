@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import heapq
 from itertools import count
-from typing import Any
+from typing import Any, Final, Generic
 
 from flightllm.kvcache.eviction.base import EvictionPolicy, Key
 
-_SLACK = 64
+_SLACK: Final = 64
 """Outdated heap entries are removed once they outnumber the valid ones and are more than this."""
 
 
-class Ranked(EvictionPolicy[Key]):
+class BlockHeap(Generic[Key]):
     """A heap of blocks; a block that is held or ranked again leaves an outdated entry in the heap for a while."""
 
     def __init__(self) -> None:
@@ -21,37 +21,50 @@ class Ranked(EvictionPolicy[Key]):
         self._count = count()
 
     def put(self, key: Key, rank: Any) -> None:
-        """Make a block evictable with this rank; among equal ranks the block that was put first is evicted first."""
+        """Add a block with this rank; among equal ranks the block that was put first is the lowest."""
         number = self._valid[key] = next(self._count)
         heapq.heappush(self._heap, (rank, number, key))
         if len(self._heap) > 2 * len(self._valid) + _SLACK:
             self._heap = [entry for entry in self._heap if self._valid.get(entry[2]) == entry[1]]
             heapq.heapify(self._heap)
 
-    def lowest(self) -> tuple[Any, Key]:
-        """Remove the block of the lowest rank; return its rank and key.
+    def pop(self) -> Key:
+        """Remove and return the block of the lowest rank.
 
         Raises:
-            KeyError: no block is evictable.
+            KeyError: the heap is empty.
         """
-        while self._heap:
-            rank, number, key = heapq.heappop(self._heap)
-            if self._valid.get(key) == number:
-                del self._valid[key]
-                return rank, key
-        raise KeyError("no block is evictable")
+        self._drop_outdated()
+        if not self._heap:
+            raise KeyError("no block is evictable")
+        key = heapq.heappop(self._heap)[2]
+        del self._valid[key]
+        return key
+
+    def lowest(self) -> Any:
+        """Return the lowest rank, or None if the heap is empty."""
+        self._drop_outdated()
+        return self._heap[0][0] if self._heap else None
+
+    def _drop_outdated(self) -> None:
+        while self._heap and self._valid.get(self._heap[0][2]) != self._heap[0][1]:
+            heapq.heappop(self._heap)
 
     def hold(self, key: Key) -> None:
-        """Remove a block; see `EvictionPolicy.hold`."""
+        """Remove a block, if it is there."""
         self._valid.pop(key, None)
-
-    def evict(self, now: float) -> Key:
-        """Return the block of the lowest rank; see `EvictionPolicy.evict`."""
-        del now
-        return self.lowest()[1]
 
     def __contains__(self, key: object) -> bool:
         return key in self._valid
 
     def __len__(self) -> int:
         return len(self._valid)
+
+
+class Ranked(BlockHeap[Key], EvictionPolicy[Key]):
+    """A policy whose evictable blocks are in a heap."""
+
+    def evict(self, now: float) -> Key:
+        """Return the block of the lowest rank; see `EvictionPolicy.evict`."""
+        del now
+        return self.pop()

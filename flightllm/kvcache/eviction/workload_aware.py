@@ -83,34 +83,40 @@ class _ReuseStatistics:
     """Sum over the uses, at the time `counted_at`, of the probability that a reuse would be still to come."""
     counted_at: float = 0.0
 
-    def count_use(self, now: float) -> None:
-        """Count a use of a block, here and in the prior."""
+    def count_uses(self, now: float, count: int = 1) -> None:
+        """Count uses of blocks, here and in the prior."""
         if self.prior is not None:
-            self.prior.count_use(now)
-        self.uses += 1
+            self.prior.count_uses(now, count)
+        self.uses += count
         if now > self.counted_at:  # not for the other blocks of the same prompt
             self.early *= math.exp(-self.rate * (now - self.counted_at))
             self.counted_at = now
-        self.early += 1.0
+        self.early += count
         if self.uses + self.reuses >= self.next_fit:
             self._fit()
 
-    def count_reuse(self, seconds: float) -> None:
-        """Count that a block was used again after some seconds, here and in the prior.
+    def count_reuses(self, seconds: float, count: int = 1) -> None:
+        """Count that blocks were used again after some seconds, here and in the prior.
 
         Reuses never exceed uses. After the counts were halved, more reuses can come than the uses that are left. Then
-        each new reuse replaces an average one.
+        a new reuse replaces an average one; such reuses must be counted one by one, see `is_alike`.
         """
         if self.prior is not None:
-            self.prior.count_reuse(seconds)
-        kept = min(self.reuses, self.uses - 1)
+            self.prior.count_reuses(seconds, count)
+        kept = min(self.reuses, self.uses - count)
         if kept < self.reuses:
             self.seconds *= kept / self.reuses
-        self.reuses = kept + 1
-        self.seconds += seconds
+        self.reuses = kept + count
+        self.seconds += count * seconds
         self.least_seconds = min(self.least_seconds, seconds)
         if self.uses + self.reuses >= self.next_fit:
             self._fit()
+
+    def is_alike(self, count: int) -> bool:
+        """Return whether the order of the next `count` uses and `count` reuses makes no difference."""
+        counted = self.uses + self.reuses + 2 * count
+        alike = counted < self.next_fit and self.reuses + count <= self.uses
+        return alike and (self.prior is None or self.prior.is_alike(count))
 
     def _fit(self) -> None:
         counted = self.uses + self.reuses
@@ -178,6 +184,10 @@ class _BlockClass(Generic[Key]):
     """The evictable blocks, oldest first: the time at which each became evictable, and its position in its prompt."""
     ranked: bool = False
     """Whether the class is in the eviction queue."""
+    score: float = 0.0
+    """The last likelihood that was computed for a block of the class."""
+    scored: tuple[float, float, float] | None = None
+    """The age, the rate and the probability for which `score` holds."""
 
 
 _Rank: TypeAlias = tuple[float, float, int, int, _BlockClass[Key]]
@@ -193,6 +203,25 @@ The fields, in this order:
 
 Each eviction makes a rank; a plain tuple saves a tenth of the eviction's time.
 """
+
+
+def _count(used: _BlockClass[Key], reused: _BlockClass[Key] | None, seconds: float, count: int, now: float) -> None:
+    """Count uses of `count` neighbouring blocks, which are reuses of blocks of the class `reused` unless it is None."""
+    if not count:
+        return
+    if reused is None:
+        if count == 1 or used.statistics.is_alike(count):
+            used.statistics.count_uses(now, count)
+        else:
+            for _ in range(count):
+                used.statistics.count_uses(now)
+    elif count > 1 and used.statistics.is_alike(count) and reused.statistics.is_alike(count):
+        reused.statistics.count_reuses(seconds, count)
+        used.statistics.count_uses(now, count)
+    else:
+        for _ in range(count):
+            reused.statistics.count_reuses(seconds)
+            used.statistics.count_uses(now)
 
 
 class _EvictionQueue(Generic[Key]):
@@ -245,7 +274,10 @@ def _rank(block_class: _BlockClass[Key], now: float) -> _Rank[Key]:
     """Rank the first free block of a class."""
     since, position = next(iter(block_class.free.values()))
     statistics = block_class.statistics
-    return statistics.likelihood(now - since), statistics.probability, -position, block_class.number, block_class
+    of = now - since, statistics.rate, statistics.probability
+    if of != block_class.scored:  # the blocks of one prompt have one score
+        block_class.scored, block_class.score = of, statistics.likelihood(now - since)
+    return block_class.score, statistics.probability, -position, block_class.number, block_class
 
 
 class _ClassTable(Generic[Key]):
@@ -348,10 +380,9 @@ class _LastUse(Generic[Key]):
 
 
 class WorkloadAware(EvictionPolicy[Key]):
-    """The policy `workload_aware`; it learns while it runs, until `learning` is set to false."""
+    """The learned policy of the module's docstring; it learns while it runs."""
 
     def __init__(self, blocks: int) -> None:
-        self.learning = True
         self._most_last_uses = max(_LEAST_HISTORY_FACTOR * blocks, min(_HISTORY_FACTOR * blocks, _HISTORY_BLOCKS))
         self._last_uses: OrderedDict[Key, _LastUse[Key]] = OrderedDict()
         """By block, the oldest use first; for blocks in the cache and for evicted blocks."""
@@ -385,7 +416,7 @@ class WorkloadAware(EvictionPolicy[Key]):
         if known == len(keys) and use.kind != "":
             again = table.get(use.kind, size, "end", "again")
             classes = _ClassesByPosition(classes.start, classes.middle, again)
-        learning = self.learning
+        counted, reused, since, count = classes.start, None, now, 0
         for position, key in enumerate(keys):
             of_block = done_classes if done and done[position] else classes
             if position == last_position:
@@ -394,17 +425,21 @@ class WorkloadAware(EvictionPolicy[Key]):
                 block_class = of_block.start if position < start_blocks else of_block.middle
             last = last_uses.get(key)
             if last is None:
+                before, at = None, now
                 last_uses[key] = _LastUse(block_class, now, 1, position)
             else:
-                if learning:
-                    last.block_class.statistics.count_reuse(now - last.time)
+                before, at = last.block_class, last.time
                 last.uses += 1
                 if last.uses > _SHARED_USES:
                     block_class = shared
                 last.block_class, last.time, last.position = block_class, now, position
                 last_uses.move_to_end(key)
-            if learning:
-                block_class.statistics.count_use(now)
+            if block_class is counted and before is reused and at == since:
+                count += 1
+            else:
+                _count(counted, reused, now - since, count, now)
+                counted, reused, since, count = block_class, before, at, 1
+        _count(counted, reused, now - since, count, now)
         while len(last_uses) > max(self._most_last_uses, len(keys)):
             last_uses.popitem(last=False)
 
@@ -418,17 +453,24 @@ class WorkloadAware(EvictionPolicy[Key]):
 
     def free(self, key: Key, now: float) -> None:
         """Append a block to the free blocks of its class; see `EvictionPolicy.free`."""
-        last = self._last_uses.get(key)
-        if last is not None:
-            block_class, position = last.block_class, last.position
-        else:
-            block_class, position = self._table.get(""), 0
-        if key in self._free:
-            self.hold(key)
-        self._free[key] = block_class
-        block_class.free[key] = now, position
-        if not block_class.ranked:
-            self._queue.add(block_class, now)
+        self.free_all((key,), now)
+
+    def free_all(self, keys: Sequence[Key], now: float) -> None:
+        """Append blocks to the free blocks of their classes, the last one first; see `EvictionPolicy.free_all`."""
+        free, last_uses = self._free, self._last_uses
+        for key in reversed(keys):
+            last = last_uses.get(key)
+            if last is not None:
+                block_class, position = last.block_class, last.position
+            else:
+                block_class, position = self._table.get(""), 0
+            before = free.get(key)
+            if before is not None:
+                del before.free[key]
+            free[key] = block_class
+            block_class.free[key] = now, position
+            if not block_class.ranked:
+                self._queue.add(block_class, now)
 
     def hold(self, key: Key) -> None:
         """Keep a block from eviction; see `EvictionPolicy.hold`."""
@@ -436,14 +478,19 @@ class WorkloadAware(EvictionPolicy[Key]):
         if block_class is not None:
             del block_class.free[key]
 
+    def clear(self) -> None:
+        """Keep all blocks from eviction."""
+        for key in list(self._free):
+            self.hold(key)
+
     def evict(self, now: float) -> Key:
         """Remove and return the free block that is least likely to be used soon; see `EvictionPolicy.evict`.
 
         Of equally likely blocks, the policy evicts the block that is least likely to be ever used; then the block with
         the last position in its prompt.
         """
-        key = next(iter(self._queue.lowest(now).free))
-        self.hold(key)
+        key, _ = self._queue.lowest(now).free.popitem(last=False)
+        del self._free[key]
         return key
 
     def __contains__(self, key: object) -> bool:

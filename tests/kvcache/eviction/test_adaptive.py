@@ -1,6 +1,9 @@
 """The policy `workload_aware` follows the best of its ghosts."""
 
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -9,9 +12,10 @@ from bench.eviction_replay import replay
 from bench.eviction_workloads import Event, What
 from flightllm.kvcache.eviction import POLICIES
 from flightllm.kvcache.eviction.adaptive import Adaptive
-from flightllm.kvcache.eviction.base import Use
+from flightllm.kvcache.eviction.base import EvictionPolicy, Use
 from flightllm.kvcache.eviction.ghost import Ghost
 from flightllm.kvcache.eviction.lru import Lru
+from flightllm.kvcache.eviction.planned import PlannedPolicy
 from flightllm.kvcache.eviction.workload_aware import WorkloadAware
 
 CLASSICAL = ("lru", "2q", "gdsf", "arc", "s3_fifo")
@@ -87,8 +91,8 @@ def test_ends_first() -> None:
     for at, keys in enumerate(recent(3)[:800]):
         parent = None
         for key in keys:
-            if key not in held:
-                ghost.enter(key, parent)
+            if key not in held and parent is not None:
+                ghost.enter(parent)
             parents[key] = parent
             held.add(key)
             parent = key
@@ -120,3 +124,68 @@ def test_blocks_in_use_stay() -> None:
     policy.free(1, 30.0)
     gone = [policy.evict(30.0) for _ in range(len(policy))]
     assert gone.index(2) < gone.index(1) < gone.index(29)
+
+
+def test_planned_follows_the_ghosts_again() -> None:
+    """Long after the last prompt with a plan, `planned` evicts what `workload_aware` evicts."""
+    policies: list[EvictionPolicy[int]] = [Adaptive(120), PlannedPolicy(120)]
+    caches: list[set[int]] = [set(), set()]
+    evicted: list[list[int]] = [[], []]
+    for at, keys in enumerate(recent(1)[:3_000]):
+        ahead = len(keys) if 100 <= at < 200 else None
+        for policy, cached, gone in zip(policies, caches, evicted, strict=True):
+            policy.use(Use(keys, ahead=ahead), float(at))
+            for key in keys:
+                policy.hold(key)
+            cached.update(keys)
+            policy.free_all(keys, float(at))
+            while len(cached) > 120:
+                gone.append(policy.evict(float(at)))
+                cached.remove(gone[-1])
+    assert evicted[0] != evicted[1]
+    assert evicted[0][-1_000:] == evicted[1][-1_000:]
+    assert caches[0] == caches[1]
+
+
+def test_a_ghost_whose_blocks_all_wait() -> None:
+    """If every block of a ghost waits for blocks after it, the one that has waited longest goes."""
+    ghost = Ghost(Lru[str](), 2, ends_first=True)
+    for key in ("a", "b", "c", "d"):
+        ghost.enter(key)
+    assert ghost.use(Use(["a", "b", "c", "d"]), 0.0, (), {}) == ["d", "c"]
+    assert ghost.use(Use(["e"]), 1.0, (), {}) == ["e"]
+
+
+_EVICT = """
+import random
+from flightllm.kvcache.eviction import POLICIES
+from flightllm.kvcache.eviction.base import Use
+
+for name, make in POLICIES.items():
+    policy, cached, drawn = make(40), set(), random.Random(1)
+    for at in range(500):
+        first = min(drawn.randrange(1, 60) for _ in range(3))
+        keys = [f"block {first} {place}" for place in range(1 + first % 7)]
+        ahead = len(keys) if at % 100 > 70 else None
+        policy.use(Use(keys, f"site {first % 3}", ahead, f"query {at // 100}", at), float(at))
+        for key in keys:
+            policy.hold(key)
+            cached.add(key)
+        policy.free_all(keys, float(at))
+        while len(cached) > 40:
+            key = policy.evict(float(at))
+            cached.remove(key)
+            print(name, key)
+"""
+
+
+def test_the_same_evictions_in_each_process() -> None:
+    """The hashes of texts differ between processes; what is evicted does not."""
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", _EVICT], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert len(printed[0].splitlines()) > 1_000
+    assert printed[0] == printed[1]

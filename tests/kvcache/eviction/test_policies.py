@@ -113,8 +113,8 @@ def test_the_examples_of_statistics() -> None:
     statistics = workload_aware._ReuseStatistics(probability=0.5, rate=0.2)
     assert [round(statistics.likelihood(age), 3) for age in (0.0, 5.0, 10.0)] == [0.316, 0.17, 0.075]
     statistics = workload_aware._ReuseStatistics(uses=2.0, next_fit=4.0, rate=math.log(5.0), early=1.0)
-    statistics.count_use(1.0)
-    statistics.count_reuse(4.0)
+    statistics.count_uses(1.0)
+    statistics.count_reuses(4.0)
     assert statistics.early == pytest.approx(1.2)
     assert statistics.probability == pytest.approx((1 + 0.5) / (3 - 1.2 + 1))
     assert statistics.rate == 1 / (4.0 * 0.25)
@@ -125,12 +125,31 @@ def test_uses_whose_reuse_can_still_come_are_no_failures() -> None:
     statistics, drawn = workload_aware._ReuseStatistics(), random.Random(1)  # noqa: S311
     waits = [(second, drawn.expovariate(1 / 20)) for second in range(100)]
     for second, _ in waits:
-        statistics.count_use(float(second))
+        statistics.count_uses(float(second))
         for seconds in [seconds for at, seconds in waits if second - 1 <= at + seconds < second]:
-            statistics.count_reuse(seconds)
+            statistics.count_reuses(seconds)
     statistics._fit()
     assert statistics.reuses / statistics.uses < 0.85
     assert statistics.probability > 0.9
+
+
+def test_counting_together() -> None:
+    """Uses of neighbouring blocks are counted together, with the figures of counting them one by one."""
+    together, apart = (
+        workload_aware._BlockClass[int](0, workload_aware._ReuseStatistics(workload_aware._ReuseStatistics()))
+        for _ in range(2)
+    )
+    for number in range(200):
+        workload_aware._count(together, together if number else None, 4.0, 8, float(number))
+        for _ in range(8):
+            if number:
+                apart.statistics.count_reuses(4.0)
+            apart.statistics.count_uses(float(number))
+        one, other = together.statistics, apart.statistics
+        assert (one.uses, one.reuses, one.next_fit) == (other.uses, other.reuses, other.next_fit)
+        assert (one.probability, one.rate) == pytest.approx((other.probability, other.rate))
+    assert together.statistics.is_alike(8)
+    assert not together.statistics.is_alike(1_000)
 
 
 def asked_twice() -> WorkloadAware[int]:
@@ -287,22 +306,6 @@ def test_what_is_lost_is_forgotten(name: str) -> None:
         policy.hold(2 * number)
         sizes.append(entries(policy))
     assert max(sizes[2_000:]) <= max(sizes[:2_000])
-
-
-def counts(policy: WorkloadAware[int]) -> list[tuple[float, float]]:
-    """Return the uses and reuses of each class, in the order in which the classes were last needed."""
-    statistics = [block_class.statistics for block_class in policy._table.classes.values()]
-    return [(one.uses, one.reuses) for one in statistics]
-
-
-def test_learning_ends() -> None:
-    """A policy that no longer learns keeps its counts."""
-    policy = WorkloadAware[int](100)
-    run(policy, *["ab", "xy"] * 40, kind="one")
-    policy.learning = False
-    before = counts(policy)
-    run(policy, *["ab", "pq"] * 40, kind="one", since=100.0)
-    assert counts(policy)[: len(before)] == before
 
 
 def test_unknown_policy() -> None:
