@@ -13,8 +13,8 @@ import json
 import random
 import tempfile
 import threading
-import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -53,23 +53,22 @@ def _ask(database: Database, seed: int, ended: threading.Event, found: list[floa
 
 def beside(database: Database, rows: str, clients: int, warm: float) -> tuple[list[float], list[float]]:
     """Return the seconds of the interactive queries and of the two bulk queries; `rows` is a subquery."""
-    ended, interactive, bulk = threading.Event(), list[float](), list[float]()
+    ended, interactive = threading.Event(), list[float]()
 
-    def work(question: str) -> None:
+    def work(question: str) -> float:
         sql = f"SELECT count(*) FROM ({rows}) AS r WHERE ai_filter('{question}', movie_info, review_content)"
-        bulk.append(timed(lambda: _run(database, sql, "bulk")))
-        ended.set()
+        try:
+            return timed(lambda: _run(database, sql, "bulk"))
+        finally:
+            ended.set()
 
-    threads = [threading.Thread(target=work, args=(question,)) for question in BULK]
-    threads += [threading.Thread(target=_ask, args=(database, n, ended, interactive)) for n in range(clients)]
-    for thread in threads[: len(BULK)]:
-        thread.start()
-    time.sleep(warm)
-    for thread in threads[len(BULK) :]:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return interactive, bulk
+    with ThreadPoolExecutor(len(BULK) + clients) as pool:
+        bulk = [pool.submit(work, question) for question in BULK]
+        ended.wait(warm)
+        asking = [pool.submit(_ask, database, number, ended, interactive) for number in range(clients)]
+        for one in asking:
+            one.result()
+        return interactive, [one.result() for one in bulk]
 
 
 def measure(tables: Tables, given: argparse.Namespace) -> dict[str, float]:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from bench.common import data_table
 from bench.prompt_streams import streams
-from bench.router_traces import BLOCK_TOKENS as TRACE_BLOCK_TOKENS
 from bench.router_traces import part, read_trace
 from bench.simulation import Arrival
 
@@ -26,6 +25,7 @@ BLOCK_TOKENS: Final = 16
 _SYSTEM_TOKENS: Final = 128
 _TRACE_RATE: Final = 0.5
 _TRACE_BLOCKS: Final = 2_000
+_TRACE_BLOCK_TOKENS: Final = 512
 _WAVE: Final = 1_024
 """The number of prompts that are generated together."""
 
@@ -56,7 +56,8 @@ class Workload:
         Raises:
             TraceError: the file is not a trace.
         """
-        return cls(partial(part, read_trace(path)), _TRACE_RATE, _TRACE_BLOCKS, TRACE_BLOCK_TOKENS)
+        prompts, size = read_trace(path)
+        return cls(partial(part, prompts), _TRACE_RATE, _TRACE_BLOCKS * _TRACE_BLOCK_TOKENS // size, size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +308,7 @@ WORKLOADS: Final = {
     "tools, azure code times": Workload(
         partial(drawn, Tools(), partial(azure, "azure_trace_code"), 64), 7.0, _TOOL_BLOCKS, table="azure_trace_code"
     ),
-    "mooncake": Workload(mooncake, _TRACE_RATE, _TRACE_BLOCKS, TRACE_BLOCK_TOKENS, "mooncake_conversation_trace"),
+    "mooncake": Workload(mooncake, _TRACE_RATE, _TRACE_BLOCKS, _TRACE_BLOCK_TOKENS, "mooncake_conversation_trace"),
     "nothing shared": Workload(partial(drawn, Alone(), poisson, 64), 8.0, _TOOL_BLOCKS),
     "mix": Workload(partial(drawn, Mixed(((Tools(), 2), (Alone(), 1), (Again(), 1))), poisson, 300), 7.0, _TOOL_BLOCKS),
     "queries": Workload(partial(drawn, Queries(), poisson, 64), 35.0, _TOOL_BLOCKS, table="movies"),

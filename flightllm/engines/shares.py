@@ -1,7 +1,7 @@
 """Share the requests that one engine can answer at once fairly among the queries that use the engine."""
 
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -165,14 +165,14 @@ class _Round:
         self._chunk = chunk
         self._able = callers
         self._held = {one: one.held for one in shares}
-        fair = max(chunk, size // len(shares))
-        self._parts = dict.fromkeys(shares, fair)
         self._lanes = {one: one.lane for one in shares if one.lane is not None}
+        self._parts = _fair_parts(shares, size, chunk)
         bounds = {one: bound for one, lane in self._lanes.items() if (bound := lane.bound(size)) is not None}
         self._bounded = bounds.keys()
         if bounds:
             room = max(chunk, *bounds.values())
-            self._parts |= dict.fromkeys(bounds, max(chunk, min(fair, room // len(bounds))))
+            most = max(chunk, room // len(bounds))
+            self._parts |= {one: min(self._parts[one], most) for one in bounds}
             self._room = room - sum(one.held for one in bounds)
             """The places that all bounded callers together can still take."""
             self._exclude_bounded()
@@ -223,6 +223,16 @@ class _Round:
             lanes = [self._lanes[one] for one in waiting]
             self._ranks = dict(zip(waiting, lanes[0].ranks(lanes), strict=True))
         return min((one for one in callers if one in self._ranks), key=self._ranks.__getitem__)
+
+
+def _fair_parts(shares: Sequence["Share"], size: int, chunk: int) -> dict["Share", int]:
+    """Return each caller's part. Users have equal parts, and so have the callers of one user.
+
+    Each caller without a lane counts as a user.
+    """
+    users = Counter(one if one.lane is None else one.lane.user for one in shares)
+    own = {one: users[one if one.lane is None else one.lane.user] for one in shares}
+    return {one: max(chunk, size // (len(users) * count)) for one, count in own.items()}
 
 
 class Share:

@@ -80,6 +80,8 @@ class RoutedCall:
         """Requests that were pulled and are not routed yet."""
         self._first = True
         """Whether no prompt was routed yet."""
+        self._is_whole = False
+        """Whether all prompts are known."""
         self._vain: dict[int, float] = {}
         """The time of each replica's last attempt to steal that found no prompt."""
         self._horizon = replicas.horizon
@@ -135,12 +137,16 @@ class RoutedCall:
                 self._open |= {p.key: (r, p) for r, p in zip(requests, prompts, strict=True)}
                 self._route(prompts)
                 if more is More.ENDED:
+                    self._is_whole = True
                     self._note_urgency()
         return more
 
     def _note_urgency(self) -> None:
-        """Note how urgent this query is, once all of its prompts are known; the caller holds the lock."""
-        if len(self._priorities) == 1:  # otherwise the first prompts of a long query had another priority
+        """Note how urgent this query is, if all of its prompts are known; the caller holds the lock.
+
+        The first prompts of a long query have another priority than the rest.
+        """
+        if self._is_whole and len(self._priorities) == 1:
             self._cluster.arrivals.note(*self._priorities)
 
     def _runs_dry(self) -> bool:

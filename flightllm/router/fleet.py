@@ -160,11 +160,11 @@ class Fleet:
         cached = self.cached_tokens(prompt, leaf, replica)
         prefill, decode = self._seconds(prompt, cached)
         self.open[prompt.key] = Assigned(prompt, leaf, replica, prefill, decode, cached, now, next(self._turns))
+        self._computed_at[replica] = now + self.waits(now)[replica] + prefill
         self.prefill[replica] += prefill
         self.decode[replica] += decode
         self.load[replica] += prefill + decode
         self.requests[replica] += 1
-        self._computed_at[replica] = max(now, self._computed_at[replica]) + prefill
         for node in leaf.up():
             node.recent[replica] = node.recent.get(replica, 0) + 1
             node.open[replica] = node.open.get(replica, 0) + 1
@@ -174,9 +174,10 @@ class Fleet:
     def waits(self, now: float) -> NDArray[np.float64]:
         """Return the predicted seconds until each replica has computed the prompts that it was given so far.
 
-        Unlike `prefill`, this leaves out what has been computed since. Answers are left out too.
+        Unlike `prefill`, this leaves out what has been computed since. Answers are left out too. The open prompts bound
+        it, so that errors of earlier predictions do not add up.
         """
-        waits: NDArray[np.float64] = np.where(self.requests > 0, np.maximum(0.0, self._computed_at - now), 0.0)
+        waits: NDArray[np.float64] = np.clip(self._computed_at - now, 0.0, np.maximum(0.0, self.prefill))
         return waits
 
     def known(self, prompts: Iterable[RoutedPrompt]) -> list[Assigned]:

@@ -129,6 +129,24 @@ def test_wrong_rows_of_a_trace(tmp_path: Path, row: dict[str, object], error: st
         read_trace(path)
 
 
+def test_traces_with_other_blocks(tmp_path: Path) -> None:
+    """The lengths tell how many tokens a block has: 16 here, where 100 tokens have seven blocks."""
+    path = tmp_path / "trace.jsonl"
+    rows = [(100, [*range(7)]), (64, [0, 1, 2, 9]), (10, [3])]
+    path.write_text(
+        "\n".join(
+            json.dumps({"timestamp": 0, "input_length": length, "output_length": 1, "hash_ids": numbers})
+            for length, numbers in rows
+        )
+    )
+    found, size = read_trace(path)
+    long, short, one = (arrival.tokens for arrival in found)
+    assert size == 16
+    assert (len(long), len(short), len(one)) == (400, 256, 40)
+    assert long[: 4 * 48] == short[: 4 * 48]
+    assert long[4 * 48 : 4 * 64] != short[4 * 48 :]
+
+
 def test_traces_of_both_forms(tmp_path: Path) -> None:
     """JSON lines and Parquet give the same prompts, sorted by time, with times from 0 on; other files are refused."""
     rows = [
@@ -137,8 +155,9 @@ def test_traces_of_both_forms(tmp_path: Path) -> None:
     lines, table = tmp_path / "trace.jsonl", tmp_path / "trace.parquet"
     lines.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     pq.write_table(pa.Table.from_pylist(rows), table)
-    found = read_trace(lines)
-    assert found == read_trace(table)
+    found, size = read_trace(lines)
+    assert (found, size) == read_trace(table)
+    assert size == 512
     assert [(one.at, one.answer_tokens, len(one.tokens)) for one in found] == [
         (0, 3, 2_400),
         (2, 5, 2_400),

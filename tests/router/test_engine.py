@@ -295,6 +295,22 @@ def test_left_early(routed: Make) -> None:
     assert {(one.in_flight, one.waiting, one.load_seconds) for one in engine.status()} == {(0, 0, 0.0)}
 
 
+def test_urgent_queries_are_noted_as_a_whole(routed: Make) -> None:
+    """The first prompts of a query do not tell how urgent it is, so a query that is left early says nothing."""
+    engine = routed(fake(), fake())
+
+    def begun() -> Iterator[Request | None]:
+        yield from requests_of(1, 4)
+        while True:
+            yield None
+
+    with closing(cast("Any", engine.generate(begun(), lambda: False))) as completions:
+        assert next(completions).text is not None
+    assert not engine.arrivals.comes_before(99)
+    answers(engine, requests_of(1, 4))
+    assert engine.arrivals.comes_before(99)
+
+
 def test_calls_at_the_same_time(routed: Make) -> None:
     """Several calls share the replicas, and a death among them costs none of them an answer."""
     engine = routed(fake(die_after=50, latency_ms=1.0), fake(latency_ms=1.0))

@@ -74,6 +74,20 @@ def test_waits_leave_out_what_is_computed() -> None:
     assert made.waits(5.0).tolist() == [0.0, 0.0]
 
 
+def test_waits_of_a_replica_that_is_never_idle() -> None:
+    """Predictions that were twice too long do not add up: a wait is at most what is open."""
+    made = fleet(2)
+    one = made.rates.prefill(80)
+    made.assign(prompt(0, [0] * 80), made.insert(prompt(0, [0] * 80)), 0, 0.0)
+    for key in range(1, 200):
+        asked = prompt(key, [key] * 80)
+        made.assign(asked, made.insert(asked), 0, key * one / 2)
+        made.finished(key - 1)
+    assert made.waits(100 * one)[0] <= one * 1.001
+    made.learn(made.rates._replace(computed=made.rates.computed / 2, call=made.rates.call / 2))
+    assert made.waits(100 * one)[0] <= one * 0.501
+
+
 def test_what_is_open_is_predicted_anew() -> None:
     """New rates, and answers shorter than they might be, count for the prompts under way too; who is down stays so."""
     made = Fleet(BLOCK, Rates(call=1.0, computed=0.5, cached=0.0, completion=2.0))

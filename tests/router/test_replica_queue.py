@@ -163,7 +163,7 @@ def test_a_cached_query_passes_another_at_the_engine() -> None:
     assert [caller.held for caller in _served([cold, warm], Shares(16), 200)] == [4, 11]
 
 
-def test_users_have_equal_parts() -> None:
+def test_a_cached_query_takes_no_place_of_another_user() -> None:
     """The queries of another user lose no place to a cached query."""
     queue = ReplicaQueue(_Cached(0.0, 1.0))
     cold, warm = queue.open("ann"), queue.open("bob")
@@ -171,6 +171,17 @@ def test_users_have_equal_parts() -> None:
     warm.push(prompts(1_000, 500))
     held = [caller.held for caller in _served([cold, warm], Shares(16), 200)]
     assert sorted(held) == [7, 8]
+
+
+def test_users_have_equal_parts() -> None:
+    """Three queries of one user have together what the query of another user has."""
+    queue = ReplicaQueue(_Cached(0.0, 1.0, 1.0, 1.0))
+    lanes = [queue.open("bob"), *(queue.open("ann") for _ in range(3))]
+    for number, lane in enumerate(lanes):
+        lane.push(prompts(1_000 * number, 500))
+    bob, *ann = (caller.held for caller in _served(lanes, Shares(16), 400))
+    assert abs(bob - sum(ann)) <= 1
+    assert min(ann) >= 1
 
 
 def test_an_urgent_query_comes_first() -> None:

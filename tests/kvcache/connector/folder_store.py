@@ -106,8 +106,12 @@ class LoadingConnector(FolderConnector):
 def serve(folder: Path, faults: Sequence[str]) -> None:
     """Serve a folder; the first transfers end as `faults` say, in their order.
 
-    `torn` ends a transfer after a part, `changed` sends a wrong byte, `stuck` sends a part and waits until the client
-    goes, `gone` says that nothing is held, and `killed` kills this process after a part. `slow` sends a part in 0.1 s.
+    - `torn` ends a transfer after a part.
+    - `changed` sends a wrong byte.
+    - `stuck` sends a part and waits until the client goes.
+    - `gone` says that nothing is held.
+    - `killed` kills this process after a part.
+    - `slow` sends a part in 0.1 s.
     """
     store, left = FolderStore(folder), list(faults)
     with Listener(("127.0.0.1", 0)) as listener:
