@@ -1,5 +1,6 @@
 """Detects the types of text columns: for each, the narrowest type that fits all of its values."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -97,6 +98,8 @@ KINDS = (
     TypePattern(pa.timestamp("us", "UTC"), f"{_DAY}{_TIME}{_ZONE}"),
 )
 """From narrow to wide. Numbers with leading zeros do not match, so that codes and telephone numbers stay texts."""
+DATES = KINDS[3:]
+"""The kinds of dates and times."""
 _COMMA_KINDS = tuple(
     TypePattern(kind.type, f"{_COMMA_FLOAT}|{_NO_NUMBER}", ",") if kind.type == pa.float64() else kind for kind in KINDS
 )
@@ -105,10 +108,10 @@ _COMMA_KINDS = tuple(
 class ColumnKinds:
     """The types that a column can have, given all values seen so far."""
 
-    def __init__(self, decimal: str = ".") -> None:
+    def __init__(self, decimal: str = ".", kinds: Sequence[TypePattern] = KINDS) -> None:
         self.decimal = decimal
         """The decimal separator."""
-        self._left = list(_COMMA_KINDS if decimal == "," else KINDS)
+        self._left = list(_COMMA_KINDS if decimal == "," else kinds)
         self.filled = False
         """Whether any value was seen."""
         self._number = False

@@ -12,14 +12,13 @@ from typing import Self
 import pyarrow as pa
 
 from flightllm.errors import InvalidInputError
+from flightllm.file_formats.columns import MOST_COLUMNS
 from flightllm.file_formats.compressed import ending, open_bytes
 from flightllm.file_formats.dialects import LONGEST, SAMPLE, TOO_LONG, UNENDED, Dialect, dialect_of, row_fits
 from flightllm.file_formats.encodings import encoding_of
 from flightllm.file_formats.options import CsvOptions
 
 _MARK = "\ufeff"
-_MOST_COLUMNS = 32_768
-"""Each column takes a few kilobytes of memory, however short its values are."""
 _BLANK = re.compile(r"\A(?: *(?:\r\n|\r|\n))+(?=[^\r\n])")
 """Matches empty lines before the column names, as some programs write them."""
 DAMAGED = (OSError, EOFError, lzma.LZMAError, pa.ArrowException)
@@ -67,9 +66,9 @@ class CsvRows:
         self._reader = self.dialect.rows(chain(self._rest_of_line(start), self._lines()))
         self.nulls = {"", *known.null}
         self.first = next(self._rows(), [])
-        if len(self.first) > _MOST_COLUMNS:
+        if len(self.first) > MOST_COLUMNS:
             raise InvalidInputError(
-                f"its first line has {len(self.first):,} columns, but at most {_MOST_COLUMNS:,} are possible: name the"
+                f"its first line has {len(self.first):,} columns, but at most {MOST_COLUMNS:,} are possible: name the"
                 " delimiter by the option delimiter, or write a row for each value"
             )
 
