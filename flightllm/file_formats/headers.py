@@ -22,24 +22,24 @@ def is_header(first: pa.RecordBatch, kinds: Sequence[ColumnKinds], below: pa.Rec
     text differs in shape from the texts below it, or the columns below the years have other numbers. A row without
     rows below it has names unless each of its cells has a type.
     """
-    alone = [ColumnKinds(kind.decimal) for kind in kinds]
+    alone = [ColumnKinds(kind.decimal, kind.kinds) for kind in kinds]
     for kind, column in zip(alone, first.columns, strict=True):
         kind.see(column)
     others = any(kind.filled for kind in kinds)
-    typed = [place for place, kind in enumerate(kinds) if kind.type != pa.string() or not others]
+    typed = [place for place, kind in enumerate(kinds) if not kind.texts or not others]
     if not typed:
         return True
     typed = [place for place in typed if alone[place].filled]
     if not typed:
         return below is not None and _counts_rows(first, kinds, below)
-    if any(alone[place].type == pa.string() for place in typed):
+    if any(alone[place].texts for place in typed):
         return True
     if not others or below is None or any(alone[place].type != pa.int64() for place in typed):
         return False
     if any(kinds[place].type not in {pa.int64(), pa.float64()} for place in typed):
         return True  # a whole number above dates or booleans
     texts = [place for place in range(len(kinds)) if place not in typed and first.column(place)[0].is_valid]
-    numbers = [int(first.column(place)[0].as_py()) for place in typed]
+    numbers = [int(*alone[place].numbers(first.column(place))) for place in typed]
     lower = [kinds[place].numbers(below.column(place)) for place in typed]
     if not texts or not _can_name(numbers) or any(map(_counts, numbers, lower)):
         return False

@@ -1,6 +1,7 @@
 """The first row of a CSV file as names or as values."""
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -64,7 +65,7 @@ def test_an_index_without_a_name(tmp_path: Path) -> None:
     assert names(tmp_path, ",text\n0,foo\n1,bar\n2,baz\n") == ["column1", "text"]
 
 
-KINDS = {
+KINDS: dict[str, Callable[[random.Random], str]] = {
     "text": lambda source: source.choice(["good", "bad", "fine", "well"]),
     "whole": lambda source: str(source.randint(3_000, 9_000)),
     "number": lambda source: f"{source.uniform(0, 10):.3f}",

@@ -62,8 +62,8 @@ def test_layouts(
 @pytest.mark.parametrize("chunk", [1, 1 << 20])
 def test_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, found: list[Any], chunk: int) -> None:
     """The elements of one array are values; arrays in lines are values themselves."""
-    if chunk == 1 and text.startswith("[1, 2]\n["):
-        pytest.skip("the first line must be in the first chunk")
+    if text.startswith("[1, 2]\n["):
+        chunk = max(chunk, 10)  # the start of the second line must be in the first chunk
     monkeypatch.setattr(json_values, "_CHUNK", chunk)
     (tmp_path / "t.json").write_text(text)
     assert values(tmp_path / "t.json") == found
