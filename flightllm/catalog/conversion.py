@@ -17,16 +17,14 @@ from typing import Any
 import structlog
 
 from flightllm import errors
-from flightllm.catalog.files import data_files, file_suffix, opened_file
+from flightllm.catalog.files import data_files
 from flightllm.common.limits import over_limit
-from flightllm.datafusion.contexts import scratch_context
-from flightllm.datafusion.errors import plain_text
 from flightllm.errors import FlightLLMError, InternalError, InvalidInputError, LimitExceededError, check_cancelled
 from flightllm.file_formats.compressed import COMPRESSIONS, ending, open_bytes
 from flightllm.file_formats.csv_files import convert_csv
 from flightllm.file_formats.excel import ENDINGS, convert_sheet, sheets
-from flightllm.file_formats.json_arrays import ENDINGS as JSON_ENDINGS
-from flightllm.file_formats.json_arrays import is_json_array, write_lines
+from flightllm.file_formats.json_files import convert_json
+from flightllm.file_formats.json_values import ENDINGS as JSON_ENDINGS
 from flightllm.file_formats.options import CsvOptions
 from flightllm.file_formats.rows import DAMAGED
 
@@ -70,7 +68,7 @@ class Conversion:
 
     @property
     def is_json(self) -> bool:
-        """Return whether the files are JSON lines, or the file is a JSON array."""
+        """Return whether the files are JSON."""
         return all(ending(file) in JSON_ENDINGS for file in self.files)
 
     @property
@@ -87,7 +85,7 @@ class Conversion:
         if self.is_sheet:
             return convert_sheet(self.path, self.sheet, self.target)
         if self.is_json:
-            return _convert_json(self.path, self.target)
+            return convert_json(self.files, self.target)
         return convert_csv(self.files, self.csv, self.target)
 
 
@@ -244,32 +242,3 @@ def _no_memory(work: Conversion | _SheetNames, memory_bytes: int) -> LimitExceed
     found = f"reading {work.path.name} takes too much memory"
     instead = "split the file, shorten its values, or convert it to Parquet"
     return over_limit("memory_bytes", memory_bytes, found, instead)
-
-
-def _convert_json(path: Path, target: Path) -> list[str]:
-    """Write the objects of lines or of an array to a Parquet file; return notes. Types are the same for both.
-
-    Raises:
-        InvalidInputError: the file has no objects, or an array has other values; the message says where.
-    """
-    if not is_json_array(path):
-        _write_objects(path, target, str(path))
-        return []
-    lines = target.with_suffix(".jsonl")
-    try:
-        write_lines(path, lines)
-        _write_objects(lines, target, "the objects of its array")
-    finally:
-        lines.unlink(missing_ok=True)
-    return []
-
-
-def _write_objects(lines: Path, target: Path, name: str) -> None:
-    """Write files of JSON lines to a Parquet file; an error names the files by `name`."""
-    try:
-        found = opened_file(lines, file_suffix(lines))
-        scratch_context().read_table(found.table).write_parquet(str(target), compression="zstd")
-    except InvalidInputError as error:
-        raise InvalidInputError(str(error).replace(str(lines), name)) from error
-    except Exception as error:  # DataFusion raises bare exceptions, for example if a later object has another type
-        raise InvalidInputError(f"its objects do not fit one table: {plain_text(error)}") from error

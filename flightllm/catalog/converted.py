@@ -14,7 +14,7 @@ from flightllm.datafusion.contexts import scratch_context
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.compressed import ending
 from flightllm.file_formats.excel import ENDINGS
-from flightllm.file_formats.json_arrays import ENDINGS as JSON_ENDINGS
+from flightllm.file_formats.json_values import ENDINGS as JSON_ENDINGS
 from flightllm.file_formats.options import CsvOptions
 from flightllm.storage.folder import TablesFolder
 

@@ -110,8 +110,7 @@ def opened_file(path: Path, suffix: str) -> FileTable:
     except UnsupportedError as error:
         raise InvalidInputError(f"{path}: {error}") from error
     except Exception as error:  # DataFusion raises bare exceptions; in each case the file cannot be read
-        hint = _json_hint(path) if _format(suffix) == "json" else ""
-        raise InvalidInputError(f"cannot read {path} as {_format(suffix)}: {plain_text(error)}{hint}") from error
+        raise InvalidInputError(f"cannot read {path} as {_format(suffix)}: {plain_text(error)}") from error
     except BaseException as error:
         if is_panic(error):
             raise _damaged(str(path), _format(suffix)) from error
@@ -290,11 +289,3 @@ def _csv_options(suffix: str, schema: pa.Schema | None, csv: CsvOptions) -> CsvR
 def _damaged(place: str, kind: str) -> InvalidInputError:
     """Return the error for a file at which DataFusion panics, for example because of a wrong length in it."""
     return InvalidInputError(f"cannot read {place} as {kind}: it is damaged; write the file again")
-
-
-def _json_hint(path: Path) -> str:
-    if not path.is_file():
-        return ""
-    with path.open("rb") as file:
-        array = file.read(64).lstrip().startswith(b"[")
-    return "; it is one JSON array: write one object per line instead" if array else ""

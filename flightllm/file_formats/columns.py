@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+MOST_COLUMNS = 32_768
+"""Each column takes a few kilobytes of memory, however short its values are."""
+
 
 def column_names(row: Sequence[str | None]) -> list[str]:
     """Return distinct names, ignoring case: `a`, `A` give `a`, `A_1`; an empty third name gives `column3`."""

@@ -1,25 +1,35 @@
 """Converts one CSV file, or several with the same columns, to one Parquet file."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flightllm.common.names import quoted
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.columns import column_names, numbered
 from flightllm.file_formats.headers import is_header
-from flightllm.file_formats.kinds import ColumnKinds, cast
+from flightllm.file_formats.kinds import ColumnKinds, cast, kinds_of
 from flightllm.file_formats.options import CsvOptions
 from flightllm.file_formats.plain_csv import NotPlainError, plain_chunks
-from flightllm.file_formats.rows import CsvRows
+from flightllm.file_formats.rows import CsvRows, QuoteError
 from flightllm.storage.rows import gathered
 
+_UNCLEAR = (
+    "dates stay texts, because day and month can be in either order; write dates 'dmy' or 'mdy' in OPTIONS of CREATE"
+    " EXTERNAL TABLE for"
+)
 _Reader = Callable[[Path, CsvRows], Iterator[pa.RecordBatch]]
 """Yields the rows of an open file after the first one, as batches of text columns."""
+_MOST_QUOTED = 0.05
+"""If more values per row than this have quotes around them, a file is not read without quotes."""
+_QUOTED = '(?s)^".*"$'
 _CHUNK_ROWS = 4_096
 _CHUNK_CHARACTERS = 1 << 24
 """A chunk ends at the row that reaches one of these limits."""
@@ -35,12 +45,25 @@ def convert_csv(paths: Sequence[Path], known: CsvOptions, target: Path) -> list[
         InvalidInputError: a file has no columns or other columns than the first file, or a row has another width.
     """
     try:
-        return _convert(paths, known, target, plain_chunks)
+        return _converted(paths, known, target)
+    except QuoteError as error:
+        if known.quote is not None:
+            raise
+        with suppress(InvalidInputError):
+            notes = _converted(paths, replace(known, quote=""), target, most_quoted=_MOST_QUOTED)
+            line = str(error).partition(":")[0] if len(paths) > 1 else str(error).split(": ")[1]
+            return [f"read with quotes as letters, because {line} has one inside a value", *notes]
+        raise
+
+
+def _converted(paths: Sequence[Path], known: CsvOptions, target: Path, *, most_quoted: float = math.inf) -> list[str]:
+    try:
+        return _convert(paths, known, target, plain_chunks, most_quoted)
     except NotPlainError:
-        return _convert(paths, known, target, _chunks)
+        return _convert(paths, known, target, _chunks, most_quoted)
 
 
-def _convert(paths: Sequence[Path], known: CsvOptions, target: Path, chunks: _Reader) -> list[str]:
+def _convert(paths: Sequence[Path], known: CsvOptions, target: Path, chunks: _Reader, most_quoted: float) -> list[str]:
     texts = target.with_suffix(".texts")
     try:
         found = _Texts(known, chunks)
@@ -49,7 +72,9 @@ def _convert(paths: Sequence[Path], known: CsvOptions, target: Path, chunks: _Re
                 try:
                     found.add(path, sink)
                 except InvalidInputError as error:
-                    raise InvalidInputError(f"{path.name}: {error}") from error
+                    raise type(error)(f"{path.name}: {error}") from error
+        if found.quoted > found.rows * most_quoted:
+            raise InvalidInputError("values are quoted")
         found.write(texts, target)
         return found.notes
     finally:
@@ -73,6 +98,9 @@ class _Texts:
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
         self.notes: list[str] = []
 
+        self.rows = self.quoted = 0
+        """The number of rows, and that of values that begin and end with a quote."""
+
     def close(self) -> None:
         """Close the file of texts."""
         if self._writer is not None:
@@ -93,19 +121,34 @@ class _Texts:
             )
         if self._known.encoding is None and not rows.encoding.startswith("utf"):
             self._note(f"read as {rows.encoding}; if letters are wrong, name another encoding by the option encoding")
+        if rows.note:
+            self._note(rows.note)
         if self._writer is None:
             self._begin(path, rows, sink)
+            self._note_comments(rows)
             return
         order = self._order(rows.first)
         if not self._header:
             self._put(_row(rows.first, rows.nulls))
         for chunk in self._chunks(path, rows):
             self._put(pa.RecordBatch.from_arrays([chunk.column(place) for place in order], schema=chunk.schema))
+        self._note_comments(rows)
+
+    def _note_comments(self, rows: CsvRows) -> None:
+        if rows.comments and self._known.comment is None:
+            self._note("lines inside the table that begin with # are left out as comments")
 
     def _begin(self, path: Path, rows: CsvRows, sink: pa.NativeFile) -> None:
         """Take the columns of the first file, and decide whether its first row has their names."""
         self._given = rows.first
-        self._kinds = [ColumnKinds(self._decimal) for _ in rows.first]
+        self._kinds = [
+            ColumnKinds(
+                self._decimal,
+                kinds_of(self._decimal, self._known.dates),
+                commas_are_decimal=rows.dialect.delimiter == ";",
+            )
+            for _ in rows.first
+        ]
         first = _row(rows.first, rows.nulls)
         self._writer = pa.ipc.new_stream(sink, first.schema)
         below = None
@@ -143,6 +186,9 @@ class _Texts:
         self._see(chunk)
 
     def _see(self, chunk: pa.RecordBatch) -> None:
+        self.rows += chunk.num_rows
+        if not self._known.quote and self._known.quote is not None:
+            self.quoted += sum(pc.sum(pc.match_substring_regex(one, _QUOTED)).as_py() or 0 for one in chunk.columns)
         for kind, column in zip(self._kinds, chunk.columns, strict=True):
             kind.see(column)
 
@@ -152,8 +198,8 @@ class _Texts:
 
     def write(self, texts: Path, target: Path) -> None:
         """Write the rows with their types; leave out columns without a name and without values."""
-        pairs = enumerate(zip(self._given, self._kinds, strict=True))
-        left = [place for place, (cell, kind) in pairs if not self._header or cell.strip() or kind.filled]
+        full = {place for place, kind in enumerate(self._kinds) if kind.filled or kind.missing}
+        left = [place for place, cell in enumerate(self._given) if not self._header or cell.strip() or place in full]
         names = self._names
         given = [self._given[place].strip() if self._header else names[place] for place in left]
         changed = [f"{old or 'no name'} → {names[place]}" for old, place in zip(given, left, strict=True)]
@@ -162,14 +208,16 @@ class _Texts:
             self._note(f"renamed columns: {', '.join(changed)}")
         for place in left:
             self._note_commas(names[place], self._kinds[place].separators)
+        self._note_notations([(names[place], self._kinds[place]) for place in left])
         schema = pa.schema([(names[place], self._kinds[place].type) for place in left])
+        kinds = {place: self._kinds[place] for place in left}
         with (
             pq.ParquetWriter(target, schema, compression="zstd", compression_level=1) as writer,
             pa.memory_map(str(texts)) as source,
             pa.ipc.open_stream(source) as stream,
         ):
             batches = chain([] if self._late is None else [self._late], stream)
-            for group in gathered(_typed(batch, left, schema, self._decimal) for batch in batches):
+            for group in gathered(_typed(batch, kinds, schema) for batch in batches):
                 writer.write_table(pa.Table.from_batches(group, schema))
 
     def _note_commas(self, name: str, separators: str) -> None:
@@ -182,9 +230,28 @@ class _Texts:
                 f" replace({plain}, ',', '.')::double, or set decimal ',' in OPTIONS of CREATE EXTERNAL TABLE"
             )
 
+    def _note_notations(self, columns: Sequence[tuple[str, ColumnKinds]]) -> None:
+        """Add a note for each notation that was guessed, with the columns that have it."""
+        said = dict[str, list[str]]()
+        for name, kinds in columns:
+            kind = kinds.kind
+            if kind is None:
+                if kinds.unclear_dates:
+                    said.setdefault(_UNCLEAR, []).append(name)
+                continue
+            if kind.grouped:
+                said.setdefault("commas separate thousands in", []).append(name)
+            if kind.written is not None:
+                said.setdefault(f"read as {kind.written.shown}", []).append(name)
+            if kinds.missing:
+                said.setdefault(f"{', '.join(sorted(kinds.missing))} means NULL in", []).append(name)
+        for what, names in said.items():
+            self._note(f"{what}: {', '.join(names)}")
 
-def _typed(batch: pa.RecordBatch, left: Sequence[int], schema: pa.Schema, decimal: str) -> pa.RecordBatch:
-    columns = [cast(batch.column(place), kind, decimal) for place, kind in zip(left, schema.types, strict=True)]
+
+def _typed(batch: pa.RecordBatch, kinds: Mapping[int, ColumnKinds], schema: pa.Schema) -> pa.RecordBatch:
+    """Return the columns at some places with their types."""
+    columns = [cast(batch.column(place), one.kind, missing=bool(one.missing)) for place, one in kinds.items()]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

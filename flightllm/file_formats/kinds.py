@@ -1,10 +1,14 @@
 """Detects the types of text columns: for each, the narrowest type that fits all of its values."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from flightllm.file_formats.dates import DAYS, MOMENTS, TIMES, WrittenTime
 
 _DAY = r"\d{4}-\d{2}-\d{2}"
 _TIME = r"[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?"
@@ -30,6 +34,15 @@ _CODE = r"^-?\d+[eE]\d+$"
 """Matches a text that can be a code as well as a number: `10E5`."""
 
 
+_GROUPED = r"-?(0|[1-9]\d*|[1-9]\d{0,2}(,\d{3})+)"
+"""Matches a whole number whose thousands commas can separate."""
+_SURELY_GROUPED = r",\d{3}[,.]"
+"""Matches commas that surely separate thousands; in `1,234` the comma can also be decimal."""
+MISSING = ("NA", "N/A", "n/a", "#N/A", "NULL", "null", "\\N")
+"""Texts that mean NULL among values of another type than text."""
+_MISSING = pa.array(MISSING)
+
+
 @dataclass(frozen=True, slots=True)
 class TypePattern:
     """A type, with the pattern of its values."""
@@ -37,20 +50,45 @@ class TypePattern:
     type: pa.DataType
     pattern: str
     decimal: str = "."
+    grouped: bool = False
+    """Whether commas can separate thousands."""
+    written: WrittenTime | None = None
+    """The notation of dates, if it is another than that of ISO 8601."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether the notation is the usual one."""
+        return not self.grouped and self.written is None
 
     def fits(self, texts: pa.Array) -> bool:
         """Return whether trimmed texts without NULLs all have the type."""
+        if not re.fullmatch(self.pattern, texts[0].as_py()):  # most types end here, at the first value
+            return False
         if not _all(texts, f"^({self.pattern})$"):
             return False
-        if self.type == pa.float64():
-            texts = _with_dots(texts, self.decimal)
-            if not _exact(texts):
-                return False
+        texts = self.plain(texts)
+        if self.type == pa.float64() and not _exact(texts):
+            return False
         try:
-            texts.cast(self.type)
+            self.cast(texts)
         except pa.ArrowInvalid:  # for example a month 13, or a number beyond 64 bits
             return False
         return True
+
+    def cast(self, texts: pa.Array) -> pa.Array:
+        """Return texts, as `plain` returns them, cast to the type."""
+        if self.type == pa.time64("us"):  # pyarrow casts texts to times only by way of a day
+            day = pc.binary_join_element_wise("1970-01-01", texts, " ")
+            return day.cast(pa.timestamp("us")).cast(self.type)
+        return texts.cast(self.type)
+
+    def plain(self, texts: pa.Array) -> pa.Array:
+        """Return texts in the notation that a cast takes."""
+        if self.written is not None:
+            return self.written.iso(texts)
+        if self.grouped:
+            return pc.replace_substring(texts, ",", "")
+        return _with_dots(texts, self.decimal) if self.type == pa.float64() else texts
 
 
 def _with_dots(texts: pa.Array, decimal: str) -> pa.Array:
@@ -97,18 +135,45 @@ KINDS = (
     TypePattern(pa.timestamp("us", "UTC"), f"{_DAY}{_TIME}{_ZONE}"),
 )
 """From narrow to wide. Numbers with leading zeros do not match, so that codes and telephone numbers stay texts."""
+DATES = KINDS[3:]
+"""The kinds of dates and times in the notation of ISO 8601."""
+_WRITTEN = (
+    TypePattern(pa.int64(), _GROUPED, grouped=True),
+    TypePattern(pa.float64(), rf"{_GROUPED}(\.\d+)?", grouped=True),
+    *(TypePattern(pa.time64("us"), kind.pattern, written=kind) for kind in TIMES),
+    *(TypePattern(pa.date32(), kind.pattern, written=kind) for kind in DAYS),
+    *(TypePattern(pa.timestamp("us"), kind.pattern, written=kind) for kind in MOMENTS),
+)
+"""The kinds in notations that people write. A note names each that is used."""
 _COMMA_KINDS = tuple(
     TypePattern(kind.type, f"{_COMMA_FLOAT}|{_NO_NUMBER}", ",") if kind.type == pa.float64() else kind for kind in KINDS
 )
 
 
+def kinds_of(decimal: str = ".", dates: str | None = None) -> list[TypePattern]:
+    """Return the kinds of values in CSV files, from narrow to wide; `dates` is the only order of dates to try."""
+    written = [kind for kind in _WRITTEN if not (kind.grouped and decimal == ",")]
+    if dates is not None:
+        written = [kind for kind in written if kind.written is None or kind.written.order in {"", dates}]
+    return [*(_COMMA_KINDS if decimal == "," else KINDS), *written]
+
+
 class ColumnKinds:
     """The types that a column can have, given all values seen so far."""
 
-    def __init__(self, decimal: str = ".") -> None:
+    def __init__(
+        self, decimal: str = ".", kinds: Sequence[TypePattern] | None = None, *, commas_are_decimal: bool = False
+    ) -> None:
+        """Begin with all types; `commas_are_decimal` means that a comma in `1,234` is probably decimal."""
         self.decimal = decimal
         """The decimal separator."""
-        self._left = list(_COMMA_KINDS if decimal == "," else KINDS)
+        self.kinds = kinds_of(decimal) if kinds is None else kinds
+        """All kinds that a value can have."""
+        self._left = list(self.kinds)
+        self._grouped = not commas_are_decimal
+        """Whether commas surely separate thousands, if values have them."""
+        self.missing: set[str] = set()
+        """The texts that mean NULL if the column is not of texts."""
         self.filled = False
         """Whether any value was seen."""
         self._number = False
@@ -122,9 +187,10 @@ class ColumnKinds:
         """Take more values into account: texts and NULLs."""
         if self.filled and not self._left and not self._commas:
             return  # nothing can change any more
-        given = _given(texts).drop_null()
+        given = self._without_missing(_given(texts).drop_null())
         if len(given):
             self.filled = True
+            self._grouped = self._grouped or _any(given, _SURELY_GROUPED)
             self._narrow(given)
             self._number = self._number or not _all(given, f"^{_NO_NUMBER}$")
             if self._commas and pa.int64() not in {kind.type for kind in self._left}:
@@ -134,10 +200,20 @@ class ColumnKinds:
         """Keep the types that fit; a narrow type that fits can show that wider ones do."""
         left, implied = list[TypePattern](), set[pa.DataType]()
         for kind in self._left:
-            if kind.type in implied or kind.fits(given):
+            wider = kind.grouped or (kind.written is not None and kind.written.takes_iso)
+            if wider and any(other.is_plain and other.type == kind.type for other in left):
+                left.append(kind)  # the values are in the usual notation, which is part of this one
+            elif (kind.is_plain and kind.type in implied) or kind.fits(given):
                 left.append(kind)
-                implied |= _implied(kind.type, given)
+                implied |= _implied(kind.type, given) if kind.is_plain else set()
         self._left = left
+
+    def _without_missing(self, given: pa.Array) -> pa.Array:
+        missing = pc.is_in(given, _MISSING)
+        if not pc.any(missing).as_py():
+            return given
+        self.missing.update(given.filter(missing).to_pylist())
+        return given.filter(pc.invert(missing))
 
     def _see_commas(self, given: pa.Array) -> None:
         self._commas = _all(given, f"^({_COMMAS if self.decimal == '.' else f'{_COMMA_FLOAT}|{_NO_NUMBER}'})$")
@@ -157,14 +233,39 @@ class ColumnKinds:
 
     def numbers(self, texts: pa.Array) -> list[float]:
         """Return the values of a number column as floats, without NULLs."""
-        return [float(text) for text in _with_dots(_given(texts).drop_null(), self.decimal).to_pylist()]
+        return [] if self.kind is None else list(map(float, cast(texts, self.kind).drop_null().to_pylist()))
+
+    @property
+    def kind(self) -> TypePattern | None:
+        """Return the narrowest kind that fits, or None for texts, also if only NaN and infinity were seen."""
+        left = [kind for kind in self._fitting() if self._grouped or not kind.grouped]
+        if not left or (left[0].written is not None and self.unclear_dates):
+            return None
+        return left[0]
 
     @property
     def type(self) -> pa.DataType:
-        """Return the narrowest type that fits; text if no other type fits, or if only NaN and infinity were seen."""
+        """Return the narrowest type that fits; text if no other type fits."""
+        return pa.string() if self.kind is None else self.kind.type
+
+    @property
+    def texts(self) -> bool:
+        """Return whether the values can only be texts."""
+        return not self._fitting()
+
+    @property
+    def unclear_dates(self) -> bool:
+        """Return whether dates fit in several orders of day and month."""
+        left = self._fitting()
+        if not left or left[0].written is None:
+            return False
+        return len({kind.written.order for kind in left if kind.written is not None and kind.type == left[0].type}) > 1
+
+    def _fitting(self) -> list[TypePattern]:
+        if not self.filled:
+            return []
         unclear = self.decimal == "," and self._dots and not self._comma  # `1.234` can also be a version
-        left = [kind.type for kind in self._left if (self._number and not unclear) or kind.type != pa.float64()]
-        return left[0] if self.filled and left else pa.string()
+        return [kind for kind in self._left if (self._number and not unclear) or kind.type != pa.float64()]
 
 
 def _implied(narrow: pa.DataType, texts: pa.Array) -> set[pa.DataType]:
@@ -184,8 +285,11 @@ def _given(texts: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
 
 
-def cast(texts: pa.Array, kind: pa.DataType, decimal: str = ".") -> pa.Array:
-    """Return texts cast to the type that `ColumnKinds` found for them."""
-    if kind == pa.string():
+def cast(texts: pa.Array, kind: TypePattern | None, *, missing: bool = True) -> pa.Array:
+    """Return texts cast to the kind that `ColumnKinds` found; with `missing`, some texts mean NULL."""
+    if kind is None:
         return texts
-    return _with_dots(_given(texts), decimal if kind == pa.float64() else ".").cast(kind)
+    given = _given(texts)
+    if missing:
+        given = pc.if_else(pc.is_in(given, _MISSING), pa.scalar(None, pa.string()), given)
+    return kind.cast(kind.plain(given))

@@ -6,13 +6,17 @@ from dataclasses import asdict, dataclass
 from typing import Self
 
 from flightllm.errors import InvalidInputError
+from flightllm.file_formats.dates import ORDERS
 
 _NAMES = {
     "has_header": "header",
     "delim": "delimiter",
     "sep": "delimiter",
-    "nullstr": "null",
     "null_value": "null",
+    "nulls": "null",
+    "nullstr": "null",
+    "dateformat": "dates",
+    "date_format": "dates",
     "decimal_separator": "decimal",
 }
 """Other systems' names for the options."""
@@ -34,6 +38,12 @@ class CsvOptions:
     header: bool | None = None
     decimal: str | None = None
     """The decimal separator; if it is a comma, dots can separate thousands."""
+    skip: int | None = None
+    """The number of lines above the table."""
+    comment: str | None = None
+    """The character that begins lines to leave out."""
+    dates: str | None = None
+    """The order of day, month and year: `dmy`, `mdy` or `ymd`."""
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Self:
@@ -62,6 +72,9 @@ class CsvOptions:
             encoding=_encoding(named),
             header=_truth(named, "header"),
             decimal=_decimal(named),
+            skip=_number(named, "skip"),
+            comment=_character(named, "comment"),
+            dates=_dates(named),
         )
 
     def as_json(self) -> dict[str, object]:
@@ -106,6 +119,24 @@ def _decimal(given: Mapping[str, str]) -> str | None:
     if given.get("decimal", ".") not in {".", ","}:
         raise InvalidInputError(f"decimal: expected ',' or '.', got {given['decimal']!r}")
     return given.get("decimal")
+
+
+def _number(given: Mapping[str, str], name: str) -> int | None:
+    if name not in given:
+        return None
+    if not given[name].isdecimal():
+        raise InvalidInputError(f"{name}: expected a number of lines, such as 2, got {given[name]!r}")
+    return int(given[name])
+
+
+def _dates(given: Mapping[str, str]) -> str | None:
+    if "dates" not in given:
+        return None
+    order = "".join(letter for letter in given["dates"].lower() if letter in "dmy")
+    order = "".join(dict.fromkeys(order))  # of `%d/%m/%Y` and `dd/mm/yyyy`
+    if order not in ORDERS:
+        raise InvalidInputError(f"dates: expected 'dmy', 'mdy' or 'ymd', got {given['dates']!r}")
+    return order
 
 
 def _truth(given: Mapping[str, str], name: str) -> bool | None:

@@ -34,6 +34,8 @@ def plain_chunks(path: Path, rows: CsvRows) -> Iterator[pa.RecordBatch]:
     dialect, quote, width = rows.dialect, rows.dialect.quote, len(rows.first)
     if not rows.encoding.startswith(("utf-8", "utf_8", "ascii")) or dialect.escape not in {None, quote} or width < 2:
         raise NotPlainError  # an empty line is a row of one column
+    if rows.all_comments:
+        raise NotPlainError  # pyarrow does not leave lines out
     if not dialect.delimiter.isascii() or not quote.isascii():
         raise NotPlainError
     names = [str(place) for place in range(width)]

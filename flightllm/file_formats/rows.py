@@ -3,8 +3,8 @@
 import csv
 import io
 import lzma
-import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Self
@@ -12,18 +12,21 @@ from typing import Self
 import pyarrow as pa
 
 from flightllm.errors import InvalidInputError
+from flightllm.file_formats.columns import MOST_COLUMNS
 from flightllm.file_formats.compressed import ending, open_bytes
 from flightllm.file_formats.dialects import LONGEST, SAMPLE, TOO_LONG, UNENDED, Dialect, dialect_of, row_fits
 from flightllm.file_formats.encodings import encoding_of
 from flightllm.file_formats.options import CsvOptions
+from flightllm.file_formats.titles import table_start
 
 _MARK = "\ufeff"
-_MOST_COLUMNS = 32_768
-"""Each column takes a few kilobytes of memory, however short its values are."""
-_BLANK = re.compile(r"\A(?: *(?:\r\n|\r|\n))+(?=[^\r\n])")
-"""Matches empty lines before the column names, as some programs write them."""
+_COMMENT = "#"
 DAMAGED = (OSError, EOFError, lzma.LZMAError, pa.ArrowException)
 """The exceptions that reading a damaged compressed file raises."""
+
+
+class QuoteError(InvalidInputError):
+    """A row has wrong quotes."""
 
 
 class CsvRows:
@@ -57,9 +60,17 @@ class CsvRows:
             raise self.not_text(error) from error
         whole = len(start) < SAMPLE
         start = start.removeprefix(_MARK)  # for example in UTF-16 with a given byte order
-        blank = _BLANK.match(start)
-        self._skipped = 0 if blank is None else len(blank[0].splitlines())
-        start = _BLANK.sub("", start)
+        begin = table_start(start, known, whole=whole)
+        self._skipped, self.note = begin.lines, begin.note
+        start = start[begin.characters :]
+        self._comment = known.comment or _COMMENT
+        """The mark of comments."""
+        self.all_comments = known.comment is not None
+        """Whether each line with the mark is a comment; if not, its width must also differ from that of the table."""
+        self.comments = 0
+        """The number of comments that were left out."""
+        if begin.delimiter is not None:
+            known = replace(known, delimiter=known.delimiter or begin.delimiter)
         if start and known.delimiter is None and ending(path) == ".tsv":
             self.dialect = Dialect("\t", '"' if known.quote is None else known.quote, known.escape)
         else:
@@ -67,9 +78,9 @@ class CsvRows:
         self._reader = self.dialect.rows(chain(self._rest_of_line(start), self._lines()))
         self.nulls = {"", *known.null}
         self.first = next(self._rows(), [])
-        if len(self.first) > _MOST_COLUMNS:
+        if len(self.first) > MOST_COLUMNS:
             raise InvalidInputError(
-                f"its first line has {len(self.first):,} columns, but at most {_MOST_COLUMNS:,} are possible: name the"
+                f"its first line has {len(self.first):,} columns, but at most {MOST_COLUMNS:,} are possible: name the"
                 " delimiter by the option delimiter, or write a row for each value"
             )
 
@@ -131,7 +142,10 @@ class CsvRows:
         width, nulls = len(self.first), self.nulls
         start = self.lines_read + 1
         for row in self._rows():
-            if len(row) != width and not self._fit(row):
+            if self._is_comment(row, width):
+                self.comments += 1
+                row.clear()
+            elif len(row) != width and not self._fit(row):
                 raise InvalidInputError(
                     f"line {start} has {_count(len(row), 'column')} where the first line has {width}"
                     f" ({self._separated}): quote values that contain {self.dialect.delimiter!r} or line breaks"
@@ -139,6 +153,11 @@ class CsvRows:
             if row:
                 yield [None if value in nulls else value for value in row]
             start = self.lines_read + 1
+
+    def _is_comment(self, row: list[str], width: int) -> bool:
+        if not row or not row[0].startswith(self._comment):
+            return False
+        return self.all_comments or len(row) != width
 
     def _fit(self, row: list[str]) -> bool:
         """Bring a row to the first row's width, or clear an empty row; return False if neither is possible."""
@@ -173,7 +192,7 @@ class CsvRows:
             wrong = "a quote is never closed" if UNENDED in str(error) else f"quotes are wrong ({error})"
             if TOO_LONG in str(error):
                 wrong = f"a value has more than {LONGEST:,} characters, perhaps because a quote is never closed"
-            raise InvalidInputError(f"line {start}: {wrong}; {self._requoted}") from error
+            raise QuoteError(f"line {start}: {wrong}; {self._requoted}") from error
         except UnicodeError as error:
             raise self.not_text(error) from error
         except DAMAGED as error:

@@ -94,7 +94,7 @@ def test_names_fold_as_in_sql(catalog: Catalog, tmp_path: Path) -> None:
         ({"t.parquet": "no parquet"}, "t.parquet", "cannot read .* as parquet"),
         ({"t.parquet": "PAR1 is not enough PAR1"}, "t.parquet", "it is damaged; write the file again"),
         ({"t.csv": ""}, "t.csv", "no columns"),
-        ({"t.json": "[1]"}, "t.json", "one object per line"),
+        ({"t.json": "[1}"}, "t.json", "t.json: line 1, column 3: expected ',' or ']'"),
     ],
 )
 def test_bad_files(catalog: Catalog, tmp_path: Path, files: dict[str, str], path: str, message: str) -> None:
