@@ -21,8 +21,6 @@ from flightllm.errors import (
     UnsupportedError,
 )
 from flightllm.flight.messages import pack, sql_message
-from flightllm.sql.classify import classify
-from flightllm.sql.parsed_text import ParsedText
 
 _NO_TLS = "it has no TLS certificate that is trusted here: write grpc://HOST:PORT if it has no TLS, or add --tls-ca"
 _BROKEN = ("Socket closed", "Connection reset", "Broken pipe", "GOAWAY")
@@ -138,7 +136,8 @@ class Client:
         finally:
             self._asking = None
         self._query_id = info.app_metadata.decode() or None
-        self._affected = info.total_records if info.total_records >= 0 and _counts_rows(sql) else None
+        changes = not len(info.schema) and info.total_records >= 0
+        self._affected = info.total_records if changes and _counts_rows(sql) else None
         return info.schema, self._batches(info)
 
     def progress(self) -> Progress | None:
@@ -284,6 +283,9 @@ class Client:
 
 def _counts_rows(sql: str) -> bool:
     """Return whether a statement's result says how many rows changed; for other statements, the server sends 0."""
+    from flightllm.sql.classify import classify  # slow to import
+    from flightllm.sql.parsed_text import ParsedText
+
     try:
         return classify(ParsedText(sql)).counts_rows
     except FlightLLMError:  # a newer server can know a statement that this client does not

@@ -12,7 +12,6 @@ from typing import IO
 import click
 import pyarrow as pa
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from flightllm.cli.common import Files, SettingParameter, connect, file_options, server_options
 from flightllm.cli.opened import asked_server
@@ -170,6 +169,8 @@ def progress_bar(client: Client) -> Iterator[None]:
     if not console.is_terminal:
         yield
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("model calls"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     stop = Event()
     with Progress(*columns, console=console, transient=True) as bar:

@@ -8,8 +8,6 @@ from itertools import islice
 from typing import IO, Any
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -124,8 +122,10 @@ def first_rows(batches: Iterable[pa.RecordBatch], count: int | None = TABLE_ROWS
 
 def write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> None:
     """Write CSV with a header; lists and structs become JSON text, and bytes and intervals become text."""
+    from pyarrow.csv import CSVWriter
+
     flat = pa.schema([pa.field(f.name, pa.string() if _needs_text(f.type) else f.type) for f in schema])
-    with pyarrow.csv.CSVWriter(out, flat) as writer:
+    with CSVWriter(out, flat) as writer:
         for batch in batches:
             columns = [_as_text(column) if _needs_text(column.type) else column for column in batch.columns]
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=flat))
@@ -151,6 +151,8 @@ def write_json(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[byt
 
 def write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> None:
     """Write a Parquet file, batch by batch."""
+    import pyarrow.parquet as pq  # slow to import
+
     with pq.ParquetWriter(out, schema, compression="zstd") as writer:
         for batch in batches:
             writer.write_batch(batch)

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 
 from flightllm.errors import SqlError
-from flightllm.sql.tokens import tokenize
+
+_SIGNS = (";", "\\", "--", "/*", "#")
+"""The signs that can end a statement, or begin a command or a comment."""
 
 
 def split_statements(text: str) -> Iterator[str]:
@@ -11,6 +13,16 @@ def split_statements(text: str) -> Iterator[str]:
 
     A line between statements that begins with a backslash is a shell command, as in psql.
     """
+    alone = text.strip().removesuffix(";").rstrip()
+    if any(sign in alone for sign in _SIGNS):
+        yield from _split(text)
+    elif alone:
+        yield alone
+
+
+def _split(text: str) -> Iterator[str]:
+    from flightllm.sql.tokens import tokenize  # slow to import
+
     while (rest := text.lstrip()).startswith("\\"):
         command, _, text = rest.partition("\n")
         yield command.strip()

@@ -9,6 +9,8 @@ from flightllm.cli.statements import split_statements
     ("text", "statements"),
     [
         ("SELECT 1", ["SELECT 1"]),
+        (" SELECT 1 ;\n", ["SELECT 1"]),
+        (" ; ", []),
         ("SELECT 1;\nSELECT 2 ; ", ["SELECT 1", "SELECT 2"]),
         (";; SELECT ';' ; -- a; b\n/* c; */ ;", ["SELECT ';'"]),
         ('SELECT 1 AS "a;b"; SELECT $$;$$', ['SELECT 1 AS "a;b"', "SELECT $$;$$"]),
