@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from flightllm.cli.common import Files, load_config
 from flightllm.common.command_line import Server
-from flightllm.config import Config, ServerConfig
+from flightllm.config import Config, EngineConfig, ServerConfig
 from flightllm.errors import FlightLLMError
 
 if TYPE_CHECKING:
@@ -79,7 +79,9 @@ def _opened(own: Config, config: Config, sql: str | None) -> "Database":
 
     without = replace(own, recovery=replace(own.recovery, on_engine_down="fail"))
     if sql is not None and not FunctionRegistry.load(config.functions.folders).may_be_in(sql):
-        return Database.open(without, restarted=True)
+        # The fake engine opens at once. Only a system table can show which engine is configured.
+        engine = own.engine if "system" in sql.lower() else EngineConfig("fake")
+        return Database.open(replace(without, engine=engine), restarted=True)
     try:
         database = Database.open(own)
     except FlightLLMError as error:

@@ -72,12 +72,25 @@ _HEAVY = ("datafusion", "sqlglot", "structlog", "jsonschema", "pyarrow.parquet",
 )
 def test_a_command_imports_only_what_it_needs(arguments: list[str], absent: tuple[str, ...]) -> None:
     """A command that needs no server's part imports none, so that it starts at once."""
+    modules = _imported(arguments)
+    assert "flightllm.cli" in modules
+    assert modules.isdisjoint(absent)
+
+
+def test_a_file_without_ai_calls_starts_no_model(tmp_path: Path) -> None:
+    """A query that calls no model does not import the packages of one, in no thread."""
+    (tmp_path / "t.csv").write_text("a\n1\n", encoding="utf-8")
+    modules = _imported(["query", "--open", str(tmp_path / "t.csv"), "SELECT a FROM t"])
+    assert "flightllm.session" in modules
+    assert modules.isdisjoint({"torch", "transformers", "flightllm.engines.local"})
+
+
+def _imported(arguments: list[str]) -> set[str]:
+    """Return the modules that a process has imported at the end of a command."""
     code = "import sys\nfrom flightllm.cli import main\nmain(sys.argv[1:], standalone_mode=False)"
     code = f"import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n{code}"
     ran = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
-    modules = set(ran.stderr.splitlines()[-1].split())
-    assert "flightllm.cli" in modules
-    assert modules.isdisjoint(absent)
+    return set(ran.stderr.splitlines()[-1].split())
 
 
 @pytest.mark.parametrize(
