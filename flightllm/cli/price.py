@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import click
 
+from flightllm.cli.calls import may_call
 from flightllm.cli.running import interruptible
 from flightllm.client import BOOKKEEPING, Client
 from flightllm.errors import FlightLLMError
 
-_AI = re.compile(r"\b(?:ai_\w+|llm\w*|prompt)\s*\(", re.IGNORECASE)
 _QUERY = re.compile(r"\s*(?:select|with|insert|create|update|delete|merge|values|from)\b", re.IGNORECASE)
 
 
@@ -32,7 +32,7 @@ def forecast(client: Client, sql: str) -> Forecast | None:
 
     The prediction calls no model.
     """
-    if not (_QUERY.match(sql) and _AI.search(sql)):
+    if not (_QUERY.match(sql) and may_call(sql)):
         return None
     try:
         _, batches = client.query(f"{BOOKKEEPING}EXPLAIN (FORMAT JSON) {sql}")
