@@ -1,4 +1,4 @@
-"""The model calls of a statement, for people: a line while they run."""
+"""The model calls of a statement, for people: a line while they run, and one afterwards."""
 
 import re
 import shutil
@@ -32,6 +32,26 @@ def money(dollars: float) -> str:
     """Return an amount with two digits that count, as in `$12.30` and `$0.0042`."""
     decimals = 2 if dollars <= 0 else max(2, 1 - floor(log10(dollars)))
     return f"${dollars:,.{decimals}f}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with a noun, as in `1 row` and `2,000 rows`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def summary(work: Progress, rows: int) -> str:
+    """Return a line about a statement's work; empty if it needed no model call.
+
+    Example: `20 rows, 34 calls (30 asked, 4 from the cache), 12,345 tokens, $0.012, 3.2 s`
+    """
+    calls = work.asked + work.cached
+    if not calls:
+        return ""
+    origin = f" ({work.asked:,} asked, {work.cached:,} from the cache)" if work.cached else ""
+    parts = [counted(rows, "row"), f"{counted(calls, 'call')}{origin}", counted(work.tokens, "token")]
+    if work.cost is not None:
+        parts.append(money(work.cost))
+    return ", ".join([*parts, f"{work.seconds:,.1f} s"])
 
 
 class CallsBar:

@@ -12,14 +12,14 @@ import click
 import pyarrow as pa
 from rich.console import Console
 
-from flightllm.cli.calls import CallsBar
+from flightllm.cli.calls import CallsBar, counted, may_call, summary
 from flightllm.cli.common import Files, SettingParameter, connect, file_options, server_options
 from flightllm.cli.opened import asked_server
 from flightllm.cli.price import confirmed
 from flightllm.cli.render import TABLE_ROWS, WRITERS, as_plan, as_table, first_rows, put
 from flightllm.cli.running import interruptible
 from flightllm.cli.statements import split_statements
-from flightllm.client import Client, Progress
+from flightllm.client import Client
 from flightllm.common.command_line import Server
 from flightllm.errors import FlightLLMError
 
@@ -53,7 +53,7 @@ def query(
 
     `-` reads the SQL from standard input. Several statements, separated by semicolons, run one after the other in one
     session, until one fails. On a terminal, a line shows the model calls while they run, their tokens and cost, and the
-    time left.
+    time left. After a statement with model calls, standard error has a line with the same figures.
 
     \b
     flightllm query "SELECT title FROM movies WHERE ai_filter('About family? {movie_info}', movie_info)"
@@ -97,8 +97,7 @@ def run_text(client: Client, text: str, format_: str, output: Path | None = None
                 batches = bar.hidden_before(batches)
             with _opened(output) as out:
                 WRITERS[format_](schema, batches, out)
-    if client.query_id is not None and (work := client.progress()) is not None:
-        _tell_shortfall(client, work, text)
+    _tell_work(client, text)
 
 
 def _format_of(output: Path | None) -> str:
@@ -114,18 +113,24 @@ def _format_of(output: Path | None) -> str:
 
 def _done(affected: int | None) -> str:
     """Return the message for a statement without rows."""
-    return "done" if affected is None else f"{affected:,} row{'' if affected == 1 else 's'} affected"
+    return "done" if affected is None else f"{counted(affected, 'row')} affected"
 
 
-def _tell_shortfall(client: Client, work: Progress, sql: str) -> None:
-    """Say on standard error how many rows have no usable answer, and the reason or where to find it."""
+def _tell_work(client: Client, sql: str) -> None:
+    """Say on standard error what the model calls took, and how many rows have no usable answer."""
+    if client.query_id is None and not may_call(sql):  # a change has no id, and finding its work takes two queries
+        return
+    work = client.progress()
+    if work is None:
+        return
+    if line := summary(work, work.rows if client.affected is None else client.affected):
+        click.echo(line, err=True)
     if work.failed_rows:
         told = re.search(r"on_error\s*=>\s*'struct'", sql, re.IGNORECASE)
         where = "; see their error" if told else " (NULL); on_error => 'struct' shows why"
         reason = client.reason()
         where = f": {reason}" if reason else where
-        rows = f"{work.failed_rows:,} row{'' if work.failed_rows == 1 else 's'}"
-        click.echo(f"{rows} without an answer{where}", err=True)
+        click.echo(f"{counted(work.failed_rows, 'row')} without an answer{where}", err=True)
 
 
 def _show(

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import click
 
-from flightllm.cli.calls import money
+from flightllm.cli.calls import counted, money
 from flightllm.client import Client
 from flightllm.errors import FlightLLMError
 
@@ -71,5 +71,5 @@ def _stopped(client: Client) -> str:
     spent = client.stop()
     if spent is None:
         return "nothing was running"
-    text = f"{spent.asked:,} model call{'' if spent.asked == 1 else 's'}, {spent.tokens:,} tokens"
+    text = f"{counted(spent.asked, 'model call')}, {counted(spent.tokens, 'token')}"
     return text if spent.cost is None else f"{text}, {money(spent.cost)}"
