@@ -4,7 +4,6 @@ Imports: access, catalog, client, common, config, demo, engines, errors, file_fo
 llm, log, router, server, session, sql, storage, vector.
 """
 
-import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -95,13 +94,12 @@ def main(context: click.Context) -> None:
     flightllm query "SELECT count(*) FROM movies"    query it
     flightllm                                        query it from a prompt
     flightllm tickets.csv                            query a file from a prompt
+    flightllm < script.sql                           run a script
     flightllm doctor                                 find out what is missing
     """
     if context.invoked_subcommand is not None:
         return
-    if not sys.stdin.isatty():
-        click.echo(context.get_help())
-        return
     from flightllm.cli.shell import shell
 
-    shell.main([], prog_name="flightllm shell", standalone_mode=False)
+    with shell.make_context("shell", [], context) as inner:
+        shell.invoke(inner)

@@ -16,9 +16,9 @@ from flightllm.cli.calls import CallsBar, counted, may_call, summary
 from flightllm.cli.common import Files, SettingParameter, connect, file_options, server_options
 from flightllm.cli.opened import asked_server
 from flightllm.cli.price import confirmed
-from flightllm.cli.render import TABLE_ROWS, WRITERS, as_plan, as_table, first_rows, put
+from flightllm.cli.render import TABLE_ROWS, WRITERS, as_plan, as_table, first_rows, put, write_table
 from flightllm.cli.running import interruptible
-from flightllm.cli.statements import split_statements
+from flightllm.cli.statements import errors_at, located_statements, split_statements
 from flightllm.client import Client
 from flightllm.common.command_line import Server
 from flightllm.errors import FlightLLMError
@@ -66,19 +66,26 @@ def query(
     if format_ == "parquet" and output is None and sys.stdout.isatty():
         raise click.UsageError("Parquet is binary: name a file with --output.")
     statements = list(split_statements(text))
-    if len(statements) < 2:
-        statements = [text]
-    elif output is not None or format_ == "parquet":
+    if len(statements) > 1 and (output is not None or format_ == "parquet"):
         raise click.UsageError(f"A file can hold the rows of only one statement, and the text has {len(statements)}.")
     with ExitStack() as stack:
         server = stack.enter_context(asked_server(files, server, text))
         client = stack.enter_context(connect(server, dict(settings)))
-        for one in statements:
-            if sys.stdin.isatty() and not confirmed(client, one, ask_above):
-                return
-            interruptible(client, partial(run_text, client, one, format_, output))
-    if _SETTING.match(statements[-1]):
+        if len(statements) > 1:
+            for one, line in located_statements(text):
+                with errors_at(line):
+                    _run(client, one, format_, ask_above=ask_above)
+        else:
+            _run(client, (statements or [text])[0], format_, output, ask_above=ask_above)
+    if statements and _SETTING.match(statements[-1]):
         click.echo("a setting lasts for one session, which here is this command only: use --set key=value", err=True)
+
+
+def _run(client: Client, text: str, format_: str, output: Path | None = None, *, ask_above: float | None) -> None:
+    """Run a statement, unless the user does not want its cost."""
+    if sys.stdin.isatty() and not confirmed(client, text, ask_above):
+        raise click.exceptions.Exit(0)
+    interruptible(client, partial(run_text, client, text, format_, output))
 
 
 def run_text(client: Client, text: str, format_: str, output: Path | None = None) -> None:
@@ -138,9 +145,15 @@ def _show(
 ) -> None:
     """Print rows as a table, as wide as the terminal, or as wide as necessary elsewhere.
 
-    A file gets all rows, standard output the first `TABLE_ROWS` rows.
+    A file or a pipe gets all rows, a terminal the first `TABLE_ROWS` rows.
     """
-    rows, total = first_rows(batches, TABLE_ROWS if output is None else None)
+    if not explains and (output is not None or not sys.stdout.isatty()):
+        kept = list(batches)
+        bar.hide()
+        with nullcontext(sys.stdout) if output is None else _text_file(output) as out:
+            write_table(schema, kept, out)
+        return
+    rows, total = first_rows(batches, None if explains else TABLE_ROWS)
     bar.hide()
     with nullcontext(sys.stdout) if output is None else _text_file(output) as out:
         console = Console(file=out, width=None if out.isatty() else 10_000, highlight=False)

@@ -1,8 +1,10 @@
 """The command line against a real server process with the fake engine."""
 
 import json
+import os
 import re
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -223,13 +225,40 @@ def test_the_clients_own_queries_are_not_listed(run: Run) -> None:
     assert "flightllm client" not in listed.output
 
 
-def test_a_file_gets_every_row_of_a_table(run: Run, tmp_path: Path) -> None:
-    """Standard output is cut after many rows, a file is not."""
+def test_a_file_and_a_pipe_get_every_row_of_a_table(run: Run, tmp_path: Path) -> None:
+    """Only a terminal is spared many rows."""
     sql = "SELECT n FROM generate_series(1, 300) AS g(n)"
-    assert run("query", sql).output.splitlines()[-1] == "(300 rows, first 200 shown)"
+    piped = run("query", sql).output.splitlines()
+    assert (len(piped), piped[-1]) == (303, "(300 rows)")
     assert run("query", "-o", str(tmp_path / "t.txt"), sql).exit_code == 0
-    lines = (tmp_path / "t.txt").read_text().splitlines()
-    assert (len(lines), lines[-1]) == (303, "(300 rows)")
+    assert (tmp_path / "t.txt").read_text().splitlines() == piped
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals")
+def test_a_terminal_gets_the_first_rows(server: RunningServer) -> None:
+    """A terminal shows the first rows, and how many there are."""
+    from tests.terminals import Terminal
+
+    sql = "SELECT n FROM generate_series(1, 300) AS g(n)"
+    terminal = Terminal([sys.executable, "-m", "flightllm", "query", "--uri", server.uri, sql])
+    assert terminal.finish() == 0
+    shown = [line for line in terminal.screen() if line]
+    assert (len(shown), shown[-1]) == (203, "(300 rows, first 200 shown)")
+
+
+def test_a_script_runs(run: Run) -> None:
+    """`flightllm < script.sql` runs the statements, and stops at the first error with the line of its statement."""
+    good = run(text="-- two\nSELECT 41 AS one;\n\\dt\nSELECT\n  42 AS two;\n")
+    assert good.exit_code == 0, good.output
+    assert good.stdout.index("41") < good.stdout.index("movies") < good.stdout.index("42")
+    bad = run(text="SELECT 41 AS one;\n\n-- wrong\nSELECT\n nope;\nSELECT 42 AS two;\n")
+    assert bad.exit_code == 1
+    assert "41" in bad.stdout
+    assert "42" not in bad.stdout
+    assert bad.stderr.startswith("error: in the statement at line 4: ")
+    assert "nope" in bad.stderr
+    by_query = run("query", "-", text="SELECT 41 AS one;\nSELECT nope")
+    assert (by_query.exit_code, "error: in the statement at line 2: " in by_query.stderr) == (1, True)
 
 
 def test_rows_without_an_answer_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
