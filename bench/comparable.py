@@ -34,6 +34,7 @@ class Script:
 
 SCRIPTS: Final[Mapping[str, Script]] = {
     "estimates": Script({"*_error": "lower"}),
+    "start": Script({"*_flightllm_cpu_seconds": "lower"}, sizes=("bytes",)),
     "planning": Script({"six_way_join_cpu_ms, all phases": "lower", "*_ms": "lower"}),
     "operator": Script(
         {

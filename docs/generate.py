@@ -304,9 +304,10 @@ def _commands(command: click.Command, name: str, parent: click.Context | None = 
     heading = "##" if parent is None or parent.parent is None else "###"
     yield from (f"{heading} {context.command_path}", "", "```text", command.get_help(context).strip(), "```", "")
     if isinstance(command, click.Group):
-        for below in sorted(command.commands):
-            if command.commands[below].name == below:  # a command's second name has the same text
-                yield from _commands(command.commands[below], below, context)
+        for below in sorted(command.list_commands(context)):
+            found = command.get_command(context, below)
+            if found is not None and found.name == below:  # a command's second name has the same text
+                yield from _commands(found, below, context)
 
 
 if __name__ == "__main__":

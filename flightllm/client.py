@@ -21,8 +21,6 @@ from flightllm.errors import (
     UnsupportedError,
 )
 from flightllm.flight.messages import pack, sql_message
-from flightllm.sql.classify import classify
-from flightllm.sql.parsed_text import ParsedText
 
 _NO_TLS = "it has no TLS certificate that is trusted here: write grpc://HOST:PORT if it has no TLS, or add --tls-ca"
 _BROKEN = ("Socket closed", "Connection reset", "Broken pipe", "GOAWAY")
@@ -42,28 +40,31 @@ _KINDS: tuple[tuple[type[Exception], type[FlightLLMError]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Model calls of a running query: how many are answered, and how many are known to be needed."""
+    """The work of one statement so far.
+
+    `total` counts the prompts that are known to need an answer, and `done` those that are answered. `asked` calls went
+    to a model, and `cached` answers came from the cache. `tokens` are those of prompts and answers. `cost` is None
+    where the model has no price.
+    """
 
     done: int
     total: int
-
-
-@dataclass(frozen=True, slots=True)
-class Shortfall:
-    """The gaps in a successful query: how many rows have no model answer, and the reason if it was recorded."""
-
+    asked: int = 0
+    cached: int = 0
+    tokens: int = 0
+    cost: float | None = None
     rows: int = 0
-    reason: str | None = None
+    failed_rows: int = 0
+    seconds: float = 0.0
 
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """The resources that a cancelled statement used so far; `cost` is in dollars, or None if no price is known."""
-
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    cost: float | None
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> "Progress":
+        """Return the progress in a server's answer; a server of another version can lack some values."""
+        tokens = (values.get("prompt_tokens") or 0) + (values.get("completion_tokens") or 0)
+        done, total = values.get("calls_done") or 0, values.get("calls_expected") or 0
+        asked, cached = values.get("calls") or 0, values.get("cache_hits") or 0
+        rows, failed = values.get("rows") or 0, values.get("failed_rows") or 0
+        return cls(done, total, asked, cached, tokens, values.get("cost"), rows, failed, values.get("seconds") or 0.0)
 
 
 class Client:
@@ -89,6 +90,10 @@ class Client:
         self._query_id: str | None = None
         self._asking: str | None = None
         """The text of a statement whose id is not known yet."""
+        self._changing: str | None = None
+        """The text of the last statement, if it has no id; see `_change_id`."""
+        self._change: str | None = None
+        """The id that was found for this text."""
         self._affected: int | None = None
         self._uri = checked_uri(uri)
         self._login = login
@@ -131,28 +136,39 @@ class Client:
 
     def query(self, sql: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Start a query; return its schema and its rows as they arrive. An update runs at once, without columns."""
-        self._query_id, self._asking = None, sql
+        self._query_id, self._change, self._asking, self._changing = None, None, sql, sql
         try:
             with self._our_errors():
                 info = self._info(sql)
         finally:
             self._asking = None
         self._query_id = info.app_metadata.decode() or None
-        self._affected = info.total_records if info.total_records >= 0 and _counts_rows(sql) else None
+        if self._query_id is not None:
+            self._changing = None
+        changes = not len(info.schema) and info.total_records >= 0
+        self._affected = info.total_records if changes and _counts_rows(sql) else None
         return info.schema, self._batches(info)
 
     def progress(self) -> Progress | None:
-        """Return the progress of the query that started last, or None while the progress is unknown."""
-        if self._query_id is None:
-            return None
-        counts = "sum(calls + cache_hits) AS done, sum(prompts_expected) AS total"
-        row = self._recorded(counts, "ai_calls", self._query_id)
-        return Progress(int(row["done"]), int(row["total"])) if row.get("total") is not None else None
+        """Return the progress of the statement that started last, or None where it is unknown.
 
-    def shortfall(self) -> Shortfall:
-        """Return what the query that started last lacks; an empty `Shortfall` while that is unknown."""
-        row = self._recorded("failed_rows, error", "queries", self._query_id) if self._query_id is not None else {}
-        return Shortfall(int(row.get("failed_rows") or 0), row.get("error"))
+        The server tells the id of a query, but not that of a change: this method looks for it in `system.queries`.
+        """
+        try:
+            query_id = self._query_id or self._change
+            if query_id is None:
+                query_id = self._change = self._change_id()
+            return None if query_id is None else self._progress(query_id)
+        except FlightLLMError:  # the statement itself reports what is wrong
+            return None
+
+    def _progress(self, query_id: str) -> Progress:
+        return Progress.read(json.loads(self._act("GetQueryProgress", query_id)))
+
+    def reason(self) -> str | None:
+        """Return why rows of the query that started last have no answer, if the server recorded that."""
+        row = self._recorded("error", "queries", self._query_id) if self._query_id is not None else {}
+        return row.get("error")
 
     def cancel(self, query_id: str) -> str:
         """Stop a query of any client; return its status, which is `done` or `failed` where it had already ended.
@@ -164,33 +180,33 @@ class Client:
         # Read the status afterwards: where too many queries run, this query has to wait for a place.
         return str(self._recorded("status", "queries", query_id).get("status", "cancelled"))
 
-    def stop(self) -> Spent | None:
+    def stop(self) -> Progress | None:
         """Stop the statement that runs now, also a change of a table. Return what it used, or None where nothing runs.
 
         Call it from another thread than the one that waits for the statement.
         """
-        query_id = self._query_id or self._running_id()
+        query_id = self._query_id or (None if self._asking is None else self._change_id())
         if query_id is None:
             return None
         self.cancel(query_id)
-        row = self._recorded("calls, prompt_tokens, completion_tokens, cost", "queries", query_id)
-        calls, prompts, answers = (int(row.get(n) or 0) for n in ("calls", "prompt_tokens", "completion_tokens"))
-        return Spent(calls, prompts, answers, row.get("cost"))
+        return self._progress(query_id)
 
-    def _running_id(self) -> str | None:
-        """Return the id of the statement that was sent and has not answered yet.
+    def _change_id(self) -> str | None:
+        """Return the id of the statement that was sent last and returned no id, or has not answered yet.
 
         Other clients can run the same text, and this client can have run it before. So this method sends a query of its
-        own to learn its session's id, and takes the latest statement with this text in that session.
+        own to learn its session's id, and takes the latest statement with this text in that session. While the client
+        waits for an answer, the statement must be running.
         """
-        if self._asking is None:
+        if self._changing is None:
             return None
-        literal = self._asking.strip().replace("'", "''")
+        literal = self._changing.strip().replace("'", "''")
         sent = self._info(f"{BOOKKEEPING}SELECT 1")
         list(self._batches(sent))
         own = sent.app_metadata.decode()
+        running = "" if self._asking is None else "status = 'running' AND "
         text = (
-            f"{BOOKKEEPING}SELECT query_id FROM system.queries WHERE status = 'running' AND trim(sql) = '{literal}'"
+            f"{BOOKKEEPING}SELECT query_id FROM system.queries WHERE {running}trim(sql) = '{literal}'"
             f" AND session_id IN (SELECT session_id FROM system.queries WHERE query_id = '{own}')"
             " ORDER BY started_at DESC LIMIT 1"
         )
@@ -284,6 +300,9 @@ class Client:
 
 def _counts_rows(sql: str) -> bool:
     """Return whether a statement's result says how many rows changed; for other statements, the server sends 0."""
+    from flightllm.sql.classify import classify  # slow to import
+    from flightllm.sql.parsed_text import ParsedText
+
     try:
         return classify(ParsedText(sql)).counts_rows
     except FlightLLMError:  # a newer server can know a statement that this client does not

@@ -5,7 +5,6 @@ where, and what to write instead.
 """
 
 from collections.abc import Callable
-from importlib.metadata import distributions
 
 
 class FlightLLMError(Exception):
@@ -126,6 +125,8 @@ class MissingExtraError(FlightLLMError):
 
 def _distribution() -> str:
     """Return the name of the installed distribution: the whole package, or only the parts for `vllm serve`."""
+    from importlib.metadata import distributions  # slow to import
+
     installed = {name for name in ("flightllm", "flightllm-kv") if any(distributions(name=name))}
     return "flightllm-kv" if installed == {"flightllm-kv"} else "flightllm"
 

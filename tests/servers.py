@@ -39,7 +39,8 @@ async def halting(self, chunk):
     return await answer_late(self, chunk)
 FakeEngine._answer_late = halting
 configure_logging(LogConfig(level="error"))  # on standard error: a log line could tear the line `listening` apart
-engine = EngineConfig(kind="fake", max_in_flight=int(sys.argv[2]), options=options)
+price = options.pop("price_output", None)
+engine = EngineConfig(kind="fake", max_in_flight=int(sys.argv[2]), price_output=price, options=options)
 limits, recovery = LimitsConfig(**json.loads(sys.argv[4])), RecoveryConfig(on_engine_down="fail")
 server = ServerConfig("127.0.0.1:0")
 serve(Config(server=server, engine=engine, limits=limits, recovery=recovery, data_folder=Path(sys.argv[1])))

@@ -4,37 +4,71 @@ Imports: access, catalog, client, common, config, demo, engines, errors, file_fo
 llm, log, router, server, session, sql, storage, vector.
 """
 
-import sys
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 import click
 
 from flightllm import __version__
-from flightllm.cli.backup import backup
-from flightllm.cli.cluster import cluster
-from flightllm.cli.demo import demo
-from flightllm.cli.doctor import doctor
-from flightllm.cli.grant import grant, revoke
-from flightllm.cli.index import index
-from flightllm.cli.init import init
-from flightllm.cli.inspect import cancel, functions, queries, tables
-from flightllm.cli.query import query
-from flightllm.cli.recovery import drain, quarantine
-from flightllm.cli.serve import serve
-from flightllm.cli.shell import shell
-from flightllm.cli.stats import stats
-from flightllm.cli.user import token, user
 from flightllm.common.command_line import OneLineErrors
-from flightllm.server.kv_command import kvstore
 
-COMMANDS = (
-    init, serve, query, shell, demo, tables, functions, queries, stats, index, cancel, user, token, grant, revoke,
-    backup, drain, quarantine, cluster, kvstore, doctor,
-)  # fmt: skip
+COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "backup": ("cli.backup:backup", "Copy the data folder to DESTINATION, which must not exist."),
+        "cancel": ("cli.inspect:cancel", "Stop a running query."),
+        "cluster": ("cli.cluster:cluster", "Show the replicas of a server's engine."),
+        "demo": ("cli.demo:demo", "See it work: AI queries on sample tables."),
+        "doctor": ("cli.doctor:doctor", "Find out what is missing, and what to do."),
+        "drain": ("cli.recovery:drain", "End a server once its queries have finished."),
+        "functions": ("cli.inspect:functions", "List the AI functions."),
+        "grant": ("cli.grant:grant", "Grant a privilege, or list the grants."),
+        "index": ("cli.index:index", "List, build, refresh and drop vector indexes."),
+        "init": ("cli.init:init", "Choose a model, and write a configuration for it."),
+        "kill": ("cli.inspect:cancel", "Stop a running query."),  # the name in other servers
+        "kvstore": ("server.kv_command:kvstore", "Serve a store of KV caches, or inspect one."),
+        "quarantine": ("cli.recovery:quarantine", "List the statements that are refused after a crash."),
+        "queries": ("cli.inspect:queries", "List the latest queries, newest first."),
+        "query": ("cli.query:query", "Run SQL on a server, or on files."),
+        "revoke": ("cli.grant:revoke", "Revoke a privilege."),
+        "serve": ("cli.serve:serve", "Serve tables over Arrow Flight SQL."),
+        "shell": ("cli.shell:shell", "Query a server, or files, from a prompt."),
+        "stats": ("cli.stats:stats", "Show what a server is doing."),
+        "tables": ("cli.inspect:tables", "List a server's tables and columns."),
+        "token": ("cli.user:token", "Make, list and revoke API tokens."),
+        "user": ("cli.user:user", "Add, change and list users."),
+    }
+)
+"""The commands by name: where the code of each is, below `flightllm`, and the first sentence of its help.
+
+A command is imported when it runs, because all of them together take a second to import.
+"""
 
 
 class _Commands(OneLineErrors):
     """The group of commands. Options or a file without a command start the shell, as in duckdb and psql."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; return None for an unknown name."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(f"flightllm.{module}"), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put `shell` before options that only a command has, and `shell --open` before a file or a folder."""
@@ -42,7 +76,7 @@ class _Commands(OneLineErrors):
         own = {name for option in self.get_params(ctx) for name in option.opts}
         if first.startswith("-") and first not in own:
             args = ["shell", *args]
-        elif first and first not in self.commands and ("://" in first or Path(first).exists()):
+        elif first and first not in COMMANDS and ("://" in first or Path(first).exists()):
             args = ["shell", "--open", *args]
         return super().parse_args(ctx, args)
 
@@ -60,16 +94,12 @@ def main(context: click.Context) -> None:
     flightllm query "SELECT count(*) FROM movies"    query it
     flightllm                                        query it from a prompt
     flightllm tickets.csv                            query a file from a prompt
+    flightllm < script.sql                           run a script
     flightllm doctor                                 find out what is missing
     """
     if context.invoked_subcommand is not None:
         return
-    if not sys.stdin.isatty():
-        click.echo(context.get_help())
-        return
-    shell.main([], prog_name="flightllm shell", standalone_mode=False)
+    from flightllm.cli.shell import shell
 
-
-for command in COMMANDS:
-    main.add_command(command)
-main.add_command(cancel, "kill")  # the name in other servers
+    with shell.make_context("shell", [], context) as inner:
+        shell.invoke(inner)

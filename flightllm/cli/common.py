@@ -103,7 +103,7 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     dear = [
         click.option("--yes", is_flag=True, help="Never ask before a statement with a high predicted cost."),
         click.option("--ask-above", type=click.FloatRange(0), default=ASK_ABOVE, show_default=True, metavar="DOLLARS",
-                     help="On a terminal, ask before a statement that is predicted to cost more."),
+                     help="On a terminal, ask before a statement with a higher predicted cost, if a price is known."),
     ]  # fmt: skip
     opened = click.option("--open", "sources", multiple=True, metavar="FILE|FOLDER|URL",
                           help="Query files without a server; each becomes a table. Repeatable.")  # fmt: skip

@@ -3,10 +3,10 @@
 import re
 
 import click
+from rich.console import Console
 
 from flightllm.cli.common import connect, server_options
 from flightllm.cli.inspect import print_query
-from flightllm.cli.query import progress_bar
 from flightllm.common.command_line import OneLineErrors, Server
 from flightllm.common.names import quoted
 
@@ -77,7 +77,7 @@ def drop(server: Server, name: str) -> None:
 
 def _update(server: Server, statement: str, name: str) -> None:
     """Run a statement and print the index's new state."""
-    with connect(server) as client, progress_bar(client):
+    with connect(server) as client, Console(stderr=True).status(f"building {name}"):
         client.query(statement)
     print_query(server, f"{_LIST} WHERE name = '{_escaped(name)}'")
 

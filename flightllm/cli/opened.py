@@ -1,4 +1,7 @@
-"""A server inside a command, while the command runs: `flightllm query --open FILE`."""
+"""A server inside a command, while the command runs: `flightllm query --open FILE`.
+
+Functions import the parts of a server themselves, because a client of another server does not need them.
+"""
 
 import tempfile
 from collections.abc import Iterator
@@ -8,11 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flightllm.cli.common import Files, load_config
-from flightllm.cli.sources import DEMONSTRATION, named_tables, tell
 from flightllm.common.command_line import Server
-from flightllm.config import Config, ServerConfig
+from flightllm.config import Config, EngineConfig, ServerConfig
 from flightllm.errors import FlightLLMError
-from flightllm.log import configure_logging
 
 if TYPE_CHECKING:
     from flightllm.session.database import Database
@@ -25,12 +26,13 @@ def asked_server(files: Files, server: Server, sql: str | None = None) -> Iterat
     Raises:
         UsageError: there is a configuration but there are no files.
     """
-    from flightllm.functions.registry import FunctionRegistry
-
     files.check()
     if not files.sources:
         yield server
         return
+    from flightllm.cli.sources import DEMONSTRATION, named_tables, tell
+    from flightllm.functions.registry import FunctionRegistry
+
     config = load_config(files.config_file, files.engine, files.model, tables=named_tables(files.sources, tell))
     nothing_said = not (files.config_file or files.engine or files.model)
     if nothing_said and (sql is None or FunctionRegistry.load(config.functions.folders).may_be_in(sql)):
@@ -51,7 +53,9 @@ def opened_server(config: Config, sql: str | None = None) -> Iterator[str]:
         ConfigError: a table or a setting is wrong.
         FlightLLMError: the model for `sql` does not start, or its endpoint cannot answer.
     """
+    from flightllm.cli.sources import tell
     from flightllm.flight.server import FlightSqlServer
+    from flightllm.log import configure_logging
 
     configure_logging(replace(config.log, level="error"))
     with ExitStack() as stack:
@@ -68,13 +72,16 @@ def opened_server(config: Config, sql: str | None = None) -> Iterator[str]:
 
 
 def _opened(own: Config, config: Config, sql: str | None) -> "Database":
+    from flightllm.cli.sources import tell
     from flightllm.engines.registry import check_endpoint
     from flightllm.functions.registry import FunctionRegistry
     from flightllm.session.database import Database
 
     without = replace(own, recovery=replace(own.recovery, on_engine_down="fail"))
     if sql is not None and not FunctionRegistry.load(config.functions.folders).may_be_in(sql):
-        return Database.open(without, restarted=True)
+        # The fake engine opens at once. Only a system table can show which engine is configured.
+        engine = own.engine if "system" in sql.lower() else EngineConfig("fake")
+        return Database.open(replace(without, engine=engine), restarted=True)
     try:
         database = Database.open(own)
     except FlightLLMError as error:

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 import click
 
+from flightllm.cli.calls import may_call
 from flightllm.cli.running import interruptible
 from flightllm.client import BOOKKEEPING, Client
 from flightllm.errors import FlightLLMError
 
-_AI = re.compile(r"\b(?:ai_\w+|llm\w*|prompt)\s*\(", re.IGNORECASE)
 _QUERY = re.compile(r"\s*(?:select|with|insert|create|update|delete|merge|values|from)\b", re.IGNORECASE)
+
+_PRICED = f"{BOOKKEEPING}SELECT 1 FROM system.models WHERE price_input > 0 OR price_output > 0 LIMIT 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +32,14 @@ class Forecast:
 def forecast(client: Client, sql: str) -> Forecast | None:
     """Return EXPLAIN's prediction for a statement; None if it calls no model or has no price.
 
-    The prediction calls no model.
+    The prediction calls no model, but it can read the statement's rows. So the server is asked for a prediction only if
+    a model has a price.
     """
-    if not (_QUERY.match(sql) and _AI.search(sql)):
+    if not (_QUERY.match(sql) and may_call(sql)):
         return None
     try:
+        if not any(batch.num_rows for batch in client.query(_PRICED)[1]):
+            return None
         _, batches = client.query(f"{BOOKKEEPING}EXPLAIN (FORMAT JSON) {sql}")
         [plan] = [row["plan"] for batch in batches for row in batch.to_pylist()]
         found = json.loads(plan)["total"]["predicted"]

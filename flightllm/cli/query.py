@@ -6,27 +6,25 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from threading import Event, Thread
 from typing import IO
 
 import click
 import pyarrow as pa
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from flightllm.cli.calls import CallsBar, counted, may_call, summary
 from flightllm.cli.common import Files, SettingParameter, connect, file_options, server_options
 from flightllm.cli.opened import asked_server
 from flightllm.cli.price import confirmed
-from flightllm.cli.render import TABLE_ROWS, WRITERS, as_plan, as_table, first_rows, put
+from flightllm.cli.render import TABLE_ROWS, WRITERS, as_plan, as_table, first_rows, put, write_table
 from flightllm.cli.running import interruptible
-from flightllm.cli.statements import split_statements
-from flightllm.client import Client, Shortfall
+from flightllm.cli.statements import errors_at, located_statements, split_statements
+from flightllm.client import Client
 from flightllm.common.command_line import Server
 from flightllm.errors import FlightLLMError
 
 _EXPLAIN = re.compile(r"\s*explain\b", re.IGNORECASE)
 _SETTING = re.compile(r"\s*(?:re)?set\b", re.IGNORECASE)
-_POLL_SECONDS = 0.5
 
 
 @click.command()
@@ -54,7 +52,8 @@ def query(
     """Run SQL on a server, or on files.
 
     `-` reads the SQL from standard input. Several statements, separated by semicolons, run one after the other in one
-    session, until one fails. On a terminal, a bar shows the model calls while a query runs.
+    session, until one fails. On a terminal, a line shows the model calls while they run, their tokens and cost, and the
+    time left. After a statement with model calls, standard error has a line with the same figures.
 
     \b
     flightllm query "SELECT title FROM movies WHERE ai_filter('About family? {movie_info}', movie_info)"
@@ -67,35 +66,45 @@ def query(
     if format_ == "parquet" and output is None and sys.stdout.isatty():
         raise click.UsageError("Parquet is binary: name a file with --output.")
     statements = list(split_statements(text))
-    if len(statements) < 2:
-        statements = [text]
-    elif output is not None or format_ == "parquet":
+    if len(statements) > 1 and (output is not None or format_ == "parquet"):
         raise click.UsageError(f"A file can hold the rows of only one statement, and the text has {len(statements)}.")
     with ExitStack() as stack:
         server = stack.enter_context(asked_server(files, server, text))
         client = stack.enter_context(connect(server, dict(settings)))
-        for one in statements:
-            if sys.stdin.isatty() and not confirmed(client, one, ask_above):
-                return
-            interruptible(client, partial(run_text, client, one, format_, output))
-    if _SETTING.match(statements[-1]):
+        if len(statements) > 1:
+            for one, line in located_statements(text):
+                with errors_at(line):
+                    _run(client, one, format_, ask_above=ask_above)
+        else:
+            _run(client, (statements or [text])[0], format_, output, ask_above=ask_above)
+    if statements and _SETTING.match(statements[-1]):
         click.echo("a setting lasts for one session, which here is this command only: use --set key=value", err=True)
+
+
+def _run(client: Client, text: str, format_: str, output: Path | None = None, *, ask_above: float | None) -> None:
+    """Run a statement, unless the user does not want its cost."""
+    if sys.stdin.isatty() and not confirmed(client, text, ask_above):
+        raise click.exceptions.Exit(0)
+    interruptible(client, partial(run_text, client, text, format_, output))
 
 
 def run_text(client: Client, text: str, format_: str, output: Path | None = None) -> None:
     """Run a statement, and print or write its rows."""
-    with progress_bar(client):
+    with CallsBar(client, text) as bar:
         schema, batches = client.query(text)
         if not len(schema):
             for _ in batches:
                 pass
+            bar.hide()
             click.echo(_done(client.affected), err=format_ != "table")
         elif format_ == "table":
-            _show(schema, batches, output, explains=bool(_EXPLAIN.match(text)))
+            _show(schema, bar, batches, output, explains=bool(_EXPLAIN.match(text)))
         else:
+            if output is None and sys.stdout.isatty():
+                batches = bar.hidden_before(batches)
             with _opened(output) as out:
                 WRITERS[format_](schema, batches, out)
-    _tell_shortfall(client.shortfall(), text)
+    _tell_work(client, text)
 
 
 def _format_of(output: Path | None) -> str:
@@ -111,24 +120,41 @@ def _format_of(output: Path | None) -> str:
 
 def _done(affected: int | None) -> str:
     """Return the message for a statement without rows."""
-    return "done" if affected is None else f"{affected:,} row{'' if affected == 1 else 's'} affected"
+    return "done" if affected is None else f"{counted(affected, 'row')} affected"
 
 
-def _tell_shortfall(lacks: Shortfall, sql: str) -> None:
-    """Say on standard error how many rows have no usable answer, and the reason or where to find it."""
-    if lacks.rows:
+def _tell_work(client: Client, sql: str) -> None:
+    """Say on standard error what the model calls took, and how many rows have no usable answer."""
+    if client.query_id is None and not may_call(sql):  # a change has no id, and finding its work takes two queries
+        return
+    work = client.progress()
+    if work is None:
+        return
+    if line := summary(work, work.rows if client.affected is None else client.affected):
+        click.echo(line, err=True)
+    if work.failed_rows:
         told = re.search(r"on_error\s*=>\s*'struct'", sql, re.IGNORECASE)
         where = "; see their error" if told else " (NULL); on_error => 'struct' shows why"
-        where = f": {lacks.reason}" if lacks.reason else where
-        click.echo(f"{lacks.rows:,} row{'' if lacks.rows == 1 else 's'} without an answer{where}", err=True)
+        reason = client.reason()
+        where = f": {reason}" if reason else where
+        click.echo(f"{counted(work.failed_rows, 'row')} without an answer{where}", err=True)
 
 
-def _show(schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: Path | None, *, explains: bool) -> None:
+def _show(
+    schema: pa.Schema, bar: CallsBar, batches: Iterable[pa.RecordBatch], output: Path | None, *, explains: bool
+) -> None:
     """Print rows as a table, as wide as the terminal, or as wide as necessary elsewhere.
 
-    A file gets all rows, standard output the first `TABLE_ROWS` rows.
+    A file or a pipe gets all rows, a terminal the first `TABLE_ROWS` rows.
     """
-    rows, total = first_rows(batches, TABLE_ROWS if output is None else None)
+    if not explains and (output is not None or not sys.stdout.isatty()):
+        kept = list(batches)
+        bar.hide()
+        with nullcontext(sys.stdout) if output is None else _text_file(output) as out:
+            write_table(schema, kept, out)
+        return
+    rows, total = first_rows(batches, None if explains else TABLE_ROWS)
+    bar.hide()
     with nullcontext(sys.stdout) if output is None else _text_file(output) as out:
         console = Console(file=out, width=None if out.isatty() else 10_000, highlight=False)
         if explains:
@@ -161,30 +187,3 @@ def _text_file(output: Path) -> Iterator[IO[str]]:
         raise FlightLLMError(f"cannot write {output}: {error.strerror}") from error
     with file:
         yield file
-
-
-@contextmanager
-def progress_bar(client: Client) -> Iterator[None]:
-    """Show finished and planned model calls on standard error while a query runs, if that is a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield
-        return
-    columns = (TextColumn("model calls"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    stop = Event()
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("calls", total=None)
-
-        def poll() -> None:
-            while not stop.wait(_POLL_SECONDS):
-                progress = client.progress()
-                if progress is not None:
-                    bar.update(task, completed=progress.done, total=progress.total or None)
-
-        watcher = Thread(target=poll, daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            watcher.join()

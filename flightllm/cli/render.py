@@ -8,8 +8,7 @@ from itertools import islice
 from typing import IO, Any
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -17,7 +16,7 @@ from rich.text import Text
 from flightllm.common.text import json_text, plain_text
 
 TABLE_ROWS = 200
-"""The most rows that a table shows; further rows are only counted."""
+"""The most rows that a table shows on a terminal; further rows are only counted."""
 
 
 def text_of(value: Any, width: int | None = None) -> str:
@@ -58,11 +57,33 @@ def as_table(schema: pa.Schema, rows: Sequence[Sequence[Any]], width: int | None
     """Arrange rows in columns, with numbers right-aligned and cells cut to `width`."""
     table = Table(header_style="bold", show_edge=False, pad_edge=False)
     for field in schema:
-        number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
-        table.add_column(Text(field.name), justify="right" if number else "left", overflow="fold")
+        table.add_column(Text(field.name), justify="right" if _is_number(field.type) else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(text_of(value, width)) for value in row))
     return table
+
+
+def write_table(schema: pa.Schema, batches: Sequence[pa.RecordBatch], out: IO[str]) -> None:
+    """Write all rows as a table, as wide as necessary, and their number."""
+    names, right = [text_of(name) for name in schema.names], [_is_number(field.type) for field in schema]
+    widths = [cell_len(name) for name in names]
+    for row in rows_of(batches):
+        widths = [max(width, cell_len(text_of(value))) for width, value in zip(widths, row, strict=True)]
+    out.write(" ┃ ".join(map(_padded, names, widths, right)).rstrip() + "\n")
+    out.write("━╇━".join("━" * width for width in widths) + "\n")
+    for row in rows_of(batches):
+        out.write(" │ ".join(map(_padded, map(text_of, row), widths, right)).rstrip() + "\n")
+    total = sum(batch.num_rows for batch in batches)
+    out.write(f"({total} row{'' if total == 1 else 's'})\n")
+
+
+def _padded(text: str, width: int, right: bool) -> str:  # noqa: FBT001 - for `map`
+    blanks = " " * (width - cell_len(text))
+    return f"{blanks}{text}" if right else f"{text}{blanks}"
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def as_plan(rows: Iterable[Sequence[Any]]) -> Text:
@@ -124,8 +145,10 @@ def first_rows(batches: Iterable[pa.RecordBatch], count: int | None = TABLE_ROWS
 
 def write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> None:
     """Write CSV with a header; lists and structs become JSON text, and bytes and intervals become text."""
+    from pyarrow.csv import CSVWriter
+
     flat = pa.schema([pa.field(f.name, pa.string() if _needs_text(f.type) else f.type) for f in schema])
-    with pyarrow.csv.CSVWriter(out, flat) as writer:
+    with CSVWriter(out, flat) as writer:
         for batch in batches:
             columns = [_as_text(column) if _needs_text(column.type) else column for column in batch.columns]
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=flat))
@@ -151,6 +174,8 @@ def write_json(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[byt
 
 def write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> None:
     """Write a Parquet file, batch by batch."""
+    import pyarrow.parquet as pq  # slow to import
+
     with pq.ParquetWriter(out, schema, compression="zstd") as writer:
         for batch in batches:
             writer.write_batch(batch)

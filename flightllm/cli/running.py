@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import click
 
+from flightllm.cli.calls import counted, money
 from flightllm.client import Client
 from flightllm.errors import FlightLLMError
 
@@ -49,6 +50,7 @@ def interruptible(client: Client, work: Callable[[], T]) -> T:
         text = stopped.result(timeout=_STOP_SECONDS)
     except (TimeoutError, FlightLLMError):
         text = "the server did not report the cost; see `flightllm queries`"
+    await_futures([done], timeout=_STOP_SECONDS)  # it removes what it shows
     raise Interrupted(f"cancelled: {text}")
 
 
@@ -69,6 +71,5 @@ def _stopped(client: Client) -> str:
     spent = client.stop()
     if spent is None:
         return "nothing was running"
-    tokens = spent.prompt_tokens + spent.completion_tokens
-    text = f"{spent.calls:,} model call{'' if spent.calls == 1 else 's'}, {tokens:,} tokens"
-    return text if spent.cost is None else f"{text}, ${spent.cost:,.4f}"
+    text = f"{counted(spent.asked, 'model call')}, {counted(spent.tokens, 'token')}"
+    return text if spent.cost is None else f"{text}, {money(spent.cost)}"

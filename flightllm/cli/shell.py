@@ -11,7 +11,7 @@ from flightllm.cli.opened import asked_server
 from flightllm.cli.price import confirmed
 from flightllm.cli.query import run_text
 from flightllm.cli.running import Interrupted, interruptible
-from flightllm.cli.statements import split_statements
+from flightllm.cli.statements import errors_at, located_statements, split_statements
 from flightllm.client import Client
 from flightllm.common.command_line import Server
 from flightllm.errors import FlightLLMError
@@ -52,37 +52,54 @@ def shell(
     flightllm shell tickets.csv
     """
     files = replace(files, sources=(*files.sources, *opened))
+    script = None if sys.stdin.isatty() else sys.stdin.read()
+    if script is not None and not script.strip():  # nobody can type, and there is nothing to run
+        click.echo(click.get_current_context().find_root().get_help())
+        return
     with ExitStack() as stack:
         server = stack.enter_context(asked_server(files, server))
         client = stack.enter_context(connect(server, dict(settings)))
-        if sys.stdin.isatty():
-            from flightllm.cli.prompt import statements  # slow to import
+        if script is not None:
+            _run_script(client, script)
+            return
+        from flightllm.cli.prompt import statements  # slow to import
 
-            for text in statements(client):
-                for statement in split_statements(text):
-                    _run(client, statement, ask_above)
-        elif not all(_run(client, text, None) for text in split_statements(sys.stdin.read())):
-            stack.close()
-            sys.exit(1)
+        for text in statements(client):
+            for statement in split_statements(text):
+                _run(client, statement, ask_above)
 
 
-def _run(client: Client, text: str, ask_above: float | None) -> bool:
-    """Run a statement or a shell command, and return whether it succeeded; errors are printed."""
+def _run_script(client: Client, script: str) -> None:
+    """Run the statements of a script up to the first that fails.
+
+    Raises:
+        CommandError: a statement failed; the error has its line.
+    """
+    for text, line in located_statements(script):
+        with errors_at(line):
+            _execute(client, text, None)
+
+
+def _run(client: Client, text: str, ask_above: float | None) -> None:
+    """Run a statement or a shell command, and print its error if it fails."""
+    try:
+        _execute(client, text, ask_above)
+    except (FlightLLMError, Interrupted) as error:
+        message = error.format_message() if isinstance(error, Interrupted) else f"error: {error}"
+        click.echo(message, err=True)
+
+
+def _execute(client: Client, text: str, ask_above: float | None) -> None:
+    """Run a statement or a shell command."""
     if text.startswith("\\"):
         command, _, name = text.rstrip("; ").partition(" ")
         statement = _statement_of(command, name.strip())
         if statement is None:
-            return True
+            return
         text = statement
-    try:
-        sql = text.rstrip().rstrip(";")
-        if confirmed(client, sql, ask_above):
-            interruptible(client, lambda: run_text(client, sql, "table"))
-    except (FlightLLMError, Interrupted) as error:
-        message = error.format_message() if isinstance(error, Interrupted) else f"error: {error}"
-        click.echo(message, err=True)
-        return False
-    return True
+    sql = text.rstrip().rstrip(";")
+    if confirmed(client, sql, ask_above):
+        interruptible(client, lambda: run_text(client, sql, "table"))
 
 
 def _statement_of(command: str, name: str) -> str | None:

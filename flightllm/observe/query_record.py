@@ -251,7 +251,8 @@ class QueryRecord:
         """Return the query's progress as JSON values, as clients get it along with the rows."""
         row = self.row()
         shown = {name: row[name] for name in ("query_id", "status", "rows", "failed_rows")}
-        return {**shown, **calls_of(row), "seconds": round(row["seconds"], 3)}
+        used = {name: row[name] for name in ("calls", "cache_hits", "prompt_tokens", "completion_tokens", "cost")}
+        return {**shown, **calls_of(row), **used, "seconds": round(row["seconds"], 3)}
 
     def _elapsed(self) -> float:
         return 0.0 if self.status == "planned" else time.monotonic() - self._started

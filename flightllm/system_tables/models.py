@@ -11,12 +11,14 @@ from flightllm.access.store import DEFAULT_MODEL
 from flightllm.catalog.models import CreatedModel, Objects
 from flightllm.common.redaction import redacted
 from flightllm.config import EngineConfig
+from flightllm.engines.openai.prices import prices_of
 from flightllm.engines.registry import Engines
 from flightllm.engines.secrets import shown_options
 
 _MODELS = pa.schema(
     [
         *((name, pa.string()) for name in ("name", "engine", "model", "options")),
+        *((name, pa.float64()) for name in ("price_input", "price_output")),
         *((name, pa.bool_()) for name in ("is_default", "loaded")),
         *((name, pa.string()) for name in ("error", "created", "owner")),
     ]
@@ -52,12 +54,15 @@ class ObjectTables:
     def _model(self, created: CreatedModel | None) -> dict[str, object]:
         """Return the row of a model; None stands for the server's own model."""
         config = self._engines.own_config if created is None else created.config
+        prices = prices_of(config)
         loaded, error = self._engines.state(None if created is None else created.name)
         return {
             "name": DEFAULT_MODEL if created is None else created.name,
             "engine": config.kind,
             "model": config.model,
             "options": redacted(json.dumps(_options(config), default=str)),
+            "price_input": None if prices is None else prices.input,
+            "price_output": None if prices is None else prices.output,
             "is_default": created is None,
             "loaded": loaded,
             "error": None if error is None else redacted(error),

@@ -2,12 +2,15 @@
 
 import re
 import socket
+import subprocess
+import sys
 import threading
 import tomllib
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -30,7 +33,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     return invoke
 
 
-@pytest.mark.parametrize("name", [command.name for command in COMMANDS])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself(run: Run, name: str) -> None:
     """`--help` works for each command and its examples keep their lines."""
     result = run(name, "--help")
@@ -42,9 +45,52 @@ def test_every_command_explains_itself(run: Run, name: str) -> None:
 def test_overview_names_every_command(run: Run) -> None:
     """The first thing a user sees lists all commands with a full line each."""
     output = run("--help").output
-    for command in COMMANDS:
-        assert f"\n  {command.name} " in output
-    assert "..." not in output.split("Commands:")[1]
+    for name in COMMANDS:
+        assert f"\n  {name} " in output
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_overview_says_what_a_command_says(name: str) -> None:
+    """The overview imports no command, so its text about a command is written twice, and equal."""
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    assert command.get_short_help_str(200) == COMMANDS[name][1]
+    assert command.name in {name, "cancel"}
+
+
+_HEAVY = ("datafusion", "sqlglot", "structlog", "jsonschema", "pyarrow.parquet", "pyarrow.compute", "prompt_toolkit")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "absent"),
+    [
+        (["--version"], ("rich", "pyarrow", "numpy", "flightllm.config", *_HEAVY)),
+        (["--help"], ("rich", "pyarrow", "numpy", "flightllm.config", *_HEAVY)),
+        (["query", "--uri", "grpc://127.0.0.1:1", "SELECT 1;"], ("rich.progress", "flightllm.sql", *_HEAVY)),
+    ],
+    ids=["version", "help", "query"],
+)
+def test_a_command_imports_only_what_it_needs(arguments: list[str], absent: tuple[str, ...]) -> None:
+    """A command that needs no server's part imports none, so that it starts at once."""
+    modules = _imported(arguments)
+    assert "flightllm.cli" in modules
+    assert modules.isdisjoint(absent)
+
+
+def test_a_file_without_ai_calls_starts_no_model(tmp_path: Path) -> None:
+    """A query that calls no model does not import the packages of one, in no thread."""
+    (tmp_path / "t.csv").write_text("a\n1\n", encoding="utf-8")
+    modules = _imported(["query", "--open", str(tmp_path / "t.csv"), "SELECT a FROM t"])
+    assert "flightllm.session" in modules
+    assert modules.isdisjoint({"torch", "transformers", "flightllm.engines.local"})
+
+
+def _imported(arguments: list[str]) -> set[str]:
+    """Return the modules that a process has imported at the end of a command."""
+    code = "import sys\nfrom flightllm.cli import main\nmain(sys.argv[1:], standalone_mode=False)"
+    code = f"import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n{code}"
+    ran = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+    return set(ran.stderr.splitlines()[-1].split())
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """The command line against a real server process with the fake engine."""
 
 import json
+import os
+import re
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -41,6 +44,19 @@ def run(server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> Run:
         return CliRunner().invoke(main, list(arguments), input=text)
 
     return invoke
+
+
+@pytest.fixture(scope="module")
+def priced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """Return a function that runs `flightllm` against a server whose model has a price."""
+    configure_logging(LogConfig(level="error"))
+    engine = EngineConfig(kind="fake", price_output=1_000.0)
+    folder = tmp_path_factory.mktemp("priced")
+    with closing(Database.open(Config(engine=engine, data_folder=folder))) as database:
+        server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"), functions=["ai_gen"])
+        environment = {"FLIGHTLLM_URI": server.uri}
+        yield lambda *arguments: CliRunner().invoke(main, list(arguments), env=environment)
+        server.drain(0)
 
 
 def test_query_prints_a_table(run: Run) -> None:
@@ -124,7 +140,7 @@ def test_settings_reach_the_query(run: Run) -> None:
     """`--set` travels with the call: an unknown setting is refused, a known one answers alike."""
     plain = run("query", "--format", "csv", FILTER)
     unoptimized = run("query", "--format", "csv", "--set", "optimizer=off", FILTER)
-    assert plain.output == unoptimized.output
+    assert plain.stdout == unoptimized.stdout
     refused = run("query", "--set", "no_such_setting=1", "SELECT 1")
     assert (refused.exit_code, refused.output.count("\n")) == (1, 1)
 
@@ -209,13 +225,40 @@ def test_the_clients_own_queries_are_not_listed(run: Run) -> None:
     assert "flightllm client" not in listed.output
 
 
-def test_a_file_gets_every_row_of_a_table(run: Run, tmp_path: Path) -> None:
-    """Standard output is cut after many rows, a file is not."""
+def test_a_file_and_a_pipe_get_every_row_of_a_table(run: Run, tmp_path: Path) -> None:
+    """Only a terminal is spared many rows."""
     sql = "SELECT n FROM generate_series(1, 300) AS g(n)"
-    assert run("query", sql).output.splitlines()[-1] == "(300 rows, first 200 shown)"
+    piped = run("query", sql).output.splitlines()
+    assert (len(piped), piped[-1]) == (303, "(300 rows)")
     assert run("query", "-o", str(tmp_path / "t.txt"), sql).exit_code == 0
-    lines = (tmp_path / "t.txt").read_text().splitlines()
-    assert (len(lines), lines[-1]) == (303, "(300 rows)")
+    assert (tmp_path / "t.txt").read_text().splitlines() == piped
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals")
+def test_a_terminal_gets_the_first_rows(server: RunningServer) -> None:
+    """A terminal shows the first rows, and how many there are."""
+    from tests.terminals import Terminal
+
+    sql = "SELECT n FROM generate_series(1, 300) AS g(n)"
+    terminal = Terminal([sys.executable, "-m", "flightllm", "query", "--uri", server.uri, sql])
+    assert terminal.finish() == 0
+    shown = [line for line in terminal.screen() if line]
+    assert (len(shown), shown[-1]) == (203, "(300 rows, first 200 shown)")
+
+
+def test_a_script_runs(run: Run) -> None:
+    """`flightllm < script.sql` runs the statements, and stops at the first error with the line of its statement."""
+    good = run(text="-- two\nSELECT 41 AS one;\n\\dt\nSELECT\n  42 AS two;\n")
+    assert good.exit_code == 0, good.output
+    assert good.stdout.index("41") < good.stdout.index("movies") < good.stdout.index("42")
+    bad = run(text="SELECT 41 AS one;\n\n-- wrong\nSELECT\n nope;\nSELECT 42 AS two;\n")
+    assert bad.exit_code == 1
+    assert "41" in bad.stdout
+    assert "42" not in bad.stdout
+    assert bad.stderr.startswith("error: in the statement at line 4: ")
+    assert "nope" in bad.stderr
+    by_query = run("query", "-", text="SELECT 41 AS one;\nSELECT nope")
+    assert (by_query.exit_code, "error: in the statement at line 2: " in by_query.stderr) == (1, True)
 
 
 def test_rows_without_an_answer_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,9 +272,32 @@ def test_rows_without_an_answer_are_told(tmp_path: Path, monkeypatch: pytest.Mon
         plain = CliRunner().invoke(main, ["query", "--format", "json", f"SELECT {call.format('')}"])
         struct = CliRunner().invoke(main, ["query", "SELECT " + call.format(", on_error => 'struct'")])
         server.drain(0)
-    assert plain.stderr == "2 rows without an answer (NULL); on_error => 'struct' shows why\n"
+    assert plain.stderr.splitlines()[1:] == ["2 rows without an answer (NULL); on_error => 'struct' shows why"]
     assert [json.loads(line)["a"] for line in plain.stdout.splitlines()][:2] == [None, None]
-    assert struct.stderr == "2 rows without an answer; see their error\n"
+    assert struct.stderr.splitlines()[1:] == ["2 rows without an answer; see their error"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT ai_gen('A', x) FROM {x}", r"3 rows, 3 calls, \d+ tokens, \$0\.\d+, \d+\.\d s\n"),
+        ("SELECT ai_gen('A', x), ai_gen('B', x) FROM {x}", r"3 rows, 6 calls \(3 asked, 3 from the cache\), .*\n"),
+        (
+            "SELECT ai_gen('A', x) FROM {x} LIMIT 1",
+            r"1 row, 1 call \(0 asked, 1 from the cache\), 0 tokens, \$0\.00, .*\n",
+        ),
+        ("CREATE TABLE t AS SELECT ai_gen('C', x) AS a FROM {x}", r"3 rows, 3 calls, .*\n"),
+        ("INSERT INTO t SELECT ai_gen('D', x) FROM {x} RETURNING a", r"3 rows, 3 calls, .*\n"),
+        ("SELECT 1 AS one", ""),
+        ("INSERT INTO t VALUES ('x')", ""),
+    ],
+)
+def test_the_work_of_a_statement_is_told(priced: Run, sql: str, said: str) -> None:
+    """After a statement with model calls, one line on standard error has rows, calls, tokens, price and seconds."""
+    ran = priced("query", "--format", "json", sql.format(x="(VALUES ('a'), ('b'), ('c')) AS v(x)"))
+    assert ran.exit_code == 0, ran.output
+    lines = [line for line in ran.stderr.splitlines(keepends=True) if "affected" not in line]
+    assert re.fullmatch(said, "".join(lines))
 
 
 def test_a_spent_budget_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

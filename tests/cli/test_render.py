@@ -20,6 +20,7 @@ from flightllm.cli.render import (
     write_csv,
     write_json,
     write_parquet,
+    write_table,
 )
 
 TABLE = pa.table(
@@ -144,6 +145,20 @@ def test_lines_end_without_blanks_outside_a_terminal() -> None:
     put(Console(file=out, width=80), as_table(pa.schema([("t", pa.string())]), [("long text",), ("x",)]))
     assert [line for line in out.getvalue().splitlines() if line != line.rstrip()] == []
     assert out.getvalue().endswith("x\n")
+
+
+def test_a_piped_table_is_as_wide_as_its_cells() -> None:
+    """All rows have the same columns, also with letters of two places; numbers are right-aligned."""
+    table = pa.table({"n": [1, 20], "日本": ["x" * 30, None], "t": ["a\nb", "語"]})
+    out = io.StringIO()
+    write_table(table.schema, table.to_batches(), out)
+    assert out.getvalue().splitlines() == [
+        f" n ┃ 日本{' ' * 26} ┃ t",
+        f"━━━╇━{'━' * 30}━╇━━━━━━",
+        f" 1 │ {'x' * 30} │ a ⏎ b",
+        f"20 │ {' ' * 30} │ 語",
+        "(2 rows)",
+    ]
 
 
 def test_a_plan_keeps_its_lines() -> None:

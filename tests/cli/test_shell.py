@@ -17,7 +17,7 @@ from flightllm.cli import main
 from flightllm.cli.opened import opened_server
 from flightllm.cli.price import confirmed, forecast
 from flightllm.cli.prompt import NameCompleter, is_whole
-from flightllm.client import Client
+from flightllm.client import BOOKKEEPING, Client
 from flightllm.config import Config, EngineConfig
 from flightllm.errors import CancelledError
 from tests.servers import await_true
@@ -114,6 +114,25 @@ def test_a_dear_statement_is_asked_about(client: Client, monkeypatch: pytest.Mon
     assert asked == [f"predicted: 2 model calls, {found.tokens:,} tokens, $2.00. Run it?"]
     assert forecast(client, "SELECT count(*) FROM tickets") is None
     assert forecast(client, "SELECT ai_filter(") is None
+
+
+@pytest.mark.parametrize(
+    ("engine", "explained"),
+    [
+        (EngineConfig("fake"), 0),
+        (EngineConfig("fake", price_input=0.0, price_output=0.0), 0),
+        (EngineConfig("fake", price_output=1.0), 1),
+    ],
+    ids=["no price", "no cost", "a price"],
+)
+def test_only_a_price_needs_a_prediction(tmp_path: Path, engine: EngineConfig, explained: int) -> None:
+    """Where no model has a price, the server gets no EXPLAIN before a statement."""
+    (tmp_path / "tickets.csv").write_text("id;body\n1;a\n2;b\n")
+    config = Config(engine=engine, tables={"tickets": tmp_path / "tickets.csv"}, data_folder=tmp_path / "home")
+    with opened_server(config) as uri, Client(uri) as client:
+        assert confirmed(client, DEAR, above=1.0)
+        counted = f"SELECT count(*) AS n FROM system.queries WHERE sql LIKE '{BOOKKEEPING}EXPLAIN%'"
+        assert [row["n"] for batch in client.query(counted)[1] for row in batch.to_pylist()] == [explained]
 
 
 def test_ctrl_c_at_the_question_means_no(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ import threading
 import pyarrow as pa
 import pytest
 
-from flightllm.client import Client, Progress, Shortfall
+from flightllm.client import Client
 from flightllm.config import ServerConfig
 from flightllm.errors import (
     CancelledError,
@@ -27,10 +27,24 @@ def test_query(client: Client) -> None:
 
 
 def test_update(client: Client) -> None:
-    """An update runs at once and has neither columns nor an id to follow."""
-    schema, batches = client.query("CREATE TABLE t AS SELECT 1 AS a")
+    """An update runs at once and has neither columns nor an id, but its work is known."""
+    schema, batches = client.query(
+        "CREATE TABLE t AS SELECT ai_gen('What of {a}?', a) AS b FROM (VALUES ('x')) AS v(a)"
+    )
     assert (schema.names, list(batches), client.query_id) == ([], [], None)
-    assert client.progress() is None
+    progress = client.progress()
+    assert progress is not None
+    assert (progress.done, progress.total, progress.asked) == (1, 1, 1)
+
+
+def test_the_progress_of_a_repeated_update(client: Client, server: FlightSqlServer) -> None:
+    """Of two updates of one text, in one session and in another, each client gets the work of its own."""
+    text = "CREATE OR REPLACE TABLE t AS SELECT ai_gen('What of {a}?', a) AS b FROM (VALUES ('x')) AS v(a)"
+    client.query(text)
+    with Client(server.uri) as other:
+        other.query(text)
+        found = [one.progress() for one in (client, other)]
+    assert [(one.asked, one.cached) for one in found if one is not None] == [(1, 0), (0, 1)]
 
 
 def test_messages_are_clean(client: Client) -> None:
@@ -54,11 +68,19 @@ def test_no_server() -> None:
 
 
 def test_progress(client: Client) -> None:
-    """Counts model calls; unknown, not an error, where a query makes none."""
-    list(client.query("SELECT 1 AS a")[1])
+    """Counts model calls, their tokens and rows; a query without calls has none."""
     assert client.progress() is None
-    list(client.query("SELECT ai_gen('What of {a}?', a) FROM (VALUES ('x'), ('y')) AS t(a)")[1])
-    assert client.progress() == Progress(2, 2)
+    list(client.query("SELECT 1 AS a")[1])
+    progress = client.progress()
+    assert progress is not None
+    assert (progress.rows, progress.done, progress.total) == (1, 0, 0)
+    sql = "SELECT ai_gen('What of {a}?', a) FROM (VALUES ('x'), ('y')) AS t(a)"
+    for asked in (2, 0):
+        list(client.query(sql)[1])
+        progress = client.progress()
+        assert progress is not None
+        assert (progress.done, progress.total, progress.asked, progress.cached) == (2, 2, asked, 2 - asked)
+        assert (progress.tokens > 0, progress.cost, progress.rows) == (asked > 0, None, 2)
 
 
 def test_cancel(client: Client, server: FlightSqlServer) -> None:
@@ -78,13 +100,13 @@ def test_cancel_of_what_has_ended(client: Client) -> None:
     assert client.cancel(client.query_id) == "done"
 
 
-def test_shortfall(client: Client) -> None:
-    """A query without calls has none, and neither has an update."""
-    assert client.shortfall() == Shortfall()
+def test_reason(client: Client) -> None:
+    """A query without calls lacks nothing, and neither does an update."""
+    assert client.reason() is None
     list(client.query("SELECT 1 AS a")[1])
-    assert client.shortfall() == Shortfall()
+    assert client.reason() is None
     client.query("CREATE TABLE t AS SELECT 1 AS a")
-    assert client.shortfall() == Shortfall()
+    assert client.reason() is None
 
 
 @pytest.mark.parametrize(

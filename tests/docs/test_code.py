@@ -89,8 +89,11 @@ def _read(block: Block, arguments: list[str]) -> None:
     command: click.Command = main
     context = click.Context(main, info_name="flightllm", **main.context_settings)
     try:
-        while isinstance(command, click.Group) and arguments and arguments[0] in command.commands:
-            command, arguments = command.commands[arguments[0]], arguments[1:]
+        while isinstance(command, click.Group) and arguments:
+            below = command.get_command(context, arguments[0])
+            if below is None:
+                break
+            command, arguments = below, arguments[1:]
             context = click.Context(command, context, command.name)
         if arguments not in (["--help"], ["--version"]):
             command.make_context(command.name, list(arguments), context.parent)
