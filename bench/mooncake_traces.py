@@ -7,14 +7,16 @@ block of the prompt. Equal numbers mean equal blocks.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+
+_END_OF_TIME: Final = 1e18
 
 
 class TraceError(ValueError):
@@ -46,7 +48,7 @@ def seconds(where: str, row: Mapping[str, Any]) -> float:
         TraceError: it is not a finite number.
     """
     at = row.get("timestamp")
-    if isinstance(at, bool) or not isinstance(at, int | float) or not math.isfinite(at):
+    if isinstance(at, bool) or not isinstance(at, int | float) or not abs(at) < _END_OF_TIME:
         raise TraceError(f"{where}: timestamp is {at!r}; expected a number of milliseconds")
     return at / 1_000
 
