@@ -277,7 +277,7 @@ def _azure_seconds(table: str) -> NDArray[np.float64]:
 
 @lru_cache
 def _mooncake() -> list[Arrival]:
-    return read_trace(data_table("mooncake_conversation_trace"))
+    return read_trace(data_table("mooncake_conversation_trace"))[0]
 
 
 def _around(random: np.random.Generator, mean: int, count: int) -> NDArray[np.int64]:
