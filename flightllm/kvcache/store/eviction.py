@@ -34,7 +34,8 @@ class ChunkOrder:
     """The chunks of a store in the order of eviction. For one thread.
 
     A chunk is of no use without the chunks before it. A lookup tells the chunks of a prompt in their order. So a use of
-    a chunk is also a use of those before it, and they stay longer than it.
+    a chunk is also a use of those before it, and they stay longer than it. A chunk that the policy chooses waits until
+    no chunk right after it is held.
     """
 
     def __init__(
@@ -48,6 +49,12 @@ class ChunkOrder:
         self._policy = create_policy(policy, max(1, max_bytes // _CHUNK_BYTES))
         self._prompts: OrderedDict[str, tuple[_Prompt, int]] = OrderedDict()
         """The last prompt of each chunk, and the place of the chunk in it."""
+        self._after: dict[str, set[str]] = {}
+        """The held chunks right after each chunk, if there are any."""
+        self._overdue: dict[str, None] = {}
+        """The held chunks that the policy chose, and that wait for the eviction of the chunks after them."""
+        self._ends: dict[str, None] = {}
+        """The overdue chunks that wait for no chunk any more."""
         self._clock = clock
         self._turn = 0
         for key, mark in held:
@@ -56,11 +63,11 @@ class ChunkOrder:
 
     def __contains__(self, key: str) -> bool:
         """Return whether a chunk is held."""
-        return key in self._policy
+        return key in self._policy or key in self._overdue
 
     def __len__(self) -> int:
         """Return the number of held chunks."""
-        return len(self._policy)
+        return len(self._policy) + len(self._overdue)
 
     def tell(self, keys: Sequence[str]) -> None:
         """Record the chunks of a prompt, in their order.
@@ -73,25 +80,54 @@ class ChunkOrder:
         for place, key in enumerate(keys):
             known = self._place(key)
             if known < place or (new and known == place):
+                self._leave(key)
                 self._prompts[key] = prompt, place
+                self._follow(key)
             self._prompts.move_to_end(key)
         while len(self._prompts) > max(_REMEMBERED, len(keys)):
-            self._prompts.popitem(last=False)
+            oldest = next(iter(self._prompts))
+            self._leave(oldest)
+            del self._prompts[oldest]
 
     def _place(self, key: str) -> int:
         """Return the place of a chunk in its last prompt; −1 for a chunk of no known prompt."""
         return self._prompts[key][1] if key in self._prompts else -1
 
+    def _before(self, key: str) -> str | None:
+        """Return the chunk right before a chunk; None for the first chunk of a prompt, or of no known prompt."""
+        prompt, place = self._prompts.get(key, (None, 0))
+        return prompt.keys[place - 1] if prompt is not None and place else None
+
+    def _follow(self, key: str) -> None:
+        """Let the chunk before a held chunk wait for it."""
+        before = self._before(key)
+        if before is not None and key in self:
+            self._after.setdefault(before, set()).add(key)
+            self._ends.pop(before, None)
+
+    def _leave(self, key: str) -> None:
+        """Let the chunk before a chunk no longer wait for it."""
+        before = self._before(key)
+        after = self._after.get(before) if before is not None else None
+        if before is None or after is None:
+            return
+        after.discard(key)
+        if not after:
+            del self._after[before]
+            if before in self._overdue:
+                self._ends[before] = None
+
     def use(self, key: str) -> int:
         """Record that a chunk was added or read; return the mark of this use, which the next start needs."""
         now, policy = self._clock(), self._policy
         prompt, place = self._prompts.get(key) or (_Prompt((key,)), 0)
-        policy.hold(key)
+        self._hold(key)
         policy.use(Use([key]), now)
         policy.free(key, now)
+        self._follow(key)
         for before in reversed(prompt.keys[:place]):
-            if before in policy:
-                policy.hold(before)
+            if before in self:
+                self._hold(before)
                 policy.free(before, now)
         if not prompt.turn or now - prompt.since > _TURN_SECONDS:
             self._turn += 1
@@ -101,7 +137,14 @@ class ChunkOrder:
     def remove(self, keys: Iterable[str]) -> None:
         """Record that chunks are not held any more."""
         for key in keys:
-            self._policy.hold(key)
+            self._hold(key)
+            self._leave(key)
+
+    def _hold(self, key: str) -> None:
+        """Remove a chunk from the order, not from the chunks that another one waits for."""
+        self._policy.hold(key)
+        self._overdue.pop(key, None)
+        self._ends.pop(key, None)
 
     def first(self) -> str:
         """Return the chunk to evict first, and remove it from the order.
@@ -109,4 +152,16 @@ class ChunkOrder:
         Raises:
             KeyError: no chunk is held.
         """
-        return str(self._policy.evict(self._clock()))
+        now = self._clock()
+        while not self._ends and len(self._policy):
+            chosen = str(self._policy.evict(now))
+            self._overdue[chosen] = None
+            if chosen not in self._after:
+                self._ends[chosen] = None
+        if not self._overdue:
+            raise KeyError("no chunk is held")
+        # Without ends, all chunks wait for others: two clients told different orders of the same chunks.
+        key = self._ends.popitem()[0] if self._ends else next(iter(self._overdue))
+        self._hold(key)
+        self._leave(key)
+        return key

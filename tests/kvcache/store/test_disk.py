@@ -20,6 +20,7 @@ from flightllm.errors import (
     NotFoundError,
     StoreUnavailableError,
 )
+from flightllm.kvcache.eviction import POLICIES
 from flightllm.kvcache.store.disk import DiskStore
 from tests.chunks import bitstream, key_of
 from tests.disks import small_disk
@@ -163,13 +164,16 @@ def test_unknown_policy(tmp_path: Path) -> None:
 
 
 PROMPT = [key_of(number) for number in range(5)]
+USES_COUNT = [policy for policy in POLICIES if policy != "fifo"]
+"""The policies that keep a chunk for its uses."""
 
 
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("restarted", [False, True])
-def test_prompts_go_from_their_ends(tmp_path: Path, restarted: bool, alone: bool) -> None:
+def test_prompts_go_from_their_ends(tmp_path: Path, policy: str, restarted: bool, alone: bool) -> None:
     """A prompt that was put from its start loses its end first, also after a restart, or a lookup of each chunk."""
-    store = DiskStore(tmp_path, 10)
+    store = DiskStore(tmp_path, 10, policy)
     store.lookup(PROMPT)
     for key in PROMPT:
         if alone:
@@ -177,22 +181,24 @@ def test_prompts_go_from_their_ends(tmp_path: Path, restarted: bool, alone: bool
         store.put(key, "raw", bytes(2))
     if restarted:
         store.close()
-        store = DiskStore(tmp_path, 10)
+        store = DiskStore(tmp_path, 10, policy)
     with store:
         store.put(key_of(7), "raw", bytes(3))
         assert [bool(sizes) for sizes in store.lookup(PROMPT)] == [True, True, True, False, False]
 
 
-def test_use_of_a_chunk_keeps_those_before_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", USES_COUNT)
+def test_use_of_a_chunk_keeps_those_before_it(tmp_path: Path, policy: str) -> None:
     """Reading a later chunk of a prompt keeps its start, because the later chunk is of no use without the start."""
     other = [key_of(number) for number in (0, 8, 9)]
-    with DiskStore(tmp_path, 10) as store:
+    with DiskStore(tmp_path, 10, policy) as store:
         for prompt in (PROMPT[:3], other):
             store.lookup(prompt)
             for key in prompt:
                 store.put(key, "raw", bytes(2))
         store.lookup(PROMPT[:3])
-        list(store.get(PROMPT[2], "raw"))
+        for _ in range(2):  # the policy `s3_fifo` keeps what was used twice
+            list(store.get(PROMPT[2], "raw"))
         store.put(key_of(6), "raw", bytes(4))
         assert all(store.lookup(PROMPT[:3]))
         assert [bool(sizes) for sizes in store.lookup(other)] == [True, False, False]
