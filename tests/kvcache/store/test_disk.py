@@ -164,8 +164,6 @@ def test_unknown_policy(tmp_path: Path) -> None:
 
 
 PROMPT = [key_of(number) for number in range(5)]
-USES_COUNT = [policy for policy in POLICIES if policy != "fifo"]
-"""The policies that keep a chunk for its uses."""
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -187,7 +185,7 @@ def test_prompts_go_from_their_ends(tmp_path: Path, policy: str, restarted: bool
         assert [bool(sizes) for sizes in store.lookup(PROMPT)] == [True, True, True, False, False]
 
 
-@pytest.mark.parametrize("policy", USES_COUNT)
+@pytest.mark.parametrize("policy", POLICIES)
 def test_use_of_a_chunk_keeps_those_before_it(tmp_path: Path, policy: str) -> None:
     """Reading a later chunk of a prompt keeps its start, because the later chunk is of no use without the start."""
     other = [key_of(number) for number in (0, 8, 9)]
