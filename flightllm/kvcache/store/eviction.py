@@ -6,11 +6,17 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-from flightllm.kvcache.eviction import create_policy
+from flightllm.errors import ConfigError
+from flightllm.kvcache.eviction import POLICIES, create_policy
+from flightllm.kvcache.eviction.adaptive import Adaptive
 from flightllm.kvcache.eviction.base import Use
+from flightllm.kvcache.eviction.memory import Memory
 
+CHUNK_POLICIES: Final = tuple(name for name in POLICIES if name != "planned")
+"""The policies for chunks. Nobody tells a store the coming prompts, so `planned` has no meaning there."""
 _CHUNK_BYTES: Final = 1 << 20
 """The assumed size of a chunk; policies that remember evicted chunks remember as many as the store then has."""
 _REMEMBERED: Final = 65_536
@@ -39,13 +45,24 @@ class ChunkOrder:
     """
 
     def __init__(
-        self, policy: str, max_bytes: int, held: Iterable[tuple[str, int]], clock: Callable[[], float] = time.monotonic
+        self,
+        policy: str,
+        max_bytes: int,
+        held: Iterable[tuple[str, int]],
+        memory: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Order the chunks that a store holds; `held` has each with the mark of its last use, the lowest mark first.
 
+        `memory` is a file for what the policy learns, which survives a restart; see `Memory`.
+
         Raises:
-            ConfigError: the name of the policy is unknown.
+            ConfigError: the name is not one of `CHUNK_POLICIES`.
         """
+        if policy not in CHUNK_POLICIES:
+            raise ConfigError(
+                f"[kvstore] eviction: a KV store has no policy {policy!r}; valid names: {', '.join(CHUNK_POLICIES)}"
+            )
         self._policy = create_policy(policy, max(1, max_bytes // _CHUNK_BYTES))
         self._prompts: OrderedDict[str, tuple[_Prompt, int]] = OrderedDict()
         """The last prompt of each chunk, and the place of the chunk in it."""
@@ -60,6 +77,14 @@ class ChunkOrder:
         for key, mark in held:
             self.use(key)
             self._turn = mark // _PLACES + 1
+        # Only after the uses above, which no prompt made: what was learned replaces what they seem to tell.
+        if memory is not None and isinstance(self._policy, Adaptive):
+            self._policy.remember(Memory(memory))
+
+    def close(self) -> None:
+        """Write what the policy learned to its file."""
+        if isinstance(self._policy, Adaptive):
+            self._policy.save(self._clock())
 
     def __contains__(self, key: str) -> bool:
         """Return whether a chunk is held."""

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from flightllm.errors import LimitExceededError, NotFoundError
-from flightllm.kvcache.eviction import POLICIES
 from flightllm.kvcache.store.disk import DiskStore
+from flightllm.kvcache.store.eviction import CHUNK_POLICIES
 from tests.chunks import bitstream, key_of
 
 MOST = 1000
@@ -102,7 +102,7 @@ class Ends(RuleBasedStateMachine):
         self.can_hold: dict[int, bytes] = {}
         self.told: set[int] = set()
 
-    @initialize(policy=st.sampled_from(list(POLICIES)))
+    @initialize(policy=st.sampled_from(CHUNK_POLICIES))
     def open(self, policy: str) -> None:
         """Open the store with a policy."""
         self.policy = policy
