@@ -1,4 +1,4 @@
-"""The eviction rules of other systems, from their descriptions, to compare with; each is one entry of `PEERS`."""
+"""Eviction rules to compare with, each one entry of `PEERS`: first in, first out, and the rules of other systems."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Final
 
+from bench.eviction_fifo import Fifo
 from bench.eviction_workloads import AT_ONCE
 from flightllm.kvcache.eviction.base import EvictionPolicy, Key, Use
 from flightllm.kvcache.eviction.lru import Lru
@@ -76,6 +77,7 @@ class Marconi(Ranked[Key]):
 
 
 PEERS: Final[Mapping[str, Callable[[int], EvictionPolicy[Any]]]] = {
+    "fifo": Fifo,
     "vllm_rfc_48485": lambda _: QueueInformedLru(),
     "marconi_offload": lambda _: Marconi(),
 }

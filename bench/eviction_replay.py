@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
+from bench.eviction_belady import Belady
 from bench.eviction_peers import PEERS
 from bench.eviction_workloads import Event, What
 from flightllm.kvcache.eviction import POLICIES
 from flightllm.kvcache.eviction.base import EvictionPolicy, Use
-from flightllm.kvcache.eviction.belady import Belady
 
 BEGINS: Final = (What.BEGINS, What.PASSES)
 ENDS: Final = (What.ENDS, What.PASSES)

@@ -115,7 +115,7 @@ def show(name: str, found: Found) -> None:
     print(markdown(f"{name}: hits, %, by blocks cached", heads, rows))
     heads = {f"{size:,}": partial(_told, size, lambda share: f"{100 * share:.0f}") for size in found}
     shares = {policy: {size: closed(one, policy) for size, one in found.items()} for policy in rows}
-    shares = {policy: row for policy, row in shares.items() if policy in POLICIES and policy != "lru"}
+    shares = {policy: row for policy, row in shares.items() if policy not in ("lru", "belady", "ideal")}
     print(markdown(f"{name}: of the gap between LRU and belady closed, %", heads, shares), flush=True)
     if any(policy in CLASSICAL for policy in policies) and (ours := [one for one in _OURS if one in policies]):
         heads = {f"{size:,}": partial(_told, size, lambda points: f"{points:+.2f}") for size in found}

@@ -12,30 +12,23 @@ rate with `--same-rate`. Prefill is that of an A6000 (`bench.kv_simulation`), or
 
 The figures are the share of late prompts, the seconds until the whole prompt was available, the bits per number, and
 the computed share. 16 bits are exact; computed tokens count as 16 bits. The last table compares the adaptive policy
-with the best fixed choice of each shape, which nobody can know before the run. `live` fetches the bytes of one prompt
-over a slow link from a real store.
+with the best fixed choice of each shape, which nobody can know before the run.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, Final
 
 from bench.common import Options, markdown, report
+from bench.kv_fixed import Fixed
 from bench.kv_simulation import LADDER, MEASURED, Model, Outcome, read_models, simulate
-from bench.network import Network
 from bench.traces import SHAPES, Trace
-from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.stream.adapt import Adaptive
 from flightllm.kvcache.stream.base import TEXT, FetchPolicy
-from flightllm.kvcache.stream.fetch import fetch
-from flightllm.kvcache.stream.fixed import Fixed
-from flightllm.kvcache.stream.items import FetchFigures, Loaded, Recompute
-from flightllm.kvcache.stream.source import ChunkSource
 
 POLICIES: Final[Mapping[str, FetchPolicy]] = {
     "adaptive": Adaptive(LADDER),
@@ -142,26 +135,6 @@ def table(title: str, found: Mapping[str, Figures]) -> str:
         "given up": lambda one: f"{one['given_up']:.2f}",
     }
     return markdown(title, heads, found)
-
-
-def live(
-    chunks: Sequence[Chunk], source: ChunkSource, network: Network, trace: Trace, slo: float
-) -> tuple[float, FetchFigures]:
-    """Fetch a prompt's chunks through a slow link at the beginning of a trace; return the seconds and the figures.
-
-    The store of `source` is behind the network. Computed chunks are not computed here: their estimated time is added.
-    """
-    network.follow(trace)
-    started, computing = time.monotonic(), 0.0
-    with fetch(chunks, source, slo_seconds=slo) as fetching:
-        for item in fetching:
-            match item:
-                case Loaded():
-                    for _ in item.layers:
-                        pass
-                case Recompute():
-                    computing = source.prefill(item.start, item.stop)
-    return time.monotonic() - started + computing, fetching.figures
 
 
 def _summary(outcomes: Sequence[Outcome], slo: float) -> Figures:

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
+from bench.kv_fixed import Fixed
 from bench.traces import Trace
 from flightllm.kvcache.chunks import CHUNK_TOKENS, Chunk
 from flightllm.kvcache.codec import CODECS, DEFAULT_CODEC
 from flightllm.kvcache.codec.levels import needs_profile
 from flightllm.kvcache.prefixes import Cutting
 from flightllm.kvcache.stream.base import TEXT, TEXT_CHUNK, ChunkCosts, FetchPolicy, HeldChunk, Ladder, Situation
-from flightllm.kvcache.stream.fixed import Fixed
 from flightllm.kvcache.stream.meter import Meter
 from flightllm.kvcache.stream.prefill import Prefill
 from flightllm.llm.cost import Rates

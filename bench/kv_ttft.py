@@ -31,6 +31,7 @@ from statistics import fmean, median
 from typing import Any, Final
 
 from bench.common import Options, markdown, report
+from bench.kv_fixed import Fixed
 from bench.models import SHAPES, model
 from bench.network import Network
 from bench.traces import random_trace
@@ -40,7 +41,6 @@ from flightllm.kvcache.codec import CODECS, DEFAULT_CODEC
 from flightllm.kvcache.options import KvOptions
 from flightllm.kvcache.profile.learn import learn
 from flightllm.kvcache.stream.base import TEXT, FetchPolicy, Ladder
-from flightllm.kvcache.stream.fixed import Fixed
 from flightllm.llm.engine import Parameters, Request
 from flightllm.llm.tokenizer import PromptEncoder
 from tests.kv_servers import KvProcess

@@ -127,7 +127,7 @@ class PrefixSaver:
         if stop - start < _LEAST_TOKENS:
             self._least_seconds += slower_first(seconds, self._least_seconds) * (seconds - self._least_seconds)
             return
-        self.source = replace(self.source, prefill=self.source.prefill.learned(start, stop, seconds))
+        self.source = replace(self.source, prefill=self.source.prefill.learned([(start, stop)], seconds))
 
     def close(self) -> None:
         """Wait a moment for running saves, and close the connection."""

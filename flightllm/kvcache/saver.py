@@ -103,7 +103,7 @@ class Saver:
 
         cache, key = copied(), chunk.key
         [held] = self._store.lookup([key])
-        size, put = max(held.values(), default=0), False
+        size, put = held.get(self._codecs[0].name, 0), False
         for codec in self._codecs:
             if codec.name in held or not self._sooner.is_worth(codec.name, size, chunk.tokens):
                 continue

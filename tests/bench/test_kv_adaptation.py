@@ -3,19 +3,24 @@
 import json
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch", reason="the extra 'local' is not installed")
 
-from bench.kv_adaptation import POLICIES, live
+from bench.kv_adaptation import POLICIES
+from bench.kv_fixed import Fixed
 from bench.kv_simulation import LADDER, Model, read_models, simulate
 from bench.network import Network
 from bench.traces import GIGABIT, SHAPES, Trace, random_trace
+from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.stream.adapt import Adaptive
 from flightllm.kvcache.stream.base import TEXT, Ladder
-from flightllm.kvcache.stream.fixed import Fixed
+from flightllm.kvcache.stream.fetch import fetch
+from flightllm.kvcache.stream.items import FetchFigures, Loaded, Recompute
 from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill
 from flightllm.kvcache.stream.source import ChunkSource
@@ -107,6 +112,26 @@ def test_shapes_of_traces(shape: str) -> None:
     """A seed gives the same trace each time, and another one than the next seed; bandwidths are above 0."""
     assert SHAPES[shape](3) == SHAPES[shape](3) != SHAPES[shape](5)
     assert 0 < min(SHAPES[shape](3).gigabits) <= max(SHAPES[shape](3).gigabits) <= 10.0
+
+
+def live(
+    chunks: Sequence[Chunk], source: ChunkSource, network: Network, trace: Trace, slo: float
+) -> tuple[float, FetchFigures]:
+    """Fetch a prompt's chunks through a slow link at the beginning of a trace; return the seconds and the figures.
+
+    The store of `source` is behind the network. Computed chunks are not computed here: their estimated time is added.
+    """
+    network.follow(trace)
+    started, computing = time.monotonic(), 0.0
+    with fetch(chunks, source, slo_seconds=slo) as fetching:
+        for item in fetching:
+            match item:
+                case Loaded():
+                    for _ in item.layers:
+                        pass
+                case Recompute():
+                    computing = source.prefill(item.start, item.stop)
+    return time.monotonic() - started + computing, fetching.figures
 
 
 def test_live() -> None:

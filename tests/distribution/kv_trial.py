@@ -56,7 +56,7 @@ def evict(_: Path) -> None:
             block.block_hash = number
             free.append(block)
         assert free.num_free_blocks == 8
-        assert free.evicted == 32, name
+        assert len({block.block_hash for block in free.get_all_free_blocks()}) == 8, name
     [plugin] = {one.load() for one in entry_points(group="vllm.general_plugins", name="flightllm")}
     assert callable(plugin)
 

@@ -56,3 +56,20 @@ def test_saves_teach_the_speed_of_decoding(store: MemoryStore) -> None:
     assert set(store.held) == {(key, codec) for key in ("one", "two") for codec in ("int8", "raw")}
     assert meter.is_known("int8")
     assert meter.is_known("raw")
+
+
+def test_the_size_in_the_first_codec_decides(store: MemoryStore) -> None:
+    """A chunk that the store holds in another, larger codec is not judged by the size of that one."""
+    asked = list[tuple[str, int]]()
+
+    class Asked(WhereSooner):
+        def is_worth(self, codec: str, size: int, tokens: int) -> bool:
+            asked.append((codec, size))
+            return super().is_worth(codec, size, tokens)
+
+    store.held["one", "int8"] = b"small"
+    store.held["one", "old"] = b"a larger one"
+    side = Saver(store, [RawCodec(), Int8Codec()], 1_000, 60.0, Asked(Meter(), "int8", "raw"))
+    side.save(Chunk("one", 0, 6), lambda: CACHE)
+    side.close(30)
+    assert asked == [("raw", len(b"small"))]

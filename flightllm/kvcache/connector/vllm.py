@@ -34,7 +34,7 @@ from flightllm.kvcache.store.base import ChunkStore
 from flightllm.kvcache.stream.adapt import Adaptive
 from flightllm.kvcache.stream.base import Ladder
 from flightllm.kvcache.stream.link import Link
-from flightllm.kvcache.stream.prefill import Prefill
+from flightllm.kvcache.stream.prefill import Parts, Prefill
 from flightllm.kvcache.stream.source import ChunkSource
 from flightllm.kvcache.vllm_names import is_known, known_versions, unfit, vllm_version
 from flightllm.kvcache.where_sooner import WhereSooner
@@ -73,8 +73,8 @@ class StepTasks(KVConnectorMetadata):
 
     loads: Sequence[LoadTask]
     saves: Sequence[Save]
-    tokens: int = 0
-    """The number of tokens that the step computes."""
+    computed: Parts = ()
+    """The parts of prompts that the step computes."""
 
 
 @dataclass
@@ -167,8 +167,9 @@ class FlightLLMConnector(KVConnectorBase_V1):
             target = started if request in cached.resumed_req_ids else added
             if blocks is not None:
                 target[request] = blocks[0]
-        ends = {request: before + computed.get(request, 0) for request, before in ends.items()}
-        return StepTasks(*self._scheduling.step(started, added, ends), sum(computed.values()))
+        parts = {request: (before, before + computed.get(request, 0)) for request, before in ends.items()}
+        ends = {request: end for request, (_, end) in parts.items()}
+        return StepTasks(*self._scheduling.step(started, added, ends), tuple(parts.values()))
 
     def update_connector_output(self, connector_output: Any) -> None:
         """Record the ended loads with their outcomes, and the chunks that were not saved."""
@@ -215,7 +216,7 @@ class FlightLLMConnector(KVConnectorBase_V1):
             tasks = self._get_connector_metadata()
             for load in tasks.loads:
                 self._loading.start(load)
-            self._timer.begin(tasks.tokens)
+            self._timer.begin(tasks.computed)
 
     def wait_for_layer_load(self, layer_name: str) -> None:
         """Do nothing: a step has only requests whose loads have ended."""

@@ -10,7 +10,6 @@ from flightllm.errors import ConfigError
 from flightllm.kvcache.eviction.adaptive import Adaptive
 from flightllm.kvcache.eviction.arc import Arc
 from flightllm.kvcache.eviction.base import EvictionPolicy
-from flightllm.kvcache.eviction.fifo import Fifo
 from flightllm.kvcache.eviction.gdsf import Gdsf
 from flightllm.kvcache.eviction.lru import Lru
 from flightllm.kvcache.eviction.memory import Memory
@@ -22,7 +21,6 @@ OFF: Final = "none"
 """The name for no policy: the engine keeps its own order."""
 POLICIES: Final[dict[str, Callable[[int], EvictionPolicy[Any]]]] = {
     "lru": lambda _: Lru(),
-    "fifo": Fifo,
     "2q": TwoQueues,
     "gdsf": Gdsf,
     "arc": Arc,

@@ -170,6 +170,13 @@ class Adaptive(EvictionPolicy[Key]):
         self._memory = memory
         memory.restore(self.restore)
 
+    def save(self, now: float) -> None:
+        """Write what this policy learned to the file of `remember`, if it has one, and wait until it is written."""
+        if self._memory is not None:
+            self._memory.wait()
+            self._memory.write(self.counts(), now)
+            self._memory.wait()
+
     def counts(self) -> dict[str, Any]:
         """Return the learned counts, and how far each ghost is behind the best one, for `restore` and JSON."""
         return {**self.learned.counts(), "behind": self.behind()}

@@ -48,9 +48,6 @@ class FreeBlocks(Generic[AnyBlock]):
         self._contents: dict[int, Hashable] = {}
         """The content of each kept block, by the block's number."""
         self._read: OrderedDict[int, AnyBlock] = OrderedDict()
-        self.evicted = 0
-        """The number of blocks that the policy evicted."""
-        self.evicting_seconds = 0.0
 
     @property
     def num_free_blocks(self) -> int:
@@ -94,10 +91,8 @@ class FreeBlocks(Generic[AnyBlock]):
         taken = [self._spare.popitem(last=False)[1] for _ in range(min(n, len(self._spare)))]
         evicted = min(n - len(taken), len(self._kept))
         if evicted:
-            started = self._clock()
-            taken += [self._evict(started) for _ in range(evicted)]
-            self.evicted += evicted
-            self.evicting_seconds += self._clock() - started
+            now = self._clock()
+            taken += [self._evict(now) for _ in range(evicted)]
         taken += [self._read.popitem(last=False)[1] for _ in range(n - len(taken))]
         return taken
 

@@ -153,8 +153,8 @@ class _ReuseStatistics:
         return [max(self.reuses, self.uses - self.early), self.reuses, self.seconds, least]
 
     def restore(self, uses: float, reuses: float, seconds: float, least: float) -> None:
-        """Continue with the counts of an earlier run."""
-        self.uses, self.reuses, self.seconds, self.least_seconds = uses, reuses, seconds, least
+        """Continue with the counts of an earlier run. Uses since then whose reuse can still come stay counted."""
+        self.uses, self.reuses, self.seconds, self.least_seconds = uses + self.early, reuses, seconds, least
         self._fit()
 
     def likelihood(self, age: float) -> float:

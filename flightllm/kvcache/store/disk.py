@@ -39,7 +39,7 @@ class DiskStore:
         """Open the store; create its folder if it does not exist.
 
         Raises:
-            ConfigError: another process uses the folder, the folder is not usable, or the policy is unknown.
+            ConfigError: another process uses the folder, the folder is not usable, or a store has no such policy.
             StoreUnavailableError: the index cannot be read.
         """
         if max_bytes < 1:
@@ -48,6 +48,7 @@ class DiskStore:
         self._files = folder / "chunks"
         self._mutex = threading.Lock()
         """Guards the fields below."""
+        self._closed = False
         self._hits = self._misses = self._evicted = self._damaged = 0
         with suppress(OSError):  # the lock raises the better error
             make_private(folder)
@@ -58,7 +59,7 @@ class DiskStore:
                 self._index = Index(folder / "index.sqlite")
                 try:
                     self._remove_leftovers()
-                    self._order = ChunkOrder(eviction, max_bytes, self._index.marks())
+                    self._order = ChunkOrder(eviction, max_bytes, self._index.marks(), folder / "eviction.json")
                     self._make_room()
                 except BaseException:
                     self._index.close()
@@ -70,6 +71,9 @@ class DiskStore:
     def close(self) -> None:
         """Close the files and release the folder; running reads can go on to their ends. Idempotent."""
         with self._mutex, _usable():
+            if not self._closed:
+                self._order.close()
+            self._closed = True
             self._index.close()
         self._lock.close()
 

@@ -7,11 +7,11 @@ from itertools import count
 
 import pytest
 
+from bench.eviction_belady import Belady
+from bench.eviction_fifo import Fifo
 from flightllm.errors import ConfigError
 from flightllm.kvcache.eviction import POLICIES, create_policy, workload_aware
 from flightllm.kvcache.eviction.base import EvictionPolicy, Use
-from flightllm.kvcache.eviction.belady import Belady
-from flightllm.kvcache.eviction.fifo import Fifo
 from flightllm.kvcache.eviction.gdsf import Gdsf
 from flightllm.kvcache.eviction.lru import Lru
 from flightllm.kvcache.eviction.planned import PlannedPolicy
@@ -310,7 +310,7 @@ def test_what_is_lost_is_forgotten(name: str) -> None:
 
 def test_unknown_policy() -> None:
     """The error for an unknown policy lists the known policies."""
-    with pytest.raises(ConfigError, match="lru, fifo, 2q, gdsf, arc, s3_fifo, workload_aware, planned"):
+    with pytest.raises(ConfigError, match="lru, 2q, gdsf, arc, s3_fifo, workload_aware, planned"):
         create_policy("mru", 10)
 
 
@@ -320,10 +320,14 @@ def plan(number: int) -> tuple[int | None, int, int]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("name", [*POLICIES, "belady"])
+@pytest.mark.parametrize("name", [*POLICIES, "belady", "fifo"])
 def test_no_block_is_lost(name: str, seed: int) -> None:
     """Blocks are freed, held and evicted in random order: each free block is evicted exactly once."""
-    made: dict[str, Callable[[int], EvictionPolicy[int]]] = {**POLICIES, "belady": lambda _: Belady(PROMPTS)}
+    made: dict[str, Callable[[int], EvictionPolicy[int]]] = {
+        **POLICIES,
+        "belady": lambda _: Belady(PROMPTS),
+        "fifo": Fifo,
+    }
     policy, drawn, model = made[name](32), random.Random(seed), set[int]()  # noqa: S311
     uses = [Use(keys, number % 3, *plan(number)) for number, keys in enumerate(PROMPTS)]
     for number, keys in enumerate(PROMPTS):

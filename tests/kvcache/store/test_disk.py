@@ -1,5 +1,6 @@
 """KV chunks on disk: what is held, what goes first, and what survives."""
 
+import json
 import os
 import signal
 import sqlite3
@@ -9,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -20,7 +22,9 @@ from flightllm.errors import (
     NotFoundError,
     StoreUnavailableError,
 )
+from flightllm.kvcache.eviction.adaptive import Adaptive
 from flightllm.kvcache.store.disk import DiskStore
+from flightllm.kvcache.store.eviction import CHUNK_POLICIES
 from tests.chunks import bitstream, key_of
 from tests.disks import small_disk
 
@@ -155,21 +159,23 @@ def test_another_policy(tmp_path: Path) -> None:
     assert held == [1, 2, 4]
 
 
-def test_unknown_policy(tmp_path: Path) -> None:
-    """An unknown policy is an error, and leaves the folder free."""
-    with pytest.raises(ConfigError, match="valid names: lru"):
-        DiskStore(tmp_path, 10, "mru")
+@pytest.mark.parametrize("policy", ["mru", "none", "planned"])
+def test_unknown_policy(tmp_path: Path, policy: str) -> None:
+    """A policy without meaning in a store is an error, and leaves the folder free."""
+    with pytest.raises(ConfigError, match=r"valid names: lru, 2q, gdsf, arc, s3_fifo, workload_aware$"):
+        DiskStore(tmp_path, 10, policy)
     DiskStore(tmp_path, 10).close()
 
 
 PROMPT = [key_of(number) for number in range(5)]
 
 
+@pytest.mark.parametrize("policy", CHUNK_POLICIES)
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("restarted", [False, True])
-def test_prompts_go_from_their_ends(tmp_path: Path, restarted: bool, alone: bool) -> None:
+def test_prompts_go_from_their_ends(tmp_path: Path, policy: str, restarted: bool, alone: bool) -> None:
     """A prompt that was put from its start loses its end first, also after a restart, or a lookup of each chunk."""
-    store = DiskStore(tmp_path, 10)
+    store = DiskStore(tmp_path, 10, policy)
     store.lookup(PROMPT)
     for key in PROMPT:
         if alone:
@@ -177,22 +183,24 @@ def test_prompts_go_from_their_ends(tmp_path: Path, restarted: bool, alone: bool
         store.put(key, "raw", bytes(2))
     if restarted:
         store.close()
-        store = DiskStore(tmp_path, 10)
+        store = DiskStore(tmp_path, 10, policy)
     with store:
         store.put(key_of(7), "raw", bytes(3))
         assert [bool(sizes) for sizes in store.lookup(PROMPT)] == [True, True, True, False, False]
 
 
-def test_use_of_a_chunk_keeps_those_before_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", CHUNK_POLICIES)
+def test_use_of_a_chunk_keeps_those_before_it(tmp_path: Path, policy: str) -> None:
     """Reading a later chunk of a prompt keeps its start, because the later chunk is of no use without the start."""
     other = [key_of(number) for number in (0, 8, 9)]
-    with DiskStore(tmp_path, 10) as store:
+    with DiskStore(tmp_path, 10, policy) as store:
         for prompt in (PROMPT[:3], other):
             store.lookup(prompt)
             for key in prompt:
                 store.put(key, "raw", bytes(2))
         store.lookup(PROMPT[:3])
-        list(store.get(PROMPT[2], "raw"))
+        for _ in range(2):  # the policy `s3_fifo` keeps what was used twice
+            list(store.get(PROMPT[2], "raw"))
         store.put(key_of(6), "raw", bytes(4))
         assert all(store.lookup(PROMPT[:3]))
         assert [bool(sizes) for sizes in store.lookup(other)] == [True, False, False]
@@ -212,6 +220,26 @@ def test_restart(tmp_path: Path) -> None:
         assert store.status().bytes == 5
         assert [n for n in range(6) if store.lookup([key_of(n)])[0]] == [0, 4, 5]
     assert sum(path.stat().st_size for path in files(tmp_path)) == 5
+
+
+def test_what_a_policy_learned_survives(tmp_path: Path) -> None:
+    """A store that is opened again goes on with the counts of its policy; the chunks that it holds add none."""
+    with DiskStore(tmp_path, 10, "workload_aware") as store:
+        for number in range(30):
+            store.put(key_of(number), "raw", bytes(2))
+            list(store.get(key_of(number - number % 2), "raw"))
+        counted = learned(store)
+    with DiskStore(tmp_path, 10, "workload_aware") as store:
+        assert learned(store)["classes"] == counted["classes"]
+        store.put(key_of(40), "raw", bytes(2))
+        assert learned(store)["classes"] != counted["classes"]
+
+
+def learned(store: DiskStore) -> dict[str, Any]:
+    """Return what the policy of a store learned, without the uses whose reuse can still come."""
+    policy = store._order._policy
+    assert isinstance(policy, Adaptive)
+    return json.loads(json.dumps(policy.counts()))
 
 
 def test_delete_and_clear(store: DiskStore, tmp_path: Path) -> None:

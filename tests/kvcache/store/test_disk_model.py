@@ -2,18 +2,25 @@
 
 import shutil
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from flightllm.errors import LimitExceededError, NotFoundError
 from flightllm.kvcache.store.disk import DiskStore
+from flightllm.kvcache.store.eviction import CHUNK_POLICIES
 from tests.chunks import bitstream, key_of
 
 MOST = 1000
 NUMBERS, CODECS = st.integers(0, 5), st.sampled_from(("raw", "int8"))
+
+
+PROMPTS = ((0, 1, 2, 3), (0, 1, 4, 5))
+BEFORE = {after: before for prompt in PROMPTS for before, after in pairwise(prompt)}
+"""The chunk right before each chunk."""
 
 
 class Stores(RuleBasedStateMachine):
@@ -86,5 +93,74 @@ class Stores(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
 
+class Ends(RuleBasedStateMachine):
+    """A store with any policy, and the bitstreams that it can hold; what it evicts is its choice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.can_hold: dict[int, bytes] = {}
+        self.told: set[int] = set()
+
+    @initialize(policy=st.sampled_from(CHUNK_POLICIES))
+    def open(self, policy: str) -> None:
+        """Open the store with a policy."""
+        self.policy = policy
+        self.store = DiskStore(self.folder, MOST, policy)
+
+    @rule(prompt=st.sampled_from(PROMPTS), most=st.integers(1, 4))
+    def lookup(self, prompt: tuple[int, ...], most: int) -> None:
+        """Tell the store a prompt, or the start of one."""
+        self.store.lookup([key_of(number) for number in prompt[:most]])
+        self.told.update(prompt[:most])
+
+    @rule(number=NUMBERS, size=st.integers(200, 300))
+    def put(self, number: int, size: int) -> None:
+        """Keep a bitstream. What is evicted has no held chunk right after it, unless that is the new one."""
+        before = self.held()
+        self.can_hold[number] = bitstream(number, size)
+        self.store.put(key_of(number), "raw", self.can_hold[number])
+        held = self.held()
+        assert number in held
+        for gone in before - held:
+            assert not {one for one in held & self.told if BEFORE.get(one) == gone} - {number}
+
+    @rule(number=NUMBERS)
+    def get(self, number: int) -> None:
+        """Read a bitstream."""
+        if number in self.held():
+            assert b"".join(self.store.get(key_of(number), "raw")) == self.can_hold[number]
+
+    @rule(number=NUMBERS)
+    def delete(self, number: int) -> None:
+        """Forget a chunk."""
+        self.store.delete([key_of(number)])
+        assert number not in self.held()
+
+    @rule()
+    def restart(self) -> None:
+        """Close the store and open it again; it no longer knows the prompts."""
+        before = self.held()
+        self.store.close()
+        self.store = DiskStore(self.folder, MOST, self.policy)
+        self.told.clear()
+        assert self.held() == before
+
+    def held(self) -> set[int]:
+        """Return the chunks that the store holds; the order of eviction has the same ones."""
+        held = {number for number in range(6) if self.store.lookup([key_of(number)])[0]}
+        assert {number for number in range(6) if key_of(number) in self.store._order} == held
+        assert len(self.store._order) == len(held)
+        assert self.store.status().bytes == sum(len(self.can_hold[number]) for number in held) <= MOST
+        return held
+
+    def teardown(self) -> None:
+        """Remove the folder."""
+        self.store.close()
+        shutil.rmtree(self.folder)
+
+
 TestStores = Stores.TestCase
 TestStores.settings = settings(max_examples=30, stateful_step_count=25)
+TestEnds = Ends.TestCase
+TestEnds.settings = settings(max_examples=50, stateful_step_count=30)

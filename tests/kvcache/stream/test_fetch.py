@@ -13,12 +13,12 @@ pytest.importorskip("torch", reason="the extra 'local' is not installed")
 import torch
 from structlog.testing import capture_logs
 
+from bench.kv_fixed import Fixed
 from flightllm.errors import StoreUnavailableError
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.stream.adapt import Adaptive
 from flightllm.kvcache.stream.base import TEXT, TEXT_CHUNK, FetchPolicy, Ladder, Situation
 from flightllm.kvcache.stream.fetch import ChunkFetch, fetch
-from flightllm.kvcache.stream.fixed import Fixed
 from flightllm.kvcache.stream.items import Loaded, Recompute
 from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill

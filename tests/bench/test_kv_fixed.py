@@ -2,9 +2,9 @@
 
 import pytest
 
+from bench.kv_fixed import Fixed
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.stream.base import TEXT, ChunkCosts, HeldChunk, Ladder, Situation
-from flightllm.kvcache.stream.fixed import Fixed
 
 LADDER = Ladder(("int8", "small"), "small")
 

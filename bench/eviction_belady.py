@@ -21,13 +21,13 @@ class Belady(Ranked[Key]):
                 self._next[key].append((number, place))
 
     def use(self, use: Use[Key], now: float) -> None:
-        """Advance to the next prompt; see `Policy.use`."""
+        """Advance to the next prompt; see `EvictionPolicy.use`."""
         del now
         for key in use.keys:
             self._next[key].popleft()
 
     def free(self, key: Key, now: float) -> None:
-        """Rank a block by its next use; see `Policy.free`."""
+        """Rank a block by its next use; see `EvictionPolicy.free`."""
         del now
         number, place = self._next[key][0] if self._next[key] else (_NEVER, 0)
         self.put(key, (-number, -place))

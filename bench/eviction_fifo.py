@@ -22,7 +22,7 @@ class Fifo(Ranked[Key]):
         self._prompts = 0
 
     def use(self, use: Use[Key], now: float) -> None:
-        """Record computed blocks; see `Policy.use`."""
+        """Record computed blocks; see `EvictionPolicy.use`."""
         del now
         self._prompts += 1
         for place, key in enumerate(use.keys):
@@ -31,12 +31,12 @@ class Fifo(Ranked[Key]):
             del self._computed[next(iter(self._computed))]
 
     def free(self, key: Key, now: float) -> None:
-        """Rank a block by the time of its computation; see `Policy.free`."""
+        """Rank a block by the time of its computation; see `EvictionPolicy.free`."""
         del now
         self.put(key, self._computed.get(key, (self._prompts, 0)))
 
     def evict(self, now: float) -> Key:
-        """Return the block that was computed first; see `Policy.evict`."""
+        """Return the block that was computed first; see `EvictionPolicy.evict`."""
         key = super().evict(now)
         self._computed.pop(key, None)
         return key
