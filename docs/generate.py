@@ -17,6 +17,7 @@ import click
 
 from flightllm import config, errors
 from flightllm.cli import main as command_line
+from flightllm.cli.shell_commands import HELP
 from flightllm.config import Config, EngineConfig
 from flightllm.config.session_settings import Settings
 from flightllm.flight.errors import to_status
@@ -93,6 +94,7 @@ def pages() -> Mapping[Path, str]:
         "system-tables": ("system-tables.md", _system_tables),
         "errors": ("errors.md", _errors),
         "cli": ("cli.md", lambda _: "\n".join(_commands(command_line, "flightllm"))),
+        "shell": ("cli.md", lambda _: f"```text\n{HELP}```"),
     }
     texts: dict[Path, str] = {}
     for name, (page, make) in parts.items():

@@ -16,6 +16,8 @@ from flightllm.config import ENGINES, Config, TablePlace
 from flightllm.errors import ConfigError, SqlError
 
 DEFAULT_URI = "grpc://127.0.0.1:31337"
+_OWN_CONFIG = Path("flightllm.toml")
+"""The file that `flightllm init` writes."""
 ASK_ABOVE = 1.0
 """By default, a command asks before it runs a statement with a predicted cost above this, in dollars."""
 
@@ -50,7 +52,8 @@ def config_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that define a `Config`; see `load_config`."""
     options = [
         click.option("--config", "config_file", type=click.Path(path_type=Path), metavar="FILE",
-                     help="TOML file; or default, gpu, cluster, ray, container for a shipped one."),
+                     help="TOML file, by default flightllm.toml of this folder, if there is one; or default, gpu,"
+                          " cluster, ray, container for a shipped one."),
         click.option("--engine", type=click.Choice(ENGINES), help="Inference engine; overrides the file."),
         click.option("--model", help="Model name or folder; overrides the file."),
     ]  # fmt: skip
@@ -111,9 +114,29 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def data_folder_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option that names the data folder of this machine's server."""
+    """Add the option that names the data folder of this machine's server, as `serve` finds it."""
+
+    @wraps(command)
+    def with_found(*args: Any, config_file: Path | None, **given: Any) -> Any:
+        return command(*args, config_file=found_config(config_file), **given)
+
     return click.option("--config", "config_file", type=click.Path(path_type=Path), metavar="FILE",
-                        help="The server's TOML file, which can name its data folder.")(command)  # fmt: skip
+                        help="The server's TOML file, which can name its data folder; by default flightllm.toml of"
+                             " this folder, if there is one.")(with_found)  # fmt: skip
+
+
+def found_config(given: Path | None) -> Path | None:
+    """Return the configuration that `--config` names, or else `flightllm.toml` of the current folder, with a note.
+
+    A file of another user is left out: in a folder that many users write to, it could run that user's code.
+    """
+    if given is not None or not _OWN_CONFIG.is_file():
+        return given
+    if os.name == "posix" and _OWN_CONFIG.stat().st_uid not in {os.getuid(), 0}:
+        click.echo(f"note: {_OWN_CONFIG} here belongs to another user and is left out; --config reads it", err=True)
+        return None
+    click.echo(f"note: {_OWN_CONFIG} of this folder is the configuration; --config default leaves it out", err=True)
+    return _OWN_CONFIG
 
 
 def load_config(

@@ -15,7 +15,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from flightllm.cli.common import TableParameter, config_options, load_config
+from flightllm.cli.common import TableParameter, config_options, found_config, load_config
 from flightllm.cli.doctor_gpu import examine_gpus
 from flightllm.cli.findings import Finding
 from flightllm.common.atomic_files import make_private
@@ -79,7 +79,7 @@ def doctor(
     flightllm doctor --config gpu
     flightllm doctor --files
     """
-    config = load_config(config_file, engine, model, listen, tables)
+    config = load_config(found_config(config_file), engine, model, listen, tables)
     console = Console(highlight=False, soft_wrap=True)
     broken = 0
     for finding in examine(config, with_files=with_files):

@@ -7,7 +7,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from flightllm.cli.common import config_options, connect, load_config, server_options
+from flightllm.cli.common import config_options, connect, found_config, load_config, server_options
 from flightllm.cli.render import as_table, console_of, first_rows, put
 from flightllm.client import BOOKKEEPING
 from flightllm.common.command_line import Server
@@ -68,7 +68,7 @@ def functions(config_file: Path | None, engine: str | None, model: str | None) -
     from flightllm.functions.base import COMMON_OPTIONS
     from flightllm.functions.registry import FunctionRegistry
 
-    config = load_config(config_file, engine, model)
+    config = load_config(found_config(config_file), engine, model)
     table = Table(header_style="bold", show_edge=False, pad_edge=False)
     for column in ("call", "also as", "returns", "what it does"):
         table.add_column(column, overflow="fold")

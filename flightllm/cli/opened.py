@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flightllm.cli.common import Files, load_config
+from flightllm.cli.common import Files, found_config, load_config
 from flightllm.common.command_line import Server
 from flightllm.config import Config, EngineConfig, ServerConfig
 from flightllm.errors import FlightLLMError
@@ -33,8 +33,9 @@ def asked_server(files: Files, server: Server, sql: str | None = None) -> Iterat
     from flightllm.cli.sources import DEMONSTRATION, named_tables, tell
     from flightllm.functions.registry import FunctionRegistry
 
-    config = load_config(files.config_file, files.engine, files.model, tables=named_tables(files.sources, tell))
-    nothing_said = not (files.config_file or files.engine or files.model)
+    config_file = found_config(files.config_file)
+    config = load_config(config_file, files.engine, files.model, tables=named_tables(files.sources, tell))
+    nothing_said = not (config_file or files.engine or files.model)
     if nothing_said and (sql is None or FunctionRegistry.load(config.functions.folders).may_be_in(sql)):
         tell(DEMONSTRATION)
     with opened_server(config, sql) as uri:

@@ -12,6 +12,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer
 
+from flightllm.cli.statements import is_command
 from flightllm.client import BOOKKEEPING, Client
 from flightllm.common.atomic_files import make_private
 from flightllm.common.names import quoted
@@ -75,7 +76,7 @@ def statements(client: Client) -> Iterator[str]:
     """Yield the statements that the user types, until the end of input."""
     names = NameCompleter(client)
     session = _session(names)
-    click.echo(r"FlightLLM: end statements with ;  \? shows help, \q leaves.")
+    click.echo(r"FlightLLM: end statements with ;  help lists the commands, \q leaves.")
     for _ in client.query(f"{BOOKKEEPING}SELECT 1")[1]:  # fails at once if no server answers
         pass
     while True:
@@ -85,8 +86,6 @@ def statements(client: Client) -> Iterator[str]:
         except KeyboardInterrupt:  # drops the typed text
             continue
         except EOFError:
-            return
-        if text.rstrip(";").strip() in {r"\q", "exit", "quit"}:
             return
         if text.strip(";").strip():
             yield text
@@ -129,7 +128,7 @@ def is_whole(text: str) -> bool:
     from flightllm.sql.tokens import tokenize
 
     plain = text.strip()
-    if not plain or plain.startswith("\\") or plain in {"exit", "quit"}:
+    if not plain or is_command(plain):
         return True
     if not plain.endswith(";"):
         return False

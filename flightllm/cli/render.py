@@ -5,7 +5,7 @@ Text formats show bytes as hexadecimal digits.
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 from rich.cells import cell_len
@@ -17,6 +17,8 @@ from flightllm.common.text import json_text, plain_text
 
 TABLE_ROWS = 200
 """The most rows that a table shows on a terminal; further rows are only counted."""
+_LEAST = 16
+"""The characters for which each column of a terminal has room, if its cells have as many."""
 
 
 def text_of(value: Any, width: int | None = None) -> str:
@@ -61,6 +63,47 @@ def as_table(schema: pa.Schema, rows: Sequence[Sequence[Any]], width: int | None
     for row in rows:
         table.add_row(*(Text(text_of(value, width)) for value in row))
     return table
+
+
+class Fitting(NamedTuple):
+    """Columns that fit on a terminal: their schema and rows, and how many columns are left out."""
+
+    schema: pa.Schema
+    rows: Sequence[Sequence[Any]]
+    hidden: int
+
+
+def fitting(schema: pa.Schema, rows: Sequence[Sequence[Any]], width: int) -> Fitting:
+    """Return the first columns and the last one, as far as each has room for its cells or for `_LEAST` characters.
+
+    A column `…` stands for those in the middle. The last column stays, because a query often adds its answers there.
+    """
+    needed = [min(_LEAST, _widest(name, rows, column)) for column, name in enumerate(schema.names)]
+    if sum(needed) + 3 * (len(needed) - 1) <= width:
+        return Fitting(schema, rows, 0)
+    left = width - (needed[-1] + 3) - len("…")
+    shown = 0
+    while shown < len(needed) - 2 and (left := left - needed[shown] - 3) >= 0:
+        shown += 1
+    hidden = len(needed) - 1 - shown
+    if hidden < 2:  # the sign for one column needs as much room as a narrow one
+        return Fitting(schema, rows, 0)
+    fields = [*(schema.field(number) for number in range(shown)), pa.field("…", pa.string()), schema.field(-1)]
+    return Fitting(pa.schema(fields), [(*row[:shown], "…", row[-1]) for row in rows], hidden)
+
+
+def _widest(name: str, rows: Sequence[Sequence[Any]], column: int) -> int:
+    return max(cell_len(name), max((cell_len(text_of(row[column], _LEAST)) for row in rows), default=0))
+
+
+def write_vertical(schema: pa.Schema, rows: Iterable[Sequence[Any]], out: IO[str]) -> None:
+    """Write each row as one line for each column."""
+    names = [text_of(name) for name in schema.names]
+    width = max(map(cell_len, names))
+    for number, row in enumerate(rows, 1):
+        out.write(f"── row {number:,} ──\n")
+        for name, value in zip(names, row, strict=True):
+            out.write(f"{_padded(name, width, right=True)} │ {text_of(value)}".rstrip() + "\n")
 
 
 def write_table(schema: pa.Schema, batches: Sequence[pa.RecordBatch], out: IO[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from flightllm.cli.common import TableParameter, config_options, load_config
+from flightllm.cli.common import TableParameter, config_options, found_config, load_config
 from flightllm.cli.sources import DEMONSTRATION, named_tables, tell
 from flightllm.log import configure_logging, redact_tracebacks
 
@@ -65,6 +65,7 @@ def serve(  # noqa: PLR0913 - one argument for each option
     """
     if web is not None and not _ADDRESS.fullmatch(web):  # the text is the first file; the page uses its default address
         web, sources = _WEB, (web, *sources)
+    config_file = found_config(config_file)
     config = load_config(config_file, engine, model, listen, [*tables, *named_tables(sources, tell)])
     if sources and not (config_file or engine or model):
         tell(DEMONSTRATION)

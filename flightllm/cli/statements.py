@@ -40,6 +40,11 @@ def located_statements(text: str) -> Iterator[Statement]:
         yield Statement(text[begin:end].strip(), bisect_left(ends, first) + 1)
 
 
+def is_command(text: str) -> bool:
+    """Return whether a text is a command of the shell, or looks like one."""
+    return text.startswith(_COMMANDS) or text.rstrip("; ").lower() in {"help", "exit", "quit"}
+
+
 @contextmanager
 def errors_at(line: int) -> Iterator[None]:
     """Add the line of the statement to an error that it raises.

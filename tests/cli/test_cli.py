@@ -1,5 +1,6 @@
 """The command line without a server: help, one-line errors, doctor, functions."""
 
+import os
 import re
 import socket
 import subprocess
@@ -27,8 +28,8 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("FLIGHTLLM_URI", raising=False)
 
-    def invoke(*arguments: str) -> Result:
-        return CliRunner().invoke(main, list(arguments))
+    def invoke(*arguments: str, text: str | None = None) -> Result:
+        return CliRunner().invoke(main, list(arguments), input=text)
 
     return invoke
 
@@ -121,6 +122,49 @@ def test_a_malformed_table_is_a_usage_error(run: Run) -> None:
     result = run("serve", "--table", "movies.parquet")
     assert result.exit_code == 2
     assert "expected NAME=PATH, got 'movies.parquet'" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (["functions"], True),
+        (["doctor", "--listen", "127.0.0.1:0"], True),
+        (["user", "list"], True),
+        (["serve", "--listen", "nowhere"], True),
+        (["query", "--open", "t.csv", "SELECT 1 AS one"], True),
+        (["shell", "t.csv"], True),
+        (["query", "--uri", "grpc://127.0.0.1:1", "SELECT 1"], False),
+        (["functions", "--config", "other.toml"], False),
+        (["functions", "--config", "default"], False),
+    ],
+)
+def test_the_configuration_of_the_folder(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], found: bool
+) -> None:
+    """`flightllm.toml` of the current folder is read, and said in one line; `--config` goes first."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    (tmp_path / "other.toml").write_text('[engine]\nkind = "fake"\n')
+    (tmp_path / "flightllm.toml").write_text('data_folder = "own"\n[engine]\nkind = "fake"\n')
+    ran = run(*arguments, text="SELECT 1;")
+    said = "note: flightllm.toml of this folder is the configuration; --config default leaves it out\n"
+    assert ran.stderr.count(said) == found
+    assert ("no model is configured" in ran.stderr) is False
+    (tmp_path / "flightllm.toml").write_text("wrong")
+    assert ("error: flightllm.toml: not valid TOML" in run(*arguments, text="SELECT 1;").stderr) == found
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners of files")
+def test_a_configuration_of_another_user_is_left_out(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder that others write to, a file of theirs must not run code of theirs."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flightllm.toml").write_text("wrong")
+    monkeypatch.setattr("os.getuid", lambda: 4_711)
+    if (tmp_path / "flightllm.toml").stat().st_uid == 0:
+        os.chown(tmp_path / "flightllm.toml", 4_712, -1)
+    ran = run("functions")
+    assert ran.exit_code == 0
+    assert "flightllm.toml here belongs to another user and is left out" in ran.stderr
 
 
 def test_functions_lists_shipped_and_configured_ones(run: Run, tmp_path: Path) -> None:

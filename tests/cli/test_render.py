@@ -14,6 +14,7 @@ from flightllm.cli.render import (
     as_plan,
     as_table,
     first_rows,
+    fitting,
     put,
     rows_of,
     text_of,
@@ -21,6 +22,7 @@ from flightllm.cli.render import (
     write_json,
     write_parquet,
     write_table,
+    write_vertical,
 )
 
 TABLE = pa.table(
@@ -158,6 +160,37 @@ def test_a_piped_table_is_as_wide_as_its_cells() -> None:
         f" 1 │ {'x' * 30} │ a ⏎ b",
         f"20 │ {' ' * 30} │ 語",
         "(2 rows)",
+    ]
+
+
+def shown(columns: int, width: int, cell: str = "x" * 40) -> tuple[list[str], int]:
+    """Return the columns that fit, of columns `c0`, `c1` and so on, and how many are left out."""
+    schema = pa.schema([(f"c{number}", pa.string()) for number in range(columns)])
+    fits = fitting(schema, [(cell,) * columns], width)
+    assert all(len(row) == len(fits.schema) for row in fits.rows)
+    return list(fits.schema.names), fits.hidden
+
+
+def test_columns_that_do_not_fit_are_elided() -> None:
+    """A column has room for its cells or for 16 characters; those in the middle go, and the last one stays."""
+    assert shown(4, 80) == (["c0", "c1", "c2", "c3"], 0)
+    assert shown(5, 80) == (["c0", "c1", "c2", "c3", "c4"], 0)
+    assert shown(6, 80) == (["c0", "c1", "c2", "…", "c5"], 2)
+    assert shown(46, 110) == (["c0", "c1", "c2", "c3", "…", "c45"], 41)
+    assert shown(46, 110, "x")[1] == 27
+    assert shown(3, 10) == (["…", "c2"], 2)
+    assert shown(2, 10) == (["c0", "c1"], 0)
+    assert shown(1, 5) == (["c0"], 0)
+
+
+def test_vertical_rows() -> None:
+    """Each column has a line, under the number of the row."""
+    table = pa.table({"n": [1, None], "日本": ["a\nb", "語"]})
+    out = io.StringIO()
+    write_vertical(table.schema, rows_of(table.to_batches()), out)
+    assert out.getvalue().splitlines() == [
+        *("── row 1 ──", "   n │ 1", "日本 │ a ⏎ b"),
+        *("── row 2 ──", "   n │", "日本 │ 語"),
     ]
 
 

@@ -44,7 +44,12 @@ def test_typed_statements_run(
     monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
     path = tmp_path / "tickets.csv"
     path.write_text("id;body\n1;a\n2;b\n")
-    typed = ["SELECT count(*) AS rows_there\rFROM tickets;\r", "\\d tickets\r", "SELECT nope FROM tickets;\r", "\\x\r"]
+    typed = [
+        "SELECT count(*) AS rows_there\rFROM tickets;\r",
+        "\\d tickets\r",
+        "SELECT nope FROM tickets;\r",
+        "\\copy\r",
+    ]
     typed.append("SELECT 1 AS first; SELECT 2 AS second;\r")
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
         pipe.send_text("".join([*typed, "\\q\r"]))
@@ -57,7 +62,7 @@ def test_typed_statements_run(
     assert "body" in said.out
     assert "error: " in said.err
     assert "nope" in said.err
-    assert "there is no command \\x" in said.err
+    assert r"there is no command \copy: type \o FILE, then the query, then \o" in said.err
     assert "rows_there" in (tmp_path / "home" / "shell_history").read_text()
 
 
@@ -71,6 +76,9 @@ def test_typed_statements_run(
         ("SELECT 1 -- no;", False),
         ("\\d t", True),
         ("exit", True),
+        ("help", True),
+        (".tables", True),
+        ("SELECT .5", False),
         (" ", True),
     ],
 )
