@@ -17,11 +17,12 @@ from typing import Any
 import structlog
 
 from flightllm import errors
-from flightllm.catalog.files import data_files
+from flightllm.catalog.files import base_of, files_of
 from flightllm.common.limits import over_limit
 from flightllm.errors import FlightLLMError, InternalError, InvalidInputError, LimitExceededError, check_cancelled
 from flightllm.file_formats.compressed import COMPRESSIONS, ending, open_bytes
 from flightllm.file_formats.csv_files import convert_csv
+from flightllm.file_formats.documents import convert_documents
 from flightllm.file_formats.excel import ENDINGS, convert_sheet, sheets
 from flightllm.file_formats.json_files import convert_json
 from flightllm.file_formats.json_values import ENDINGS as JSON_ENDINGS
@@ -60,21 +61,23 @@ class Conversion:
     csv: CsvOptions
     sheet: str
     target: Path
+    form: str = ""
+    """The format `csv`, `json` or `text`, if another than the names of the files tell."""
 
     @property
     def is_sheet(self) -> bool:
         """Return whether the file is a spreadsheet."""
-        return self.path.is_file() and self.path.name.lower().endswith(ENDINGS)
+        return not self.form and self.path.is_file() and self.path.name.lower().endswith(ENDINGS)
 
     @property
     def is_json(self) -> bool:
         """Return whether the files are JSON."""
-        return all(ending(file) in JSON_ENDINGS for file in self.files)
+        return self.form == "json" if self.form else all(ending(file) in JSON_ENDINGS for file in self.files)
 
     @property
     def files(self) -> list[Path]:
         """Return the files to read."""
-        return data_files(self.path) if self.path.is_dir() else [self.path]
+        return files_of(self.path, any_name=bool(self.form))
 
     def run(self) -> list[str]:
         """Write the Parquet file in this process; return notes, one line each.
@@ -84,6 +87,8 @@ class Conversion:
         """
         if self.is_sheet:
             return convert_sheet(self.path, self.sheet, self.target)
+        if self.form == "text":
+            return convert_documents(self.files, base_of(self.path), self.target)
         if self.is_json:
             return convert_json(self.files, self.target)
         return convert_csv(self.files, self.csv, self.target)
