@@ -14,9 +14,9 @@ from flightllm.catalog.files import ConvertedTable, FileTable, files_of, files_r
 from flightllm.datafusion.contexts import scratch_context
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.compressed import ending
-from flightllm.file_formats.excel import ENDINGS
 from flightllm.file_formats.json_values import ENDINGS as JSON_ENDINGS
 from flightllm.file_formats.options import CsvOptions
+from flightllm.file_formats.parts import ENDINGS
 from flightllm.storage.folder import TablesFolder
 
 _FORMATS = {".csv": "csv", ".tsv": "csv"} | dict.fromkeys(JSON_ENDINGS, "json")
@@ -28,10 +28,11 @@ _TRIES = 3
 
 def sheet_of(path: Path) -> tuple[Path, str]:
     """Return the path of a file, and the sheet that the path names after a `#`."""
-    file, mark, sheet = path.name.rpartition("#")
-    if not mark or path.exists() or not file.lower().endswith(ENDINGS):
-        return path, ""
-    return path.with_name(file), sheet
+    file, mark, sheet = str(path).partition("#")
+    while mark and not file.lower().endswith(ENDINGS):
+        more, mark, sheet = sheet.partition("#")
+        file = f"{file}#{more}"
+    return (path, "") if not mark or path.exists() else (Path(file), sheet)
 
 
 def converted_format(path: Path) -> str | None:

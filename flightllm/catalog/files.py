@@ -19,8 +19,8 @@ from flightllm.datafusion.contexts import scratch_context
 from flightllm.datafusion.errors import is_panic, plain_text
 from flightllm.errors import ConfigError, InvalidInputError, UnsupportedError
 from flightllm.file_formats.compressed import COMPRESSIONS, ending
-from flightllm.file_formats.excel import ENDINGS as SHEETS
 from flightllm.file_formats.options import CsvOptions
+from flightllm.file_formats.parts import ENDINGS as PARTS
 from flightllm.storage.objects import ObjectStores
 
 FORMATS = {
@@ -240,7 +240,7 @@ def readable(file: Path) -> bool:
     """Return whether the name of a file ends like a table's; only CSV and JSON lines can be compressed."""
     compressed = file.suffix.lower() in COMPRESSIONS
     kind = FORMATS.get(ending(file))
-    return kind in ({"csv", "json"} if compressed else {*FORMATS.values()}) or file.name.lower().endswith(SHEETS)
+    return kind in ({"csv", "json"} if compressed else {*FORMATS.values()}) or file.name.lower().endswith(PARTS)
 
 
 def _format(suffix: str) -> str:

@@ -84,13 +84,14 @@ def _tables(source: str, note: Note) -> Iterator[tuple[str, TablePlace]]:
 
 
 def _in_file(path: Path) -> Iterator[tuple[str, Path]]:
-    """Yield a file, or the sheets of a spreadsheet.
+    """Yield a file, or the tables in it, such as the sheets of a spreadsheet.
 
     Raises:
-        ConfigError: the spreadsheet cannot be read.
+        ConfigError: the file cannot be read.
     """
     from flightllm.catalog.conversion import sheet_names
-    from flightllm.file_formats.excel import ENDINGS
+    from flightllm.file_formats.excel import ENDINGS as SHEETS
+    from flightllm.file_formats.parts import ENDINGS
 
     stem = _stem(path)
     if not path.name.lower().endswith(ENDINGS):
@@ -101,7 +102,10 @@ def _in_file(path: Path) -> Iterator[tuple[str, Path]]:
     except FlightLLMError as error:
         raise ConfigError(f"{path}: {error}") from error
     for sheet in names:
-        yield (stem if len(names) == 1 else f"{stem}_{sheet}"), path.with_name(f"{path.name}#{sheet}")
+        name = stem if len(names) == 1 else f"{stem}_{sheet}"
+        if not path.name.lower().endswith(SHEETS):
+            name = _stem(PurePosixPath(sheet))
+        yield name, Path(f"{path}#{sheet}")
 
 
 def _in_folder(folder: Path, note: Note) -> Iterator[tuple[str, TablePlace]]:
