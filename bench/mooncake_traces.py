@@ -15,7 +15,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-
 _END_OF_TIME: Final = 1e18
 
 

@@ -25,7 +25,7 @@ from flightllm.common.names import DEFAULT_SCHEMA, RESERVED, STORED_SUFFIX, Tabl
 from flightllm.common.principal import LOCAL
 from flightllm.config import LimitsConfig, StorageConfig
 from flightllm.errors import ConfigError, InvalidInputError, LimitExceededError, SqlError
-from flightllm.file_formats.options import NOTHING_SAID
+from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
 from flightllm.sql.names import parse_name
 from flightllm.sql.number_lists import with_lists_as_texts
 from flightllm.sql.parsed_text import ParsedText, mentions
@@ -176,7 +176,9 @@ class Catalog:
         """
         return self.store.revision(name, self.entries)
 
-    def register_opened(self, name: str, path: Path | str, opened: files.FileTable, suffix: str) -> list[str]:
+    def register_opened(
+        self, name: str, path: Path | str, opened: files.FileTable, suffix: str, csv: CsvOptions = NOTHING_SAID
+    ) -> list[str]:
         """Register a table that `open_file` returned; return notes about its files, one line each.
 
         `name` is a SQL name, and folds as in a query. `path` is the path of a file or folder, or an address in an
@@ -185,9 +187,9 @@ class Catalog:
         Raises:
             ConfigError: the name is taken or is not a SQL name.
         """
-        given: dict[str, Any] = {"path": path, "source": opened.source}
+        given: dict[str, Any] = {"path": path, "source": opened.source, "csv": csv}
         if isinstance(path, str):
-            given = {"location": path, "format": suffix}
+            given = {"location": path, "format": suffix, "csv": csv}
         elif opened.source is not None:
             given["path"] = sheet_of(path)[0]
         with kept_if_taken(opened, self.store.folder) as copy, self.store.lock:
@@ -204,7 +206,7 @@ class Catalog:
             self.store.put(self._cast(Entry(table, "file", opened.stored, opened.table, **given), opened))
             copy.take()
         notes = list(opened.notes)
-        if opened.separator is not None:
+        if opened.separator is not None and csv.delimiter is None:
             column = opened.schema.names[0]
             notes.append(f"it was read as one column, {column!r}: perhaps {opened.separator!r} separates the columns")
         for note in notes:
@@ -212,28 +214,30 @@ class Catalog:
         _log.info("table registered", table=table.display, path=str(path), columns=len(opened.schema))
         return notes
 
-    def open_file(self, name: str, path: Path | str) -> tuple[files.FileTable, str]:
+    def open_file(self, name: str, path: Path | str, csv: CsvOptions = NOTHING_SAID) -> tuple[files.FileTable, str]:
         """Open a configured table; return the table and, for an address, the suffix of its files.
+
+        `csv` has the options of CSV files.
 
         Raises:
             ConfigError: the path or address cannot be read as a table.
         """
         if isinstance(path, Path):
-            return self._open_path(name, path), ""
+            return self._open_path(name, path, csv), ""
         stores = self.store.places.stores
         if not stores.has(path):
             raise ConfigError(f"table {name!r}: no object store covers {path}; add one to [storage.object_stores]")
         try:
-            return files.open_address(path, stores)
+            return files.open_address(path, stores, csv=csv)
         except InvalidInputError as error:
             raise ConfigError(f"table {name!r}: {error}") from error
 
-    def _open_path(self, name: str, path: Path) -> files.FileTable:
+    def _open_path(self, name: str, path: Path, csv: CsvOptions) -> files.FileTable:
         file, sheet = sheet_of(path)
         try:
             if converted_format(file) is not None:
                 return converted_table(
-                    file, NOTHING_SAID, sheet, self.store.folder, self.store.limits.memory_bytes, lambda: False
+                    file, csv, sheet, self.store.folder, self.store.limits.memory_bytes, lambda: False
                 )
         except (InvalidInputError, LimitExceededError) as error:
             raise ConfigError(f"table {name!r}: {path}: {error}") from error

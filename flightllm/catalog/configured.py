@@ -6,8 +6,9 @@ from pathlib import Path
 import structlog
 
 from flightllm.catalog.catalog import Catalog
-from flightllm.config import FolderFile, TablePlace
-from flightllm.errors import ConfigError
+from flightllm.config import CsvFile, FolderFile, TablePlace
+from flightllm.errors import ConfigError, InvalidInputError
+from flightllm.file_formats.options import CsvOptions
 
 _log = structlog.get_logger(__name__)
 
@@ -25,9 +26,14 @@ def register_tables(catalog: Catalog, tables: Mapping[str, TablePlace]) -> list[
     """The first problem of each folder."""
     read = set[Path]()
     for name, place in tables.items():
-        path = place.path if isinstance(place, FolderFile) else place
+        path = place.path if isinstance(place, FolderFile | CsvFile) else place
+        options = place.csv if isinstance(place, FolderFile | CsvFile) else ()
         try:
-            opened = catalog.open_file(name, path)
+            csv = CsvOptions.of(dict(options))
+        except InvalidInputError as error:
+            raise ConfigError(f"table {name!r}: {error}") from error
+        try:
+            opened = catalog.open_file(name, path, csv)
         except ConfigError as error:
             if not isinstance(place, FolderFile):
                 raise
@@ -36,7 +42,7 @@ def register_tables(catalog: Catalog, tables: Mapping[str, TablePlace]) -> list[
             notes.append(f"the table {name} is left out: {problem}")
             _log.warning("a table is left out", table=name, path=str(path), error=problem)
             continue
-        notes += [f"{name}: {note}" for note in catalog.register_opened(name, path, *opened)]
+        notes += [f"{name}: {note}" for note in catalog.register_opened(name, path, *opened, csv)]
         if isinstance(place, FolderFile):
             read.add(place.folder)
     for folder, problem in problems.items():

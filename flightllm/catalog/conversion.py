@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any
@@ -17,16 +17,22 @@ from typing import Any
 import structlog
 
 from flightllm import errors
-from flightllm.catalog.files import data_files
+from flightllm.catalog.files import base_of, files_of
 from flightllm.common.limits import over_limit
 from flightllm.errors import FlightLLMError, InternalError, InvalidInputError, LimitExceededError, check_cancelled
 from flightllm.file_formats.compressed import COMPRESSIONS, ending, open_bytes
 from flightllm.file_formats.csv_files import convert_csv
-from flightllm.file_formats.excel import ENDINGS, convert_sheet, sheets
+from flightllm.file_formats.documents import convert_documents
+from flightllm.file_formats.excel import convert_sheet
 from flightllm.file_formats.json_files import convert_json
 from flightllm.file_formats.json_values import ENDINGS as JSON_ENDINGS
 from flightllm.file_formats.options import CsvOptions
+from flightllm.file_formats.parts import ENDINGS, MEMBERS, parts_of
 from flightllm.file_formats.rows import DAMAGED
+from flightllm.file_formats.sqlite import ENDINGS as SQLITE
+from flightllm.file_formats.sqlite import convert_sqlite
+from flightllm.file_formats.zip_files import ENDINGS as ZIP
+from flightllm.file_formats.zip_files import taken_out, zip_members
 
 _SMALL_CSV, _SMALL_JSON = 8 << 20, 1 << 18
 """Files up to this size need no process: rows are bounded by it, and the number of columns is bounded as well.
@@ -60,21 +66,23 @@ class Conversion:
     csv: CsvOptions
     sheet: str
     target: Path
+    form: str = ""
+    """The format `csv`, `json` or `text`, if another than the names of the files tell."""
 
     @property
     def is_sheet(self) -> bool:
-        """Return whether the file is a spreadsheet."""
-        return self.path.is_file() and self.path.name.lower().endswith(ENDINGS)
+        """Return whether the file holds several tables, as a spreadsheet does."""
+        return not self.form and self.path.is_file() and self.path.name.lower().endswith(ENDINGS)
 
     @property
     def is_json(self) -> bool:
         """Return whether the files are JSON."""
-        return all(ending(file) in JSON_ENDINGS for file in self.files)
+        return self.form == "json" if self.form else all(ending(file) in JSON_ENDINGS for file in self.files)
 
     @property
     def files(self) -> list[Path]:
         """Return the files to read."""
-        return data_files(self.path) if self.path.is_dir() else [self.path]
+        return files_of(self.path, any_name=bool(self.form))
 
     def run(self) -> list[str]:
         """Write the Parquet file in this process; return notes, one line each.
@@ -82,11 +90,28 @@ class Conversion:
         Raises:
             InvalidInputError: a file cannot be read; the message says where.
         """
+        if self.is_sheet and self.path.name.lower().endswith(ZIP):
+            return self._run_member()
+        if self.is_sheet and self.path.name.lower().endswith(SQLITE):
+            return convert_sqlite(self.path, self.sheet, self.target)
         if self.is_sheet:
             return convert_sheet(self.path, self.sheet, self.target)
+        if self.form == "text":
+            return convert_documents(self.files, base_of(self.path), self.target)
         if self.is_json:
             return convert_json(self.files, self.target)
         return convert_csv(self.files, self.csv, self.target)
+
+    def _run_member(self) -> list[str]:
+        """Convert a member of a zip file."""
+        member = self.sheet or next(iter(zip_members(self.path, MEMBERS)), "")
+        if not member:
+            raise InvalidInputError(f"it has no file whose name ends in one of {', '.join(MEMBERS)}")
+        with taken_out(self.path, member, self.target.parent) as file:
+            if file.suffix.lower() != ".parquet":
+                return replace(self, path=file, sheet="").run()
+            shutil.copyfile(file, self.target)
+            return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +127,7 @@ class _SheetNames:
         Raises:
             InvalidInputError: the file cannot be read.
         """
-        return sheets(self.path)
+        return parts_of(self.path)
 
 
 def sheet_names(path: Path, memory_bytes: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -9,13 +10,13 @@ import pyarrow.parquet as pq
 
 from flightllm.catalog.conversion import Conversion, convert
 from flightllm.catalog.entries import ConvertedSource
-from flightllm.catalog.files import ConvertedTable, FileTable, data_files, files_revision
+from flightllm.catalog.files import ConvertedTable, FileTable, files_of, files_revision, is_pattern
 from flightllm.datafusion.contexts import scratch_context
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.compressed import ending
-from flightllm.file_formats.excel import ENDINGS
 from flightllm.file_formats.json_values import ENDINGS as JSON_ENDINGS
 from flightllm.file_formats.options import CsvOptions
+from flightllm.file_formats.parts import ENDINGS
 from flightllm.storage.folder import TablesFolder
 
 _FORMATS = {".csv": "csv", ".tsv": "csv"} | dict.fromkeys(JSON_ENDINGS, "json")
@@ -27,36 +28,45 @@ _TRIES = 3
 
 def sheet_of(path: Path) -> tuple[Path, str]:
     """Return the path of a file, and the sheet that the path names after a `#`."""
-    file, mark, sheet = path.name.rpartition("#")
-    if not mark or path.exists() or not file.lower().endswith(ENDINGS):
-        return path, ""
-    return path.with_name(file), sheet
+    file, mark, sheet = str(path).partition("#")
+    while mark and not file.lower().endswith(ENDINGS):
+        more, mark, sheet = sheet.partition("#")
+        file = f"{file}#{more}"
+    return (path, "") if not mark or path.exists() else (Path(file), sheet)
 
 
 def converted_format(path: Path) -> str | None:
     """Return the format of a file or folder that is read through a Parquet copy, `csv`, `json` or `sheet`, or None."""
-    if path.is_dir():
-        found = {_FORMATS.get(ending(file)) for file in data_files(path)}
+    if path.is_dir() or is_pattern(path):
+        found = {_FORMATS.get(ending(file)) for file in files_of(path)}
         return found.pop() if len(found) == 1 else None
     return "sheet" if path.name.lower().endswith(ENDINGS) else _FORMATS.get(ending(path))
 
 
 def converted_table(
-    path: Path, csv: CsvOptions, sheet: str, folder: TablesFolder, memory_bytes: int, stopped: Callable[[], bool]
+    path: Path,
+    csv: CsvOptions,
+    sheet: str,
+    folder: TablesFolder,
+    memory_bytes: int,
+    stopped: Callable[[], bool],
+    *,
+    form: str = "",
 ) -> ConvertedTable:
-    """Return the table of CSV or JSON files, or of a sheet; reads all rows.
+    """Return the table of CSV or JSON files, or of a sheet; reads all rows. See `Conversion` for `form`.
 
     Raises:
         CancelledError: `stopped()` turned true.
         LimitExceededError: reading takes more memory than `memory_bytes`.
         InvalidInputError: the file does not exist or cannot be read; the message says where.
     """
+    work = Conversion(path, csv, sheet, Path(_NAME), form)
     for _ in range(_TRIES):
-        revision = files_revision(path)
+        revision = files_revision(path, any_name=bool(form))
         if not revision:
             raise InvalidInputError("there is no file of this name, or the folder has no file")
-        with kept_if_taken(_converted(path, csv, sheet, folder, revision, memory_bytes, stopped), folder) as copy:
-            if files_revision(path) == revision:
+        with kept_if_taken(_converted(work, folder, revision, memory_bytes, stopped), folder) as copy:
+            if files_revision(path, any_name=bool(form)) == revision:
                 return copy.take()
     raise InvalidInputError("it changes while it is read: put a finished file in its place")
 
@@ -86,18 +96,12 @@ def kept_if_taken(table: _Found, folder: TablesFolder) -> Iterator[Copy[_Found]]
 
 
 def _converted(
-    path: Path,
-    csv: CsvOptions,
-    sheet: str,
-    folder: TablesFolder,
-    revision: str,
-    memory_bytes: int,
-    stopped: Callable[[], bool],
+    work: Conversion, folder: TablesFolder, revision: str, memory_bytes: int, stopped: Callable[[], bool]
 ) -> ConvertedTable:
     place = folder.new_reading()
     target = place / _NAME
     try:
-        notes = convert(Conversion(path, csv, sheet, target), memory_bytes, stopped)
+        notes = convert(replace(work, target=target), memory_bytes, stopped)
         schema = pq.read_schema(target)
     except BaseException:
         folder.readers.retire(place)
@@ -105,4 +109,4 @@ def _converted(
     context = scratch_context()
     context.register_parquet("t", str(target), file_extension=".parquet", schema=schema)
     table = context.catalog().schema("public").table("t")
-    return ConvertedTable(table, schema, schema, ConvertedSource(str(target), revision, sheet=sheet), tuple(notes))
+    return ConvertedTable(table, schema, schema, ConvertedSource(str(target), revision, sheet=work.sheet), tuple(notes))

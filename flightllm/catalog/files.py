@@ -19,8 +19,8 @@ from flightllm.datafusion.contexts import scratch_context
 from flightllm.datafusion.errors import is_panic, plain_text
 from flightllm.errors import ConfigError, InvalidInputError, UnsupportedError
 from flightllm.file_formats.compressed import COMPRESSIONS, ending
-from flightllm.file_formats.excel import ENDINGS as SHEETS
 from flightllm.file_formats.options import CsvOptions
+from flightllm.file_formats.parts import ENDINGS as PARTS
 from flightllm.storage.objects import ObjectStores
 
 FORMATS = {
@@ -158,20 +158,22 @@ def known_table(
     return context.catalog().schema("public").table("t")
 
 
-def files_revision(path: Path) -> str:
+def files_revision(path: Path, *, any_name: bool = False) -> str:
     """Return a text that changes whenever a file, or a data file of a folder, is rewritten; empty if it is gone.
+
+    With `any_name`, files with other endings count as well.
 
     Raises:
         InvalidInputError: the server cannot reach the path.
     """
-    digest, found = blake2b(digest_size=16), False
+    digest, found, base = blake2b(digest_size=16), False, base_of(path)
     try:
-        for file in data_files(path) if path.is_dir() else [path]:
+        for file in files_of(path, any_name=any_name):
             with suppress(FileNotFoundError):  # the path is gone, perhaps only since the check above
                 status = file.stat()
                 if S_ISREG(status.st_mode):
                     found = True
-                    digest.update(f"{file.relative_to(path)}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+                    digest.update(f"{file.relative_to(base)}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
     except OSError as error:
         raise unreachable(error) from error
     return digest.hexdigest() if found else ""
@@ -203,17 +205,42 @@ def file_suffix(path: Path) -> str:
     return suffixes[0]
 
 
-def data_files(folder: Path) -> list[Path]:
+def data_files(folder: Path, *, any_name: bool = False) -> list[Path]:
     """Return the data files of a folder and its subfolders, sorted by path, without hidden files."""
-    found = [file for file in sorted(folder.rglob("*")) if file.is_file() and readable(file)]
+    found = [file for file in sorted(folder.rglob("*")) if file.is_file() and (any_name or readable(file))]
     return [file for file in found if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)]
+
+
+def is_pattern(path: Path) -> bool:
+    """Return whether a path names files by a pattern, such as `data/*.csv`."""
+    return any(mark in str(path) for mark in "*?[") and not path.exists()
+
+
+def base_of(path: Path) -> Path:
+    """Return the folder below which the files of a path are: of a pattern, the last folder without a mark."""
+    if not is_pattern(path):
+        return path if path.is_dir() else path.parent
+    while any(mark in str(path) for mark in "*?["):
+        path = path.parent
+    return path
+
+
+def files_of(path: Path, *, any_name: bool = False) -> list[Path]:
+    """Return the files of a path: itself, those of a folder or of a pattern; with `any_name`, also other endings."""
+    if is_pattern(path):
+        base = base_of(path)
+        found = sorted(file for file in base.glob(str(path.relative_to(base))) if file.is_file())
+        return [file for file in found if any_name or readable(file)]
+    if not path.is_dir():
+        return [path]
+    return data_files(path, any_name=any_name)
 
 
 def readable(file: Path) -> bool:
     """Return whether the name of a file ends like a table's; only CSV and JSON lines can be compressed."""
     compressed = file.suffix.lower() in COMPRESSIONS
     kind = FORMATS.get(ending(file))
-    return kind in ({"csv", "json"} if compressed else {*FORMATS.values()}) or file.name.lower().endswith(SHEETS)
+    return kind in ({"csv", "json"} if compressed else {*FORMATS.values()}) or file.name.lower().endswith(PARTS)
 
 
 def _format(suffix: str) -> str:

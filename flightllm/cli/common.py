@@ -35,6 +35,27 @@ class TableParameter(click.ParamType[tuple[str, Path | str]]):
         return name, path if "://" in path else Path(path).expanduser().absolute()
 
 
+def csv_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option for CSV files, passed on as `csv`."""
+    return click.option("--csv", type=SettingParameter(), multiple=True, callback=_checked_csv,
+                        help="How CSV files are written: delimiter, quote, escape, nulls, encoding, header, decimal,"
+                             " skip, comment, dates or types. Repeatable.")(command)  # fmt: skip
+
+
+def _checked_csv(
+    _context: click.Context, _parameter: click.Parameter, given: tuple[tuple[str, str], ...]
+) -> tuple[tuple[str, str], ...]:
+    if given:
+        from flightllm.errors import InvalidInputError
+        from flightllm.file_formats.options import CsvOptions
+
+        try:
+            CsvOptions.of(dict(given))
+        except InvalidInputError as error:
+            raise click.BadParameter(str(error)) from error
+    return given
+
+
 class SettingParameter(click.ParamType[tuple[str, str]]):
     """An option `NAME=VALUE`, read as a pair."""
 
@@ -70,6 +91,8 @@ class Files:
     config_file: Path | None = None
     engine: str | None = None
     model: str | None = None
+    csv: tuple[tuple[str, str], ...] = ()
+    """Options for CSV files, by name."""
 
     def check(self) -> None:
         """Check that no option configures a server here while the command queries another server.
@@ -77,9 +100,9 @@ class Files:
         Raises:
             UsageError: there is a configuration but there are no sources.
         """
-        if not self.sources and (self.config_file or self.engine or self.model):
+        if not self.sources and (self.config_file or self.engine or self.model or self.csv):
             raise click.UsageError(
-                "--config, --engine and --model work only with --open: a running server has its own."
+                "--config, --engine, --model and --csv work only with --open: a running server has its own."
             )
 
 
@@ -96,11 +119,12 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         config_file: Path | None,
         engine: str | None,
         model: str | None,
+        csv: tuple[tuple[str, str], ...],
         yes: bool,
         ask_above: float,
         **given: Any,
     ) -> Any:
-        files = Files(sources, config_file, engine, model)
+        files = Files(sources, config_file, engine, model, csv)
         return command(*args, files=files, ask_above=None if yes else ask_above, **given)
 
     dear = [
@@ -110,7 +134,7 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ]  # fmt: skip
     opened = click.option("--open", "sources", multiple=True, metavar="FILE|FOLDER|URL",
                           help="Query files without a server; each becomes a table. Repeatable.")  # fmt: skip
-    return opened(config_options(dear[0](dear[1](with_files))))
+    return opened(csv_option(config_options(dear[0](dear[1](with_files)))))
 
 
 def data_folder_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,7 +19,7 @@ from flightllm.cli.common import TableParameter, config_options, found_config, l
 from flightllm.cli.doctor_gpu import examine_gpus
 from flightllm.cli.findings import Finding
 from flightllm.common.atomic_files import make_private
-from flightllm.config import ENGINES, Config, EngineConfig, FolderFile, TablePlace
+from flightllm.config import ENGINES, Config, CsvFile, EngineConfig, FolderFile, TablePlace
 from flightllm.errors import FlightLLMError
 
 BASE = ("datafusion", "sqloxide", "pyarrow", "substrait", "adbc-driver-flightsql")
@@ -215,7 +215,7 @@ def _table(name: str, place: TablePlace) -> Finding:
 
     if isinstance(place, str):
         return Finding(f"table {name}", place)
-    path = place.path if isinstance(place, FolderFile) else place
+    path = place.path if isinstance(place, FolderFile | CsvFile) else place
     there = sheet_of(path)[0].exists()
     fix = "" if there else f"correct [tables] {name}, or --table {name}=PATH"
     return Finding(f"table {name}", str(path) if there else f"{path} does not exist", there, fix)

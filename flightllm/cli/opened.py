@@ -3,6 +3,7 @@
 Functions import the parts of a server themselves, because a client of another server does not need them.
 """
 
+import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -34,26 +35,31 @@ def asked_server(files: Files, server: Server, sql: str | None = None) -> Iterat
     from flightllm.functions.registry import FunctionRegistry
 
     config_file = found_config(files.config_file)
-    config = load_config(config_file, files.engine, files.model, tables=named_tables(files.sources, tell))
+    tables = named_tables(files.sources, tell, files.csv)
+    config = load_config(config_file, files.engine, files.model, tables=tables)
     nothing_said = not (config_file or files.engine or files.model)
     if nothing_said and (sql is None or FunctionRegistry.load(config.functions.folders).may_be_in(sql)):
         tell(DEMONSTRATION)
-    with opened_server(config, sql) as uri:
-        yield Server(uri)
+    token = secrets.token_urlsafe()
+    with opened_server(config, sql, token) as uri:
+        yield Server(uri, token=token)
 
 
 @contextmanager
-def opened_server(config: Config, sql: str | None = None) -> Iterator[str]:
+def opened_server(config: Config, sql: str | None = None, token: str | None = None) -> Iterator[str]:
     """Serve the configuration's tables on a free port of this machine; yield the address.
 
     Tables that a statement creates are deleted at the end. Model answers go into the cache of a server with this
     configuration, so that no prompt is answered twice. `sql` is the only statement that will come; None: any statement
-    can come. A statement without AI calls starts no model.
+    can come. A statement without AI calls starts no model. With a `token`, which clients must then send, statements can
+    read each file that this user can read.
 
     Raises:
         ConfigError: a table or a setting is wrong.
         FlightLLMError: the model for `sql` does not start, or its endpoint cannot answer.
     """
+    from flightllm.access.login import Login
+    from flightllm.access.store import AccessStore
     from flightllm.cli.sources import tell
     from flightllm.flight.server import FlightSqlServer
     from flightllm.log import configure_logging
@@ -64,10 +70,13 @@ def opened_server(config: Config, sql: str | None = None) -> Iterator[str]:
         config.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         cache = replace(config.cache, path=config.cache.path or config.data_folder / "answers.sqlite")
         own = replace(config, server=ServerConfig("127.0.0.1:0"), cache=cache, data_folder=folder)
+        if token is not None:
+            own = replace(own, storage=replace(own.storage, external_folders=(Path(Path.cwd().anchor),)))
         database = stack.enter_context(closing(_opened(own, config, sql)))
         for note in database.notes:  # the log does not show them, because its level is error here
             tell(note)
-        server = FlightSqlServer(database, own.server, own.limits)
+        login = None if token is None else Login(AccessStore(None), own.auth, token)
+        server = FlightSqlServer(database, own.server, own.limits, login=login)
         stack.callback(server.drain, 0)
         yield server.uri
 

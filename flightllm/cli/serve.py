@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from flightllm.cli.common import TableParameter, config_options, found_config, load_config
-from flightllm.cli.sources import DEMONSTRATION, named_tables, tell
+from flightllm.cli.common import TableParameter, config_options, csv_option, found_config, load_config
+from flightllm.cli.sources import DEMONSTRATION, named_tables, tell, with_options
 from flightllm.log import configure_logging, redact_tracebacks
 
 _WEB = "127.0.0.1:8080"
@@ -25,6 +25,7 @@ _ADDRESS = re.compile(r"[^/\\]*:\d*|\d+")
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine without TLS or without users.")
 @click.option("--no-check", is_flag=True, help="Start without checking that the model's endpoint answers.")
 @click.argument("sources", nargs=-1, metavar="[FILE|FOLDER|URL]...")
+@csv_option
 @click.option(
     "--table", "tables", type=TableParameter(), multiple=True, help="Serve a file or folder under a name. Repeatable."
 )
@@ -42,6 +43,7 @@ def serve(  # noqa: PLR0913 - one argument for each option
     tables: tuple[tuple[str, Path | str], ...],
     sources: tuple[str, ...],
     *,
+    csv: tuple[tuple[str, str], ...],
     insecure: bool,
     no_check: bool,
     supervisor: bool,
@@ -66,7 +68,8 @@ def serve(  # noqa: PLR0913 - one argument for each option
     if web is not None and not _ADDRESS.fullmatch(web):  # the text is the first file; the page uses its default address
         web, sources = _WEB, (web, *sources)
     config_file = found_config(config_file)
-    config = load_config(config_file, engine, model, listen, [*tables, *named_tables(sources, tell)])
+    named = [(name, with_options(place, csv)) for name, place in tables]
+    config = load_config(config_file, engine, model, listen, [*named, *named_tables(sources, tell, csv)])
     if sources and not (config_file or engine or model):
         tell(DEMONSTRATION)
     if web is not None:

@@ -3,13 +3,14 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flightllm.config import FolderFile, LimitsConfig, TablePlace
+from flightllm.config import CsvFile, FolderFile, LimitsConfig, TablePlace
 from flightllm.engines.secrets import shown_address
 from flightllm.errors import ConfigError, FlightLLMError
 
@@ -28,11 +29,14 @@ _WORDS = frozenset(
 """Words that are not valid as a table's name without quotes, here or in other systems."""
 
 
-def named_tables(sources: Sequence[str], note: Note) -> list[tuple[str, TablePlace]]:
+def named_tables(
+    sources: Sequence[str], note: Note, csv: Sequence[tuple[str, str]] = ()
+) -> list[tuple[str, TablePlace]]:
     """Return an SQL name and the path for each file, and for each folder whose files have the same columns.
 
     In a folder with different files, each file becomes a table; in a spreadsheet, each sheet does. `note` gets a
-    message for each name that differs from the file's name, and for each file that is left out.
+    message for each name that differs from the file's name, and for each file that is left out. `csv` has options for
+    CSV files, by name.
 
     Raises:
         ConfigError: a source does not exist, cannot be downloaded, or contains nothing that can be a table.
@@ -47,8 +51,15 @@ def named_tables(sources: Sequence[str], note: Note) -> list[tuple[str, TablePla
                 name = f"{plain}_{number}"
             if name != wanted:
                 note(f"{shown_address(place) if isinstance(place, str) else place} is the table {name}")
-            found[name] = place
+            found[name] = with_options(place, csv)
     return list(found.items())
+
+
+def with_options(place: TablePlace, csv: Sequence[tuple[str, str]]) -> TablePlace:
+    """Return a place with options for CSV files."""
+    if isinstance(place, FolderFile):
+        return replace(place, csv=tuple(csv))
+    return CsvFile(place, tuple(csv)) if csv and isinstance(place, Path) else place
 
 
 def _tables(source: str, note: Note) -> Iterator[tuple[str, TablePlace]]:
@@ -73,13 +84,14 @@ def _tables(source: str, note: Note) -> Iterator[tuple[str, TablePlace]]:
 
 
 def _in_file(path: Path) -> Iterator[tuple[str, Path]]:
-    """Yield a file, or the sheets of a spreadsheet.
+    """Yield a file, or the tables in it, such as the sheets of a spreadsheet.
 
     Raises:
-        ConfigError: the spreadsheet cannot be read.
+        ConfigError: the file cannot be read.
     """
     from flightllm.catalog.conversion import sheet_names
-    from flightllm.file_formats.excel import ENDINGS
+    from flightllm.file_formats.excel import ENDINGS as SHEETS
+    from flightllm.file_formats.parts import ENDINGS
 
     stem = _stem(path)
     if not path.name.lower().endswith(ENDINGS):
@@ -90,7 +102,10 @@ def _in_file(path: Path) -> Iterator[tuple[str, Path]]:
     except FlightLLMError as error:
         raise ConfigError(f"{path}: {error}") from error
     for sheet in names:
-        yield (stem if len(names) == 1 else f"{stem}_{sheet}"), path.with_name(f"{path.name}#{sheet}")
+        name = stem if len(names) == 1 else f"{stem}_{sheet}"
+        if not path.name.lower().endswith(SHEETS):
+            name = _stem(PurePosixPath(sheet))
+        yield name, Path(f"{path}#{sheet}")
 
 
 def _in_folder(folder: Path, note: Note) -> Iterator[tuple[str, TablePlace]]:

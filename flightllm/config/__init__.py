@@ -13,7 +13,7 @@ from flightllm.config.observe import HttpConfig, TracingConfig
 from flightllm.config.recovery import RecoveryConfig
 from flightllm.config.server import LogConfig, ServerConfig
 from flightllm.config.storage import ObjectStoreConfig, StorageConfig
-from flightllm.config.tables import FolderFile, TablePlace
+from flightllm.config.tables import CsvFile, FolderFile, TablePlace
 
 __all__ = [
     "EMBEDDERS",
@@ -22,6 +22,7 @@ __all__ = [
     "AuthConfig",
     "CacheConfig",
     "Config",
+    "CsvFile",
     "EmbeddingConfig",
     "EngineConfig",
     "FolderFile",

@@ -11,11 +11,26 @@ class FolderFile:
     path: Path
     folder: Path
     """The folder that the user listed."""
+    csv: tuple[tuple[str, str], ...] = ()
+    """The options of CSV files, by name."""
 
     def __str__(self) -> str:
         """Return the path."""
         return str(self.path)
 
 
-TablePlace = Path | str | FolderFile
-"""A path, an address in an object store, or a file of a listed folder."""
+@dataclass(frozen=True, slots=True)
+class CsvFile:
+    """A file or folder with options for CSV files."""
+
+    path: Path
+    csv: tuple[tuple[str, str], ...]
+    """The options, by name."""
+
+    def __str__(self) -> str:
+        """Return the path."""
+        return str(self.path)
+
+
+TablePlace = Path | str | FolderFile | CsvFile
+"""A path, an address in an object store, or a file that has options or is of a listed folder."""

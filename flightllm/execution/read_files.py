@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flightllm.catalog.converted import converted_format, converted_table
-from flightllm.catalog.files import files_revision
+from flightllm.catalog.files import files_of, files_revision
 from flightllm.catalog.memory import plain_schema
 from flightllm.common.limits import over_limit
 from flightllm.common.names import quoted
@@ -22,10 +22,20 @@ from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.scopes import NO_ALIAS, Scopes
 from flightllm.sql.tokens import Token, TokenKind, position
 
-_FUNCTIONS = ("read_csv", "read_csv_auto")
+_FUNCTIONS = {
+    "read_csv": "csv",
+    "read_csv_auto": "csv",
+    "read_json": "json",
+    "read_json_auto": "json",
+    "read_ndjson": "json",
+    "read_parquet": "parquet",
+    "parquet_scan": "parquet",
+    "read_text": "text",
+}
+"""The functions, with the formats that they read, whatever the files are called."""
 MAY_BE_FILE = re.compile(
     # The first letter is before the test of a word's begin, because the search is then four times as quick.
-    r"r(?<!\wr)ead_csv|f(?<!\wf)rom\s*'|j(?<!\wj)oin\s*'|,\s*'[^']*\.(?:csv|tsv|parquet)",
+    r"r(?<!\wr)ead_(?:csv|json|ndjson|parquet|text)|p(?<!\wp)arquet_scan|f(?<!\wf)rom\s*'|j(?<!\wj)oin\s*'|,\s*'[^']*\.(?:csv|tsv|txt|json|jsonl|ndjson|parquet)",
     re.IGNORECASE,
 )
 _EXAMPLE = "write read_csv('/folder/file.csv', delim => ';', header => true)"
@@ -51,7 +61,10 @@ def replace_files(text: ParsedText, services: Services, keep: Callable[[pa.Table
         if found is None:
             continue
         last, location, options = found
-        table = keep(_rows(location, CsvOptions.of(options), services))
+        form = _FUNCTIONS.get(token.text.lower(), "") if token.kind is not TokenKind.STRING else ""
+        if options and form != "csv":
+            raise SqlError(f"{token.text} at {position(sql, token.start)} takes a path, and no options")
+        table = keep(_rows(location, form, CsvOptions.of(options), services))
         alias = "" if _has_alias(tokens, last + 1) else f" AS {quoted(_alias(location))}"
         parts += [sql[start : token.start], table, alias]
         start = tokens[last].end
@@ -86,7 +99,7 @@ def _call(sql: str, tokens: Sequence[Token], index: int, scopes: Scopes) -> tupl
     return closing, location, options
 
 
-def _rows(location: str, csv: CsvOptions, services: Services) -> pa.Table:
+def _rows(location: str, wanted: str, csv: CsvOptions, services: Services) -> pa.Table:
     services.rights.check_admin("reading a file in FROM")
     store = services.catalog.store
     place = store.places.checked(location)
@@ -94,45 +107,52 @@ def _rows(location: str, csv: CsvOptions, services: Services) -> pa.Table:
         raise UnsupportedError(
             "FROM can read only files on the server's disk: write CREATE EXTERNAL TABLE for other locations"
         )
-    form = converted_format(place)
-    if form is None:
-        if place.suffix.lower() != ".parquet" or not place.is_file():
+    named = converted_format(place)
+    form = wanted or named
+    if form == "parquet" or form is None:
+        files = files_of(place, any_name=wanted == "parquet")
+        if not wanted and (not files or any(file.suffix.lower() != ".parquet" or not file.is_file() for file in files)):
             raise InvalidInputError(
                 "FROM can read only existing CSV, JSON and Parquet files: write CREATE EXTERNAL TABLE for others"
             )
-        return _read(place, place.name, services)
-    kept = services.files.find(place, csv, files_revision(place))
+        return _read(files, place.name, services)
+    other = wanted if wanted and named != wanted else ""
+    kept = services.files.find(place, csv, f"{other}{files_revision(place, any_name=bool(other))}")
     if kept is not None:
         return kept
-    found = converted_table(place, csv, "", store.folder, store.limits.memory_bytes, stopped)
+    found = converted_table(place, csv, "", store.folder, store.limits.memory_bytes, stopped, form=other)
     try:
         if form == "csv":
             found.check_separator(csv)
-        rows = _read(found.copy, place.name, services)
-        services.files.keep(place, csv, found.source.revision, rows)
+        rows = _read([found.copy], place.name, services)
+        services.files.keep(place, csv, f"{other}{found.source.revision}", rows)
         return rows
     finally:
         store.folder.readers.retire(found.copy.parent)
 
 
-def _read(file: Path, name: str, services: Services) -> pa.Table:
-    """Return the rows of a Parquet file; refuse it once its rows take more memory than an upload can.
+def _read(files: Sequence[Path], name: str, services: Services) -> pa.Table:
+    """Return the rows of Parquet files with the same columns; refuse more rows than an upload can have.
 
     The bytes are counted while rows are read, because a small file can hold one large value for many rows.
     """
     most, size, batches = services.config.limits.upload_bytes, 0, list[pa.RecordBatch]()
-    try:
-        with pq.ParquetFile(file) as opened:
-            schema = plain_schema(opened.schema_arrow)
-            for coded in opened.iter_batches(_BATCH_ROWS):
-                batch = coded if coded.schema.types == schema.types else coded.cast(schema)
-                size += batch.nbytes
-                if size > most:
-                    found = f"the rows of {name} take more than {most:,} bytes"
-                    raise over_limit("upload_bytes", most, found, "use CREATE EXTERNAL TABLE")
-                batches.append(batch)
-    except (OSError, pa.ArrowException) as error:
-        raise InvalidInputError(f"{name} is not a readable Parquet file: {error}") from error
+    schema: pa.Schema | None = None
+    for file in files:
+        try:
+            with pq.ParquetFile(file) as opened:
+                schema = schema or plain_schema(opened.schema_arrow)
+                for coded in opened.iter_batches(_BATCH_ROWS):
+                    batch = coded if coded.schema.types == schema.types else coded.cast(schema)
+                    size += batch.nbytes
+                    if size > most:
+                        found = f"the rows of {name} take more than {most:,} bytes"
+                        raise over_limit("upload_bytes", most, found, "use CREATE EXTERNAL TABLE")
+                    batches.append(batch)
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise InvalidInputError(f"{file.name} is not a readable Parquet file: {error}") from error
+    if schema is None:
+        raise InvalidInputError(f"there is no file {name}")
     return pa.Table.from_batches(batches, batches[0].schema if batches else schema)
 
 

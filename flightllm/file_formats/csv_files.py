@@ -16,7 +16,7 @@ from flightllm.errors import InvalidInputError
 from flightllm.file_formats.columns import column_names, numbered
 from flightllm.file_formats.headers import is_header
 from flightllm.file_formats.kinds import ColumnKinds, cast, kinds_of
-from flightllm.file_formats.options import CsvOptions
+from flightllm.file_formats.options import TYPES, CsvOptions
 from flightllm.file_formats.plain_csv import NotPlainError, plain_chunks
 from flightllm.file_formats.rows import CsvRows, QuoteError
 from flightllm.storage.rows import gathered
@@ -210,14 +210,17 @@ class _Texts:
             self._note_commas(names[place], self._kinds[place].separators)
         self._note_notations([(names[place], self._kinds[place]) for place in left])
         schema = pa.schema([(names[place], self._kinds[place].type) for place in left])
+        forced = self._forced(names, left)
         kinds = {place: self._kinds[place] for place in left}
+        types = [forced.get(place, kind) for place, kind in zip(left, schema.types, strict=True)]
+        schema = pa.schema(zip(schema.names, types, strict=True))
         with (
             pq.ParquetWriter(target, schema, compression="zstd", compression_level=1) as writer,
             pa.memory_map(str(texts)) as source,
             pa.ipc.open_stream(source) as stream,
         ):
             batches = chain([] if self._late is None else [self._late], stream)
-            for group in gathered(_typed(batch, kinds, schema) for batch in batches):
+            for group in gathered(_typed(batch, kinds, schema, forced) for batch in batches):
                 writer.write_table(pa.Table.from_batches(group, schema))
 
     def _note_commas(self, name: str, separators: str) -> None:
@@ -230,11 +233,21 @@ class _Texts:
                 f" replace({plain}, ',', '.')::double, or set decimal ',' in OPTIONS of CREATE EXTERNAL TABLE"
             )
 
+    def _forced(self, names: Sequence[str], left: Sequence[int]) -> dict[int, pa.DataType]:
+        """Return the types that the option `types` gives to columns."""
+        places = {names[place].lower(): place for place in left}
+        unknown = [name for name, _ in self._known.types if name.lower() not in places]
+        if unknown:
+            raise InvalidInputError(f"types: there is no column {unknown[0]}; the columns are {', '.join(names)}")
+        return {places[name.lower()]: TYPES[kind] for name, kind in self._known.types}
+
     def _note_notations(self, columns: Sequence[tuple[str, ColumnKinds]]) -> None:
         """Add a note for each notation that was guessed, with the columns that have it."""
         said = dict[str, list[str]]()
         for name, kinds in columns:
             kind = kinds.kind
+            if name.lower() in {given.lower() for given, _ in self._known.types}:
+                continue
             if kind is None:
                 if kinds.unclear_dates:
                     said.setdefault(_UNCLEAR, []).append(name)
@@ -249,9 +262,19 @@ class _Texts:
             self._note(f"{what}: {', '.join(names)}")
 
 
-def _typed(batch: pa.RecordBatch, kinds: Mapping[int, ColumnKinds], schema: pa.Schema) -> pa.RecordBatch:
-    """Return the columns at some places with their types."""
-    columns = [cast(batch.column(place), one.kind, missing=bool(one.missing)) for place, one in kinds.items()]
+def _typed(
+    batch: pa.RecordBatch, kinds: Mapping[int, ColumnKinds], schema: pa.Schema, forced: Mapping[int, pa.DataType]
+) -> pa.RecordBatch:
+    """Return the columns at some places with their types; `forced` has those that an option names."""
+    columns = []
+    for (place, one), field in zip(kinds.items(), schema, strict=True):
+        try:
+            if place in forced:
+                columns.append(one.cast_to(batch.column(place), forced[place]))
+            else:
+                columns.append(cast(batch.column(place), one.kind, missing=bool(one.missing)))
+        except pa.ArrowInvalid as error:
+            raise InvalidInputError(f"types: the column {field.name} has another type: {error}") from error
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -248,6 +248,17 @@ class ColumnKinds:
         """Return the narrowest type that fits; text if no other type fits."""
         return pa.string() if self.kind is None else self.kind.type
 
+    def cast_to(self, texts: pa.Array, wanted: pa.DataType) -> pa.Array:
+        """Return texts cast to a type, by the notation that fits all values, or else by that of ISO 8601.
+
+        Raises:
+            ArrowInvalid: a text does not have the type.
+        """
+        if wanted == pa.string():
+            return texts
+        kind = next((kind for kind in self._left if kind.type == wanted), TypePattern(wanted, "", self.decimal))
+        return cast(texts, kind)
+
     @property
     def texts(self) -> bool:
         """Return whether the values can only be texts."""

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Self
 
+import pyarrow as pa
+
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.dates import ORDERS
 
@@ -17,9 +19,26 @@ _NAMES = {
     "nullstr": "null",
     "dateformat": "dates",
     "date_format": "dates",
+    "dtypes": "types",
+    "column_types": "types",
     "decimal_separator": "decimal",
 }
 """Other systems' names for the options."""
+TYPES: Mapping[str, pa.DataType] = {
+    "text": pa.string(),
+    "varchar": pa.string(),
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "int": pa.int64(),
+    "integer": pa.int64(),
+    "double": pa.float64(),
+    "float": pa.float64(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "time": pa.time64("us"),
+}
+"""The names of types in the option `types`."""
 _WORDS = {"true": True, "false": False}
 _TAB = "\\t"
 
@@ -44,6 +63,8 @@ class CsvOptions:
     """The character that begins lines to leave out."""
     dates: str | None = None
     """The order of day, month and year: `dmy`, `mdy` or `ymd`."""
+    types: tuple[tuple[str, str], ...] = ()
+    """Columns with the types that they must have, keys of `TYPES`."""
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Self:
@@ -75,6 +96,7 @@ class CsvOptions:
             skip=_number(named, "skip"),
             comment=_character(named, "comment"),
             dates=_dates(named),
+            types=_types(named),
         )
 
     def as_json(self) -> dict[str, object]:
@@ -89,6 +111,8 @@ class CsvOptions:
             TypeError: the mapping has other keys.
         """
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in written.items()}
+        if "types" in values:  # JSON has no tuples
+            values["types"] = tuple((str(name), str(kind)) for name, kind in dict(written["types"]).items())  # type: ignore[call-overload]
         return cls(**values)  # type: ignore[arg-type] # as written
 
 
@@ -137,6 +161,20 @@ def _dates(given: Mapping[str, str]) -> str | None:
     if order not in ORDERS:
         raise InvalidInputError(f"dates: expected 'dmy', 'mdy' or 'ymd', got {given['dates']!r}")
     return order
+
+
+def _types(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    found = list[tuple[str, str]]()
+    for part in given.get("types", "").strip(" {}").split(",") if "types" in given else ():
+        name, mark, kind = part.replace("=", ":").rpartition(":")
+        kind = kind.strip().strip("'\"").lower()
+        if not mark or kind not in TYPES:
+            raise InvalidInputError(
+                f"types: expected columns with types, such as 'zip=text, price=double', got {part.strip()!r}; a type is"
+                f" one of {', '.join(TYPES)}"
+            )
+        found.append((name.strip().strip("'\""), kind))
+    return tuple(found)
 
 
 def _truth(given: Mapping[str, str], name: str) -> bool | None:

@@ -44,7 +44,12 @@ class Places:
         if "\0" in str(path):
             raise InvalidInputError("the location has a NUL character: leave it out")
         allowed = [folder.resolve() for folder in self._folders]
+        if any(folder == folder.parent for folder in allowed):  # each file: a relative path has only one meaning
+            path = path.expanduser().absolute()
         real = path.resolve()
+        if any(mark in path.name for mark in "*?[") and not path.exists():
+            parent = self.checked(str(path.parent))  # the files of a pattern in one folder
+            return parent / path.name if isinstance(parent, Path) else parent
         inside = path.is_absolute() and any(real.is_relative_to(folder) for folder in allowed)
         parts = real.rglob("*") if inside and real.is_dir() else ()
         if not inside or any(part.is_symlink() and not _stays(part, allowed) for part in parts):

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import date
 from pathlib import Path
 
@@ -17,8 +17,11 @@ import pytest
 from adbc_driver_flightsql import dbapi
 from click.testing import CliRunner, Result
 
+from flightllm.catalog import Catalog
+from flightllm.catalog.configured import register_tables
 from flightllm.cli import main
 from flightllm.cli.sources import named_tables
+from flightllm.config import CsvFile, LimitsConfig
 from flightllm.errors import ConfigError
 
 ROWS = [
@@ -286,3 +289,25 @@ def test_no_model_is_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     said = CliRunner().invoke(main, [*arguments, asking]).stderr
     assert said.count("note: no model is configured, so the demonstration model answers AI functions") == 1
     assert "`flightllm init` chooses a model" in said
+
+
+def test_options_of_csv_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--csv` says how the files are written, and statements can read other files of the user."""
+    monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("x\nzip;day\n01;1/2/2024\n")
+    (tmp_path / "o.json").write_text('{"a": 1}')
+    options = [part for one in ("skip=1", "types=zip=text", "dates=dmy") for part in ("--csv", one)]
+    sql = "SELECT zip, day, a FROM t, read_json('o.json')"
+    result = CliRunner().invoke(main, ["query", "--open", "t.csv", *options, "--format", "json", sql])
+    assert result.stdout == '{"zip": "01", "day": "2024-02-01", "a": 1}\n'
+    wrong = CliRunner().invoke(main, ["query", "--open", "t.csv", "--csv", "delimiter=xx", "SELECT 1"])
+    assert "delimiter: expected one character" in wrong.output
+    alone = CliRunner().invoke(main, ["query", "--csv", "skip=1", "SELECT 1"])
+    assert "--csv work only with --open" in alone.output
+    named = CsvFile(tmp_path / "t.csv", (("skip", "x"),))
+    with (
+        closing(Catalog(LimitsConfig(), None, tmp_path / "data")) as catalog,
+        pytest.raises(ConfigError, match="expected a number"),
+    ):
+        register_tables(catalog, {"t": named})

@@ -42,9 +42,9 @@ def test_files_in_from(folder: Path, database: Database) -> None:
     """A file is found with and without options and alias, beside others, in subqueries, AI calls and changes."""
     session = database.session()
     x, p = f"'{folder}/x.csv'", f"'{folder}/p.parquet'"
-    both = [{"a": "1", "b": "ä"}, {"a": "NA", "b": "c"}]
+    both = [{"a": 1, "b": "ä"}, {"a": None, "b": "c"}]
     assert rows(session, f"SELECT * FROM read_csv({x})") == both
-    assert rows(session, f"SELECT x.a FROM {x} WHERE x.a = '1'") == [{"a": "1"}]
+    assert rows(session, f"SELECT x.a FROM {x} WHERE x.a = 1") == [{"a": 1}]
     joined = f"SELECT f.a, p.k FROM read_csv({x}, nullstr = ['NA', '-'], delim => ';') f JOIN {p} p ON f.a = p.k"
     assert rows(session, joined) == [{"a": 1, "k": 1}]
     assert len(rows(session, f"SELECT * FROM (SELECT * FROM {x}) t, {p} q")) == 4
@@ -170,3 +170,28 @@ def test_a_small_file_with_large_rows(tmp_path: Path, folder: Path, *, as_dictio
     with pytest.raises(LimitExceededError, match=r"the rows of d\.parquet take more than 20,000,000 bytes"):
         rows(database.session(), f"SELECT count(*) FROM '{folder}/d.parquet'")
     database.close()
+
+
+def test_other_functions(folder: Path, database: Database) -> None:
+    """JSON, Parquet and text files are read by name or pattern, whatever their names end in."""
+    session = database.session()
+    (folder / "j.data").write_text('{"a": 1}\n{"a": 2}\n')
+    (folder / "c.data2").write_text("a,b\n1,2\n")
+    pq.write_table(pa.table({"k": [3]}), folder / "p2.parquet")
+    assert rows(session, f"SELECT * FROM read_json('{folder}/j.data')") == [{"a": 1}, {"a": 2}]
+    assert rows(session, f"SELECT * FROM read_csv('{folder}/c.data2', types => 'b=text')") == [{"a": 1, "b": "2"}]
+    assert rows(session, f"SELECT sum(k) AS n FROM read_parquet('{folder}/*.parquet')") == [{"n": 6}]
+    assert rows(session, f"SELECT sum(k) AS n FROM '{folder}/p*.parquet'") == [{"n": 6}]
+    assert rows(session, f"SELECT * FROM read_text('{folder}/*.data')") == [
+        {"name": "j.data", "path": "j.data", "text": '{"a": 1}\n{"a": 2}\n'}
+    ]
+    for sql, said in (
+        (f"read_json('{folder}/j.data', header => true)", "takes a path, and no options"),
+        (f"read_text('{folder}/*.none')", "there is no file of this name"),
+        (f"read_text('{folder.parent}/*.csv')", "external_folders"),
+        (f"read_csv('{folder}/../*.csv')", "external_folders"),
+        (f"read_csv('{folder}/c.data2', types => 'b=date')", "the column b has another type"),
+        (f"read_csv('{folder}/c.data2', types => 'z=text')", "there is no column z"),
+    ):
+        with pytest.raises(FlightLLMError, match=said):
+            rows(session, f"SELECT * FROM {sql}")

@@ -1,5 +1,6 @@
 """Titles, comments and blank lines around a table are left out with a note."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +99,12 @@ def test_lines_are_counted_from_the_start(tmp_path: Path) -> None:
     """An error names the line of the file, titles included."""
     with pytest.raises(InvalidInputError, match="line 205 has 2 columns"):
         converted(tmp_path, "Sales\n\n" + TABLE.partition("\n")[0] + "\n" + "1,2,3\n" * 201 + "4,5\n")
+
+
+def test_options_come_back_from_json() -> None:
+    """Options that a list of tables stores are the same when it is read."""
+    given = CsvOptions.of({"types": "zip=text, n: double", "nulls": "NA,-", "dates": "%d.%m.%Y", "skip": "3"})
+    assert given.types == (("zip", "text"), ("n", "double"))
+    assert CsvOptions.of_json(json.loads(json.dumps(given.as_json()))) == given
+    with pytest.raises(InvalidInputError, match="a type is one of text"):
+        CsvOptions.of({"types": "zip=postcode"})
