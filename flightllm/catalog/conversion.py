@@ -22,6 +22,7 @@ from flightllm.common.limits import over_limit
 from flightllm.errors import FlightLLMError, InternalError, InvalidInputError, LimitExceededError, check_cancelled
 from flightllm.file_formats.compressed import COMPRESSIONS, ending, open_bytes
 from flightllm.file_formats.csv_files import convert_csv
+from flightllm.file_formats.documents import ENDINGS as DOCUMENTS
 from flightllm.file_formats.documents import convert_documents
 from flightllm.file_formats.excel import convert_sheet
 from flightllm.file_formats.json_files import convert_json
@@ -82,7 +83,10 @@ class Conversion:
     @property
     def files(self) -> list[Path]:
         """Return the files to read."""
-        return files_of(self.path, any_name=bool(self.form))
+        found = files_of(self.path, any_name=bool(self.form))
+        if self.form == "text" and self.path.is_dir():
+            return [file for file in found if ending(file) in DOCUMENTS]
+        return found
 
     def run(self) -> list[str]:
         """Write the Parquet file in this process; return notes, one line each.

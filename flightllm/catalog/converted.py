@@ -10,7 +10,15 @@ import pyarrow.parquet as pq
 
 from flightllm.catalog.conversion import Conversion, convert
 from flightllm.catalog.entries import ConvertedSource
-from flightllm.catalog.files import ConvertedTable, FileTable, files_of, files_revision, is_pattern
+from flightllm.catalog.files import (
+    ConvertedTable,
+    FileTable,
+    files_of,
+    files_revision,
+    is_document,
+    is_folder_of_documents,
+    is_pattern,
+)
 from flightllm.datafusion.contexts import scratch_context
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.compressed import ending
@@ -19,7 +27,7 @@ from flightllm.file_formats.options import CsvOptions
 from flightllm.file_formats.parts import ENDINGS
 from flightllm.storage.folder import TablesFolder
 
-_FORMATS = {".csv": "csv", ".tsv": "csv"} | dict.fromkeys(JSON_ENDINGS, "json")
+_FORMATS = dict.fromkeys((".csv", ".tsv", ".tab", ".dat", ".txt"), "csv") | dict.fromkeys(JSON_ENDINGS, "json")
 _NAME = "rows.parquet"
 _Found = TypeVar("_Found", bound=FileTable)
 _TRIES = 3
@@ -36,7 +44,14 @@ def sheet_of(path: Path) -> tuple[Path, str]:
 
 
 def converted_format(path: Path) -> str | None:
-    """Return the format of a file or folder that is read through a Parquet copy, `csv`, `json` or `sheet`, or None."""
+    """Return the format of a file or folder that is read through a Parquet copy, or None.
+
+    It is `csv`, `json`, `text` for documents, or `sheet` for a file that holds several tables.
+    """
+    if path.is_file() and is_document(path):
+        return "text"
+    if path.is_dir() and is_folder_of_documents(path):
+        return "text"
     if path.is_dir() or is_pattern(path):
         found = {_FORMATS.get(ending(file)) for file in files_of(path)}
         return found.pop() if len(found) == 1 else None
@@ -60,6 +75,8 @@ def converted_table(
         LimitExceededError: reading takes more memory than `memory_bytes`.
         InvalidInputError: the file does not exist or cannot be read; the message says where.
     """
+    if not form and converted_format(path) == "text":
+        form = "text"
     work = Conversion(path, csv, sheet, Path(_NAME), form)
     for _ in range(_TRIES):
         revision = files_revision(path, any_name=bool(form))

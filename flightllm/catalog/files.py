@@ -1,14 +1,16 @@
 """Files and folders as tables; only admins name their paths."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from stat import S_ISREG
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from datafusion import SessionContext
 from datafusion.catalog import Table
 from datafusion.options import CsvReadOptions
@@ -19,14 +21,19 @@ from flightllm.datafusion.contexts import scratch_context
 from flightllm.datafusion.errors import is_panic, plain_text
 from flightllm.errors import ConfigError, InvalidInputError, UnsupportedError
 from flightllm.file_formats.compressed import COMPRESSIONS, ending
+from flightllm.file_formats.documents import ENDINGS as DOCUMENTS
 from flightllm.file_formats.options import CsvOptions
 from flightllm.file_formats.parts import ENDINGS as PARTS
+from flightllm.file_formats.rows import DAMAGED, CsvRows
 from flightllm.storage.objects import ObjectStores
 
 FORMATS = {
     ".parquet": "parquet",
     ".csv": "csv",
     ".tsv": "csv",
+    ".tab": "csv",
+    ".dat": "csv",
+    ".txt": "csv",
     ".json": "json",
     ".jsonl": "json",
     ".ndjson": "json",
@@ -35,6 +42,9 @@ FORMATS = {
     ".ipc": "arrow",
 }
 _SEPARATORS = (";", "\t", "|", ",")
+_WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
+_LOOKED_AT = 50
+"""The number of rows that decide whether a text file is a table."""
 _NO_FILES = "Cannot infer schema from an empty location"
 
 
@@ -236,6 +246,59 @@ def files_of(path: Path, *, any_name: bool = False) -> list[Path]:
     return data_files(path, any_name=any_name)
 
 
+def _is_local_folder(location: str) -> bool:
+    return location.endswith("/") and "://" not in location
+
+
+def partitions(folder: Path) -> list[tuple[str, pa.DataType]]:
+    """Return the columns that the names of subfolders hold, as in `year=2024/month=1/rows.parquet`.
+
+    A column of whole numbers without leading zeros is of numbers, else of texts. It is empty unless all files
+    agree, and if a file has such a column itself.
+    """
+    found = [_keys(file.relative_to(folder)) for file in data_files(folder)]
+    names = {tuple(keys) for keys in found}
+    if len(names) != 1 or not found[0] or _has_columns(data_files(folder)[0], found[0]):
+        return []
+    whole = {name for name in found[0] if all(_WHOLE.fullmatch(keys[name]) for keys in found)}
+    return [(name, pa.int64() if name in whole else pa.string()) for name in found[0]]
+
+
+def _has_columns(file: Path, names: Collection[str]) -> bool:
+    with suppress(OSError, pa.ArrowException):
+        return file.suffix.lower() == ".parquet" and not {*pq.read_schema(file).names}.isdisjoint(names)
+    return False
+
+
+def _keys(path: Path) -> dict[str, str]:
+    pairs = (part.partition("=") for part in path.parent.parts)
+    return {name: value for name, mark, value in pairs if mark and name}
+
+
+def is_document(file: Path) -> bool:
+    """Return whether a file is a text such as Markdown, and not a table."""
+    kind = ending(file)
+    return kind in DOCUMENTS and (kind != ".txt" or not is_delimited(file))
+
+
+def is_folder_of_documents(folder: Path) -> bool:
+    """Return whether a folder has documents and no tables; other files do not count."""
+    files = data_files(folder, any_name=True)
+    texts = [file for file in files if ending(file) in DOCUMENTS]
+    if not texts or any(readable(file) and file not in texts for file in files):
+        return False
+    return any(is_document(file) for file in texts)
+
+
+def is_delimited(file: Path) -> bool:
+    """Return whether the start of a text file has rows of at least two columns."""
+    try:
+        with CsvRows(file, CsvOptions()) as rows:
+            return len(rows.first) > 1 and bool(list(islice(rows, _LOOKED_AT)))
+    except (*DAMAGED, InvalidInputError):
+        return False
+
+
 def readable(file: Path) -> bool:
     """Return whether the name of a file ends like a table's; only CSV and JSON lines can be compressed."""
     compressed = file.suffix.lower() in COMPRESSIONS
@@ -275,7 +338,11 @@ def _register(
 ) -> None:
     match _format(suffix):
         case "parquet":
-            context.register_parquet(name, location, file_extension=suffix, schema=schema)
+            keys = partitions(Path(location)) if _is_local_folder(location) else []
+            plain = schema and pa.schema([field for field in schema if field.name not in {name for name, _ in keys}])
+            context.register_parquet(
+                name, location, table_partition_cols=keys, file_extension=suffix, schema=plain or None
+            )
         case "csv":
             context.register_csv(name, location, options=_csv_options(suffix, schema, csv or CsvOptions()))
         case "json":

@@ -53,8 +53,8 @@ def serve(  # noqa: PLR0913 - one argument for each option
     It prints `listening grpc://HOST:PORT` once it is ready, and runs until it is told to stop. It does not start if the
     model's endpoint cannot be reached, rejects the key, does not have the model or has no quota left.
 
-    Each FILE becomes a table with its name. So does each file of a FOLDER, except if all files have the same columns:
-    then the folder is one table. A file of a FOLDER that cannot be read is left out with a note. A URL can be
+    Each FILE becomes a table with its name. So does each file of a FOLDER, except if they are numbered parts of one
+    table: then the folder is one table. A file of a FOLDER that cannot be read is left out with a note. A URL can be
     http(s)://…, which is downloaded into this folder. It can also be s3://…, if the configuration lists the object
     store.
 

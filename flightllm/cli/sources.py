@@ -1,8 +1,8 @@
 """Files, folders and addresses as tables with their names."""
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -15,8 +15,8 @@ from flightllm.engines.secrets import shown_address
 from flightllm.errors import ConfigError, FlightLLMError
 
 Note = Callable[[str], None]
-_LONGEST = 1 << 24
-"""The most bytes of the JSON line whose columns are compared with those of other files."""
+_NUMBER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+")
+"""Matches an identifier or a number in a file's name."""
 _WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -32,7 +32,7 @@ _WORDS = frozenset(
 def named_tables(
     sources: Sequence[str], note: Note, csv: Sequence[tuple[str, str]] = ()
 ) -> list[tuple[str, TablePlace]]:
-    """Return an SQL name and the path for each file, and for each folder whose files have the same columns.
+    """Return an SQL name and the path for each file, and for each folder whose files are parts of one table.
 
     In a folder with different files, each file becomes a table; in a spreadsheet, each sheet does. `note` gets a
     message for each name that differs from the file's name, and for each file that is left out. `csv` has options for
@@ -64,6 +64,8 @@ def with_options(place: TablePlace, csv: Sequence[tuple[str, str]]) -> TablePlac
 
 def _tables(source: str, note: Note) -> Iterator[tuple[str, TablePlace]]:
     """Yield the tables of a source, under the names of the files."""
+    from flightllm.catalog.files import files_of, is_pattern
+
     if source.lower().startswith(("http://", "https://")):
         from flightllm.cli.download import download
 
@@ -75,6 +77,10 @@ def _tables(source: str, note: Note) -> Iterator[tuple[str, TablePlace]]:
         yield _stem(PurePosixPath(source.rstrip("/"))), source
         return
     path = Path(source).expanduser().absolute()
+    if is_pattern(path) and (files := files_of(path)):
+        for file in files:
+            yield from _in_file(file)
+        return
     if not path.exists():
         raise ConfigError(f"there is no file or folder {path}")
     found = list[tuple[str, TablePlace]](_in_folder(path, note) if path.is_dir() else _in_file(path))
@@ -110,22 +116,30 @@ def _in_file(path: Path) -> Iterator[tuple[str, Path]]:
 
 def _in_folder(folder: Path, note: Note) -> Iterator[tuple[str, TablePlace]]:
     """Yield the folder in the command line if it is one table, or else the files in it, marked as `FolderFile`."""
-    from flightllm.catalog.files import data_files
+    from flightllm.catalog.files import data_files, is_document, is_folder_of_documents
 
-    files = set(data_files(folder))
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and path not in files:
-            note(f"{path} is left out: it is hidden, or the ending of its name is not one of a table file")
+    if is_folder_of_documents(folder):
+        yield folder.name, folder
+        return
+    texts = {file for file in data_files(folder) if is_document(file)}
+    files = {*data_files(folder)} - texts
+    others = [path for path in sorted(folder.rglob("*")) if path.is_file() and path not in files]
+    if others:
+        more = f" and {len(others) - 1:,} other files are" if others[1:] else " is"
+        note(f"{others[0]}{more} left out: hidden, or not table files by their names or content")
     for name, path in _tables_below(folder, note):
         yield name, path if path == folder else FolderFile(path, folder)
 
 
 def _tables_below(folder: Path, note: Note) -> Iterator[tuple[str, Path]]:
     """Yield a folder that is one table, or the tables of its files and subfolders."""
-    from flightllm.catalog.files import data_files
+    from flightllm.catalog.files import data_files, is_document, partitions
 
-    files = data_files(folder)
-    if len(files) > 1 and _alike(files):
+    files = [file for file in data_files(folder) if not is_document(file)]
+    keys = ", ".join(name for name, _ in partitions(folder)) if len(files) > 1 else ""
+    if len(files) > 1 and (keys or _numbered(files)) and _alike(files):
+        if keys and files[0].suffix.lower() != ".parquet":
+            note(f"{folder}: only Parquet files get columns from the names of folders, so it lacks {keys}")
         yield folder.name, folder
         return
     for path in sorted({folder / file.relative_to(folder).parts[0] for file in files}):
@@ -138,6 +152,11 @@ def _tables_below(folder: Path, note: Note) -> Iterator[tuple[str, Path]]:
             note(f"left out: {error}")
 
 
+def _numbered(files: Sequence[Path]) -> bool:
+    """Return whether the names differ only in numbers or identifiers, as in `part-0001` and `2024-01`."""
+    return len({_NUMBER.sub("0", file.name.lower()) for file in files}) == 1
+
+
 def _alike(files: Sequence[Path]) -> bool:
     """Return whether files are the parts of one table: they have the same format and the same columns."""
     first = _columns(files[0])
@@ -146,7 +165,8 @@ def _alike(files: Sequence[Path]) -> bool:
 
 def _columns(file: Path) -> Sequence[object]:
     """Return a value that identifies a file's columns; empty if they are unknown or the file cannot be read."""
-    from flightllm.file_formats.compressed import ending, open_bytes
+    from flightllm.file_formats.compressed import ending
+    from flightllm.file_formats.json_values import JsonValues
     from flightllm.file_formats.options import NOTHING_SAID
     from flightllm.file_formats.rows import DAMAGED, CsvRows
 
@@ -154,15 +174,15 @@ def _columns(file: Path) -> Sequence[object]:
         match ending(file):
             case ".parquet":
                 return list(pq.read_schema(file))
-            case ".csv" | ".tsv":
+            case ".csv" | ".tsv" | ".tab" | ".dat" | ".txt":
                 with CsvRows(file, NOTHING_SAID) as rows:
                     return rows.first
             case ".json" | ".jsonl" | ".ndjson":
-                with open_bytes(file) as stream:
-                    return sorted(json.loads(stream.readline(_LONGEST)))
+                with closing(JsonValues(file)) as values:
+                    return sorted(next(iter(values)))
             case ".arrow" | ".feather" | ".ipc":
                 return list(_arrow_schema(file))
-    except (*DAMAGED, FlightLLMError, ValueError, TypeError):
+    except (*DAMAGED, FlightLLMError, ValueError, TypeError, StopIteration):
         return ()
     return ()
 

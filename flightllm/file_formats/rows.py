@@ -71,7 +71,7 @@ class CsvRows:
         """The number of comments that were left out."""
         if begin.delimiter is not None:
             known = replace(known, delimiter=known.delimiter or begin.delimiter)
-        if start and known.delimiter is None and ending(path) == ".tsv":
+        if start and known.delimiter is None and ending(path) in {".tsv", ".tab"}:
             self.dialect = Dialect("\t", '"' if known.quote is None else known.quote, known.escape)
         else:
             self.dialect = dialect_of(start, known, whole=whole)

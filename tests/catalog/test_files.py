@@ -88,7 +88,7 @@ def test_names_fold_as_in_sql(catalog: Catalog, tmp_path: Path) -> None:
     ("files", "path", "message"),
     [
         ({}, "none.parquet", "there is no file or folder"),
-        ({"t.txt": "x"}, "t.txt", "format .* is unknown"),
+        ({"t.bin": "x"}, "t.bin", "format .* is unknown"),
         ({"d/.hidden": ""}, "d", "has no file"),
         ({"d/a.csv": "a\n1", "d/b.json": "{}"}, "d", "mixes .csv, .json"),
         ({"t.parquet": "no parquet"}, "t.parquet", "cannot read .* as parquet"),

@@ -137,12 +137,12 @@ def test_names(tmp_path: Path) -> None:
 
 
 def test_folders(tmp_path: Path) -> None:
-    """Different files of a folder are a table each, parts of one table are one; what is no data is left out."""
+    """Different files of a folder are a table each, and numbered parts one; others are left out with one note."""
     parts, mixed = tmp_path / "parts", tmp_path / "mixed"
     for folder in (parts, mixed, mixed / "sub"):
         folder.mkdir()
     for name in ("one", "two"):
-        pq.write_table(pa.table({"a": [1]}), parts / f"{name}.parquet")
+        pq.write_table(pa.table({"a": [1]}), parts / f"part-{'one two'.index(name)}.parquet")
         pq.write_table(pa.table({name: [1]}), mixed / f"{name}.parquet")
     (mixed / "three.csv").write_text("a;b\n1;2\n")
     (mixed / "sub" / "four.csv").write_text("a;b\n1;2\n")
@@ -156,15 +156,52 @@ def test_folders(tmp_path: Path) -> None:
     assert names(both)[0] == [("reviews", "reviews"), ("tickets", "tickets.csv")]
     found, notes = names(parts)
     assert found == [("parts", "parts")]
-    assert [note.split(" is left out")[0] for note in notes] == [str(parts / "README")]
+    assert notes == [f"{parts / 'README'} is left out: hidden, or not table files by their names or content"]
     found, notes = names(mixed)
     assert found == [
         (name, f"{name}.{end}")
         for name, end in (("one", "parquet"), ("four", "csv"), ("three", "csv"), ("two", "parquet"))
     ]
-    assert sorted(note.split(" is left out")[0] for note in notes) == sorted(
-        str(mixed / name) for name in (".secret.csv", "README.md", "script.py")
-    )
+    assert [note.split(" left out")[0] for note in notes] == [f"{mixed / '.secret.csv'} and 2 other files are"]
+
+
+def test_parts_of_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal columns are not enough for one table: the names must be numbered, or folders name columns."""
+    for name in ("split/train.csv", "split/test.csv", "days/2024-01.csv", "days/2024-02.csv", "days/2024-02.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("a,b\n1,2\n3,4\n")
+    for year, country in ((2023, "fr"), (2024, "de")):
+        place = tmp_path / "sales" / f"year={year}" / f"country={country}"
+        place.mkdir(parents=True)
+        pq.write_table(pa.table({"a": [year - 2000]}), place / f"{country}.parquet")
+    assert names(tmp_path / "split")[0] == [("test", "test.csv"), ("train", "train.csv")]
+    assert [name for name, _ in names(tmp_path / "days")[0]] == ["t_2024_01", "t_2024_02", "t_2024_02_2"]
+    (tmp_path / "days" / "2024-02.txt").unlink()
+    assert names(tmp_path / "days")[0] == [("days", "days")]
+    assert names(tmp_path / "sales") == ([("sales", "sales")], [])
+    assert names(tmp_path / "split" / "t*.csv")[0] == [("test", "test.csv"), ("train", "train.csv")]
+    monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
+    found = asked(tmp_path / "sales", "SELECT year + 1 AS y, country, a FROM sales WHERE country = 'de'")
+    assert found.stdout.replace('"', "") == "y,country,a\n2025,de,24\n"
+
+
+def test_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of texts is one table with a row for each; a delimited text file is a table of its own."""
+    notes, mixed = tmp_path / "notes", tmp_path / "mixed"
+    for name in ("notes/a.md", "notes/sub/b.txt", "mixed/README.txt", "mixed/c.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"# {name},\nfine, is it not, or")
+    (notes / "picture.png").write_bytes(b"\x89PNG")
+    (mixed / "t.txt").write_text("a|b\n1|2\n")
+    (mixed / "u.dat").write_text("a\tb\n1\t2\n")
+    assert names(notes) == ([("notes", "notes")], [])
+    assert [name for name, _ in names(mixed)[0]] == ["t", "u"]
+    assert names(mixed)[1][0].startswith(f"{mixed / 'README.txt'} and 1 other files are left out")
+    monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
+    found = asked(notes, "SELECT name, path, length(text) AS n FROM notes ORDER BY name").stdout
+    assert found.replace('"', "") == "name,path,n\na.md,a.md,33\nb.txt,sub/b.txt,38\n"
+    assert asked(mixed / "u.dat", "SELECT a + b AS n FROM u").stdout.splitlines()[1:] == ["3"]
+    assert asked(mixed / "c.md", "SELECT name FROM c").stdout.splitlines()[1:] == ['"c.md"']
 
 
 def asked(path: Path, sql: str) -> Result:
