@@ -12,6 +12,7 @@ import structlog
 
 from flightllm.errors import BitstreamError, FlightLLMError
 from flightllm.kvcache.chunks import Chunk
+from flightllm.kvcache.codec.finished import wait_until_decoded
 from flightllm.kvcache.stream.chunk_transfer import Arrived, FetchRequest
 from flightllm.kvcache.stream.items import FetchFigures, Loaded, Reason, Recompute
 from flightllm.kvcache.stream.prefetch import Prefetcher
@@ -142,6 +143,8 @@ class ChunkFetch:
         while True:
             started = time.monotonic()
             layer = next(layers, None)
+            if layer is None:
+                wait_until_decoded(self._source.device)
             spent = time.monotonic() - started
             seconds += spent
             self._decoding += spent
