@@ -157,7 +157,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             name: {size: {policy: one.ratio for policy, one in row.items()} for size, row in sizes.items()}
             for name, sizes in found.items()
         }
-        report("eviction_sim", Options(given.json, given.quick, 1), {"hits": hits, "microseconds": evicting})
+        told = {"hits": hits, "microseconds": evicting, "parts": list(given.parts)}
+        report("eviction_sim", Options(given.json, given.quick, 1), told)
 
 
 def _read(arguments: Sequence[str] | None) -> tuple[Given, dict[str, list[Event]]]:

@@ -34,6 +34,8 @@ RECORDS: Final[Mapping[str, str]] = {
     " --functions filter statement classify score",
     "examples": "examples --model qwen05 qwen15 --widest 200 --out bench/examples.json",
     "eviction": "eviction_sim --workload '2 queries' --rows 1000 --seed 2",
+    "eviction_traces": "eviction_sim --workload mooncake azure_conv azure_code phases documents agents scans --seed 3"
+    " --policy lru 2q gdsf arc s3_fifo workload_aware",
     "kv_quality": "kv_quality --quick",
     "kv_codec": "kv_codec",
     "kv_adaptation": "kv_adaptation",
@@ -52,8 +54,8 @@ RECORDS: Final[Mapping[str, str]] = {
 }
 """The script and its arguments, by the name of the file."""
 READ_TABLES: Final = frozenset((
-    *("sql_rules", "prompt_order", "ablations", "ablations_counts", "prompt_formats", "eviction", "kv_quality"),
-    *("frontend", "rag", "planning"),
+    *("sql_rules", "prompt_order", "ablations", "ablations_counts", "prompt_formats", "eviction", "eviction_traces"),
+    *("kv_quality", "frontend", "rag", "planning"),
 ))  # fmt: skip
 """Those that read tables; the others make what they measure."""
 

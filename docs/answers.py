@@ -228,6 +228,26 @@ def eviction(figures: Figures) -> Part:
     return Part(answer, table(head, rows), drawn)
 
 
+def eviction_traces(figures: Figures) -> str:
+    """Return how far `workload_aware` is above the best classical policy of each workload and size, in points."""
+    classical, ours = ("lru", "2q", "gdsf", "arc", "s3_fifo"), "workload_aware"
+    rows, above = list[tuple[str, ...]](), list[float]()
+    for name, sizes in figures["hits"].items():
+        row = [name]
+        for found in sizes.values():
+            best = max(classical, key=lambda policy: found[policy])
+            above.append(100 * (found[ours] - found[best]))
+            row.append(f"{above[-1]:+.2f} (`{best}`)")
+        rows.append(tuple(row))
+    head = (f"`{ours}` above the best of {len(classical)}, points", *(percent(part, 0) for part in figures["parts"]))
+    answer = (
+        f"**In {len(above)} cases, `{ours}` is {statistics.mean(above):+.2f} points above the best classical policy on "
+        f"average, and {min(above):+.2f} at worst. Cases with a loss of more than 0.2 points: "
+        f"{sum(points < -0.2 for points in above)}.**"
+    )
+    return f"{answer}\n\n{table(head, rows)}"
+
+
 def kv_quality(figures: Figures) -> Part:
     """What does a codec cost in answers?"""
     outcomes = figures["outcomes"]
@@ -262,7 +282,8 @@ def kv_codec(figures: Figures) -> Part:
     bits, speed = ({name: one[place] for name, *one in rows} for place in (0, 3))
     answer = (
         f"`fast` decodes {speed['fast']} MB of 16-bit numbers a second, and takes {bits['fast']} bits a number; "
-        f"`cachegen-2` decodes {speed['cachegen-2']} MB, and takes {bits['cachegen-2']} bits."
+        f"`cachegen-2` decodes {speed['cachegen-2']} MB, and takes {bits['cachegen-2']} bits. "
+        f"So `fast` decodes {figures[f'{shape}, fast'][1] / figures[f'{shape}, cachegen-2'][1]:.1f} times as fast."
     )
     head = ("codec", "bits a number", "relative error", "encode, MB/s", "decode, MB/s", "beside two busy processes")
     bars = {name: (figures[f"{shape}, {name}"][1],) for name, *_ in rows}
@@ -501,6 +522,10 @@ def endpoints(figures: Figures) -> Part:
     return Part(answer, table(head, rows), Bars("Requests for each row", ("requests",), bars, "{:.2f}"))
 
 
+MORE_ANSWERS: Final[Mapping[str, Mapping[str, Callable[[Figures], str]]]] = {
+    "eviction": {"eviction_traces": eviction_traces},
+}
+"""Further records of a page, and the function that makes the text of each. The part has the record's name."""
 ANSWERS: Final[Mapping[str, tuple[str, Callable[[Figures], Part]]]] = {
     "sql-rules": ("sql_rules", sql_rules),
     "prompt-order": ("prompt_order", prompt_order),

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from bench.models import SHAPES
 from bench.record import RESULTS
-from docs.answers import ANSWERS, RULES, percent
+from docs.answers import ANSWERS, MORE_ANSWERS, RULES, percent
 from docs.bars import draw
 from docs.generate import filled, table, written
 from docs.measured import MEASURED
@@ -45,6 +45,10 @@ def files() -> Mapping[Path, str]:
             lines += [f"![{part.bars.title}]({name}.svg)", ""]
         made |= {FOLDER / f"{name}-{key}.svg": draw(bars) for key, bars in part.more.items()}
         made[path] = filled(path, "figures", "\n".join([*lines, part.table, _origin(whole)]))
+        for record, show in MORE_ANSWERS.get(name, {}).items():
+            if (file := RESULTS / f"{record}.json").is_file():  # the part stays empty before the first record
+                more = json.loads(file.read_text(encoding="utf-8"))
+                made[path] = filled(path, record, f"{show(more['figures'])}\n{_origin(more)}", made[path])
         answers.append((f"[{title(path)}]({name}.md)", part.answer))
     made[FOLDER / "index.md"] = filled(FOLDER / "index.md", "answers", table(("question", "answer"), answers))
     made[README] = filled(README, "savings", _savings())

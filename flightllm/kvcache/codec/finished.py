@@ -6,7 +6,7 @@ from __future__ import annotations
 def wait_until_decoded(device: str) -> None:
     """Wait for the work that this thread gave to a GPU, which continues after the call; do nothing on a CPU.
 
-    This waits for the thread's current stream alone, not for the engine's work in other streams.
+    Only the thread's current stream counts, not the engine's work in other streams.
     """
     if device.startswith("cuda"):
         import torch

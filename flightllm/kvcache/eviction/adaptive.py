@@ -171,7 +171,7 @@ class Adaptive(EvictionPolicy[Key]):
         memory.restore(self.restore)
 
     def save(self, now: float) -> None:
-        """Write what this policy learned to the file of `remember`, if it has one, and wait until it is written."""
+        """Write the learned counts to the file that `remember` got, if any, and wait until they are written."""
         if self._memory is not None:
             self._memory.wait()
             self._memory.write(self.counts(), now)

@@ -1,5 +1,7 @@
 """Fixtures of the tests of eviction."""
 
+from typing import Any
+
 import pytest
 
 from flightllm.kvcache.eviction.free_blocks import FreeBlocks
@@ -10,7 +12,7 @@ def evicted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Return a list that gets each block that the policy of a queue evicts."""
     blocks, evict = list[object](), FreeBlocks._evict
 
-    def counted(queue: FreeBlocks[object], now: float) -> object:
+    def counted(queue: FreeBlocks[Any], now: float) -> object:
         blocks.append(evict(queue, now))
         return blocks[-1]
 

@@ -239,7 +239,8 @@ def learned(store: DiskStore) -> dict[str, Any]:
     """Return what the policy of a store learned, without the uses whose reuse can still come."""
     policy = store._order._policy
     assert isinstance(policy, Adaptive)
-    return json.loads(json.dumps(policy.counts()))
+    counts: dict[str, Any] = json.loads(json.dumps(policy.counts()))
+    return counts
 
 
 def test_delete_and_clear(store: DiskStore, tmp_path: Path) -> None:
