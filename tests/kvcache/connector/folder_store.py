@@ -18,6 +18,7 @@ from flightllm.errors import NotFoundError, StoreUnavailableError
 from flightllm.kvcache.connector.timing import StepTimer
 from flightllm.kvcache.connector.vllm import FlightLLMConnector
 from flightllm.kvcache.store.base import ChunkStore
+from flightllm.kvcache.stream.prefill import Parts
 
 PART = 4 << 10
 
@@ -81,7 +82,7 @@ class RemoteStore:
 class _Unlearning(StepTimer):
     """Learns nothing: a test's small model computes sooner than it loads, and then would load nothing."""
 
-    def learn(self, tokens: int, seconds: float) -> None:
+    def learn(self, parts: Parts, seconds: float) -> None:
         """Keep the assumed speed."""
 
 
