@@ -117,10 +117,19 @@ class AnswerError(EngineError):
 
 
 class MissingExtraError(FlightLLMError):
-    """An optional dependency is not installed; the message names the extra to install."""
+    """An optional dependency is not installed; the message names the extra to install, then what to do `instead`."""
 
-    def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs the extra {extra!r}: pip install '{_distribution()}[{extra}]'")
+    def __init__(self, feature: str, extra: str, instead: str = "") -> None:
+        super().__init__(f"{feature} needs the extra {extra!r}: {install_line(extra)}{instead}")
+
+
+def install_line(extra: str) -> str:
+    """Return the command that installs an extra; for `local`, with the CPU build of PyTorch.
+
+    pip prefers the version `2.13.0+cpu` of that index to `2.13.0` of PyPI, which contains CUDA and takes gigabytes.
+    """
+    index = " --extra-index-url https://download.pytorch.org/whl/cpu" if extra == "local" else ""
+    return f"pip install '{_distribution()}[{extra}]'{index}"
 
 
 def _distribution() -> str:

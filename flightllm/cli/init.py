@@ -19,10 +19,10 @@ from flightllm.common.atomic_files import write_atomically
 from flightllm.common.command_line import printable
 from flightllm.config import ENGINES, EngineConfig
 from flightllm.engines import check_engine, create_engine
-from flightllm.engines.offers import Offer, find_ollama, offers, own_address
+from flightllm.engines.offers import Offer, find_ollama, offers, ollama_address, own_address
 from flightllm.engines.providers import NAMES, OLLAMA, PROVIDERS, UNKNOWN, Provider, named, provider_at
 from flightllm.engines.secrets import holds_secret, shown_address
-from flightllm.errors import ConfigError, EngineError, FlightLLMError
+from flightllm.errors import ConfigError, EngineError, FlightLLMError, install_line
 
 _ENGINES = [name for name, kind in ENGINES.items() if kind.of_one_model]
 _SHOWN = 15
@@ -37,6 +37,9 @@ _LINE = "; the line to change is [engine] "
 _ADDRESS = {"azure": "Address of your Azure resource, https://….openai.azure.com"}
 """The prompt for the address of a provider without a public address."""
 _DEMO = "the demonstration model, which knows the questions of `flightllm demo` and nearly nothing else"
+_FAKE = "made-up answers without a model, to try what queries and their results look like"
+_PACKAGES = {"openai": "openai", "local": "torch"}
+"""Extras of engines, each with a package that only the extra installs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +114,16 @@ def init(  # noqa: PLR0913 - one argument for each option
 ) -> None:
     """Choose a model, and write a configuration for it.
 
-    The command looks for keys in the environment and for Ollama, and asks which model to take. It sends the model one
-    short question, and reports the cost. The file gets the name of the key's variable, never the key.
+    The command looks for Ollama and for keys in the environment, and asks which model to take. It sends the model one
+    short question, and reports the cost. The file gets the name of the key's variable, never the key. Without a key,
+    take Ollama, the demonstration model, or the engine fake, which makes up answers.
 
     \b
     flightllm init
     flightllm init --provider anthropic --model claude-haiku-4-5 --yes
     flightllm init --provider ollama --model qwen3:4b --yes
     flightllm init --base-url http://127.0.0.1:8000/v1 --yes
+    flightllm init --engine fake --yes
     """
     wanted = Wanted(engine or "", provider or "", base_url or "", key_env or "", model or "")
     if wanted.engine_kind != "openai" and (provider or base_url or key_env):
@@ -143,24 +148,39 @@ def init(  # noqa: PLR0913 - one argument for each option
 
 def _what_to_write(found: Sequence[Offer]) -> str:
     """Return the error text for a run without a terminal: commands to use instead."""
-    lines = [("--engine local --model demo", _DEMO)]
-    for one in reversed(found):
+    lines = []
+    for one in found:
         model = shlex.quote(printable(one.models[0])) if one.models else "NAME"
         address = f" --base-url {shlex.quote(one.base_url)}" if one.base_url and one.provider == "ollama" else ""
-        lines.insert(0, (f"--provider {one.provider}{address} --model {model}", one.why))
+        lines.append((f"--provider {one.provider}{address} --model {model}", f"{one.why}{_to_install('openai')}"))
+    lines += [("--engine local --model demo", f"{_DEMO}{_to_install('local')}"), ("--engine fake", _FAKE)]
     told = "\n".join(f"  flightllm init --yes {options}\n      {why}" for options, why in lines)
-    return (
-        f"there is no terminal to ask on. Say which model to take and --yes, for example:\n{told}{_key_to_set(found)}"
-    )
+    return f"there is no terminal to ask on. Say which model to take and --yes, for example:\n{told}{_not_found(found)}"
 
 
-def _key_to_set(found: Sequence[Offer]) -> str:
-    """Return how to set a key for a hosted model, or "" if the environment has a key."""
-    if any(one.provider != OLLAMA.name for one in found):
-        return ""
-    first, *others = (one.key_env for one in PROVIDERS if one.key_env)
-    lines = ("No key of a hosted model is set. Set one, and run this command again:", f"  export {first}=…")
-    return "\n".join(("", "", *lines, f"  (or {', '.join(others)})"))
+def _to_install(extra: str) -> str:
+    """Return how to install an extra, or "" if the extra is installed."""
+    return "" if find_spec(_PACKAGES[extra]) else f"; first run: {install_line(extra)}"
+
+
+def _not_found(found: Sequence[Offer]) -> str:
+    """Return how to get Ollama, and how to set a key for a hosted model: whichever is missing."""
+    lines = []
+    if all(one.provider != OLLAMA.name for one in found):
+        address = printable(ollama_address(os.environ.get("OLLAMA_HOST", "")))
+        lines += [
+            f"Ollama does not answer at {address}. It runs models on this machine, without a key. Install it from",
+            "https://ollama.com, get a model, and run this command again:",
+            "  ollama pull qwen3:4b",
+        ]
+    if all(one.provider == OLLAMA.name for one in found):
+        first, *others = (one.key_env for one in PROVIDERS if one.key_env)
+        lines += [
+            "No key of a hosted model is set. Set one, and run this command again:",
+            f"  export {first}=…",
+            f"  (or {', '.join(others)})",
+        ]
+    return "\n".join(("", "", *lines)) if lines else ""
 
 
 def _engine(wanted: Wanted, consent: Consent) -> EngineConfig:
@@ -188,17 +208,19 @@ def _asked() -> tuple[Wanted, tuple[str, ...]]:
     """Ask for the provider or the model; return the user's choice, and the models that are already known."""
     found = offers()
     click.echo("Choose a provider or a model:")
-    listed = [f"{one.provider}: {one.why}{_some(one.models)}" for one in found]
+    remote, local = _to_install("openai"), "" if _own_engine() == "vllm" else _to_install("local")
+    listed = [f"{one.provider}: {one.why}{_some(one.models)}{remote}" for one in found]
     listed += [
-        "another endpoint that speaks OpenAI's protocol",
-        "a model on this machine: a folder, or a GGUF file",
-        "a model of the Hugging Face hub, which is downloaded",
-        _DEMO,
+        f"another endpoint that speaks OpenAI's protocol{remote}",
+        f"a model on this machine: a folder, or a GGUF file{local}",
+        f"a model of the Hugging Face hub, which is downloaded{local}",
+        f"{_DEMO}{_to_install('local')}",
+        _FAKE,
     ]
     for number, words in enumerate(listed, 1):
         click.echo(f"  {number}  {words}")
-    if to_set := _key_to_set(found):
-        click.echo(f"{to_set.removeprefix(chr(10))}\n")
+    if missing := _not_found(found):
+        click.echo(f"{missing.removeprefix(chr(10))}\n")
     number = click.prompt("Number", type=click.IntRange(1, len(listed)), default=1 if found else None)
     if number <= len(found):
         one = found[number - 1]
@@ -218,8 +240,10 @@ def _asked() -> tuple[Wanted, tuple[str, ...]]:
             return Wanted(_own_engine(), model=click.prompt("Folder or file")), ()
         case 3:
             return Wanted(_own_engine(), model=click.prompt("Name on the hub, OWNER/NAME")), ()
-        case _:
+        case 4:
             return Wanted("local", model="demo"), ()
+        case _:
+            return Wanted("fake", model="demo"), ()
 
 
 def _some(models: Sequence[str]) -> str:

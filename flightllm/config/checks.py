@@ -33,6 +33,9 @@ def host_and_port(key: str, listen: str) -> tuple[str, int]:
     Raises:
         ConfigError: the address is not of the form HOST:PORT.
     """
+    scheme, found, bare = listen.partition("://")
+    if found:
+        raise ConfigError(f"{key}: expected HOST:PORT, got {listen!r}: write {bare.rstrip('/')!r}, without {scheme}://")
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535:
         raise ConfigError(f"{key}: expected HOST:PORT, got {listen!r}")

@@ -12,12 +12,14 @@ from flightllm.sql.names import read_parts
 from flightllm.sql.tokens import TokenKind
 
 _TABLES = "SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables"
+_OWN = f"{_TABLES} WHERE table_schema NOT IN ('information_schema', 'system')"
 _CATALOGS = "SELECT DISTINCT catalog_name AS {name} FROM information_schema.schemata"
 
 
 def show(source: Source) -> Iterator[Edit]:
     """Rewrite `SHOW SCHEMAS` as `SELECT schema_name FROM information_schema.schemata ORDER BY 1`, and so on.
 
+    `SHOW TABLES` leaves out the tables of the system: `SHOW ALL TABLES` and `SHOW TABLES FROM system` list them.
     `DESCRIBE TABLE t` is `DESCRIBE t`.
     """
     if source.is_word(0, "describe", "desc") and source.is_word(1, "table") and len(source.tokens) > 2:
@@ -35,8 +37,11 @@ def _query(source: Source) -> str | None:
     if source.is_word(1, "databases", "catalogs"):
         name = "database_name" if source.is_word(1, "databases") else "catalog_name"
         return _listed(source, 2, _CATALOGS.format(name=name), "catalog_name", None)
-    if source.is_word(1, "tables") and len(source.tokens) > 2:
-        return _listed(source, 2, _TABLES, "table_name", "table_schema")
+    if source.is_word(1, "tables"):
+        within = source.is_word(2, "from", "in")
+        return _listed(source, 2, _TABLES if within else _OWN, "table_name", "table_schema")
+    if source.is_word(1, "all") and source.is_word(2, "tables"):
+        return _listed(source, 3, _TABLES, "table_name", "table_schema")
     if source.is_word(1, "views"):
         return _listed(source, 2, f"{_TABLES} WHERE table_type = 'VIEW'", "table_name", "table_schema")
     return _parameter(source)

@@ -31,14 +31,14 @@ class Offer:
 
 
 def offers(environment: Mapping[str, str] = os.environ) -> list[Offer]:
-    """Return the offers, hosted providers first. No key is used; only Ollama gets a request, for its list of models."""
+    """Return the offers, Ollama first. No key is used; only Ollama gets a request, for its list of models."""
     found = [
         _keyed(one, own_address(one.name, environment))
         for one in PROVIDERS
         if one.key_env and environment.get(one.key_env)
     ]
     ollama = find_ollama(environment)
-    return found if ollama is None else [*found, ollama]
+    return found if ollama is None else [ollama, *found]
 
 
 def _keyed(provider: Provider, own: str) -> Offer:

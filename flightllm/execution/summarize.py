@@ -9,6 +9,7 @@ from flightllm.common.names import quoted
 from flightllm.datafusion.run import Batches
 from flightllm.errors import UnsupportedError
 from flightllm.execution.query import Query
+from flightllm.execution.type_names import stored_type, type_name
 from flightllm.observe.query_record import QueryRecord
 from flightllm.sql.literals import arrow_type
 
@@ -33,25 +34,6 @@ _MOST_COLUMNS = 100
 _NONE = "CAST(NULL AS VARCHAR)"
 _OF_EACH = len(SCHEMA) - 3
 """Values per column that the query of `summary` returns: all but the name, the type and the count of rows."""
-_NAMES = {
-    pa.bool_(): "BOOLEAN",
-    pa.int8(): "TINYINT",
-    pa.int16(): "SMALLINT",
-    pa.int32(): "INTEGER",
-    pa.int64(): "BIGINT",
-    pa.uint8(): "UTINYINT",
-    pa.uint16(): "USMALLINT",
-    pa.uint32(): "UINTEGER",
-    pa.uint64(): "UBIGINT",
-    pa.float16(): "FLOAT",
-    pa.float32(): "FLOAT",
-    pa.float64(): "DOUBLE",
-    pa.string(): "VARCHAR",
-    pa.binary(): "BLOB",
-    pa.date32(): "DATE",
-    pa.date64(): "DATE",
-    pa.null(): '"NULL"',
-}
 
 
 class SummarizeQuery:
@@ -94,14 +76,12 @@ def summary(query: str, columns: pa.Schema) -> str:
             f" as in SUMMARIZE SELECT {few} FROM …"
         )
     names = [quoted(f"column {place}") for place in range(1, len(columns) + 1)]
-    values = (value for name, field in zip(names, columns, strict=True) for value in _values(name, _stored(field.type)))
+    values = (
+        value for name, field in zip(names, columns, strict=True) for value in _values(name, stored_type(field.type))
+    )
     items = ["count(*)", *values]
     listed = ", ".join(f"{item} AS {quoted(f'value {place}')}" for place, item in enumerate(items))
     return f"SELECT {listed} FROM (\n{query}\n) AS summarized({', '.join(names)})"  # the query can end in a comment
-
-
-def _stored(kind: pa.DataType) -> pa.DataType:
-    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
 
 
 def _values(name: str, kind: pa.DataType) -> Iterator[str]:
@@ -172,23 +152,3 @@ def _distinct(name: str, kind: pa.DataType) -> str:
     plain = types.is_integer(kind) or types.is_string(kind)
     counted = f"arrow_cast({name}, {arrow_type(kind)})" if plain else f"CAST({name} AS VARCHAR)"
     return f"CAST(approx_distinct({counted}) AS BIGINT)"
-
-
-def type_name(kind: pa.DataType) -> str:
-    """Return DuckDB's name of a type."""
-    types, kind = pa.types, _stored(kind)
-    if types.is_decimal(kind):
-        return f"DECIMAL({kind.precision},{kind.scale})"
-    if types.is_timestamp(kind):
-        return "TIMESTAMP" if kind.tz is None else "TIMESTAMP WITH TIME ZONE"
-    if types.is_time(kind):
-        return "TIME"
-    if types.is_map(kind):
-        return f"MAP({type_name(kind.key_type)}, {type_name(kind.item_type)})"
-    if types.is_struct(kind):
-        return f"STRUCT({', '.join(f'{quoted(part.name)} {type_name(part.type)}' for part in kind)})"
-    if types.is_nested(kind):
-        return f"{type_name(kind.field(0).type)}[]"
-    if types.is_interval(kind) or types.is_duration(kind):
-        return "INTERVAL"
-    return _NAMES.get(kind, str(kind).upper())

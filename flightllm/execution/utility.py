@@ -11,6 +11,7 @@ from flightllm.datafusion.run import Batches
 from flightllm.execution.cancel_token import stopped_by
 from flightllm.execution.explain import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.execution.query import Query
+from flightllm.execution.type_names import name_of_text, type_name
 from flightllm.observe.query_record import QueryRecord
 from flightllm.sql.keys import TableKeys
 from flightllm.sql.statement import Statement
@@ -57,7 +58,7 @@ class ShowQuery:
 
 
 class DescribedQuery:
-    """DESCRIBE of a query: DataFusion's description of the columns, under the names that users see."""
+    """DESCRIBE of a query: its columns, under the names that users see."""
 
     schema = pa.schema([(name, pa.string()) for name in ("column_name", "data_type", "is_nullable")])
 
@@ -77,18 +78,14 @@ class DescribedQuery:
         return list(zip(told["column_name"].to_pylist(), told["data_type"].to_pylist(), strict=True))
 
     def _told(self) -> pa.RecordBatch:
-        """Let DataFusion describe an empty table of these columns, so that types have DataFusion's names."""
-        places = [str(place) for place in range(len(self._columns))]  # two columns of a query can have one name
-        context = SessionContext()
-        columns = pa.schema([field.with_name(place) for place, field in zip(places, self._columns, strict=True)])
-        context.register_record_batches("described", [[pa.RecordBatch.from_pylist([], columns)]])
-        told = context.sql("DESCRIBE described").to_arrow_table()
-        texts = [told[name].cast(pa.string()).combine_chunks() for name in self.schema.names[1:]]
-        return pa.RecordBatch.from_arrays([pa.array(self._names, pa.string()), *texts], schema=self.schema)
+        types = [type_name(field.type) for field in self._columns]
+        nullable = ["YES" if field.nullable else "NO" for field in self._columns]
+        texts = [pa.array(column, pa.string()) for column in (self._names, types, nullable)]
+        return pa.RecordBatch.from_arrays(texts, schema=self.schema)
 
 
 class DescribeQuery:
-    """DESCRIBE of a table: DataFusion's description of the columns, and the keys."""
+    """DESCRIBE of a table: DataFusion's description of the columns, with SQL's names of types, and the keys."""
 
     def __init__(self, query: Query, keys: TableKeys) -> None:
         self._query = query
@@ -99,8 +96,17 @@ class DescribeQuery:
         """Yield one row per column."""
         with closing(self._query.run(record)) as batches:
             for batch in batches:
-                told = [self._keys.column_remark(name) for name in batch.column(0).to_pylist()]
-                yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(told, pa.string())], schema=self.schema)
+                names, types, nullable = batch.columns
+                context = SessionContext()
+                sql = {text: name_of_text(text, context) for text in types.unique().to_pylist()}
+                told = [self._keys.column_remark(name) for name in names.to_pylist()]
+                columns = [
+                    names,
+                    pa.array(map(sql.get, types.to_pylist()), types.type),
+                    nullable,
+                    pa.array(told, pa.string()),
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def explain(self) -> list[tuple[str, str]]:
         """Return the plan of the query for the columns."""

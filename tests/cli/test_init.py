@@ -16,7 +16,7 @@ from flightllm.cli.new_config import config_text
 from flightllm.config import Config, EngineConfig
 from flightllm.engines.offers import find_ollama, offers, ollama_address
 from flightllm.engines.providers import PROVIDERS
-from flightllm.errors import ConfigError
+from flightllm.errors import ConfigError, install_line
 from tests.cli.test_serve_check import CASES, behave
 from tests.endpoints import Body, Endpoint, Reply, endpoint_of, refuse
 
@@ -151,9 +151,53 @@ def test_without_a_key(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> N
     assert endpoint.bodies == []
     menu, _, rest = said.partition("Choose a provider or a model:")[2].partition("Number")
     assert lines in menu
+    assert "Ollama does not answer" not in menu
     assert lines not in rest
     monkeypatch.setenv("MISTRAL_API_KEY", KEY)
     assert lines not in init().output
+
+
+def test_nothing_is_there(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Ollama, a key and PyTorch, the error says how to get each, and the way that needs nothing works."""
+    del endpoint
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:1")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    output = init().output
+    assert "Ollama does not answer at http://127.0.0.1:1." in output
+    assert "  ollama pull qwen3:4b\n" in output
+    assert f"; first run: {install_line('local')}\n" in output
+    assert init("--yes", "--engine", "fake").exit_code == 0
+    assert Config.load(Path("flightllm.toml")).engine.kind == "fake"
+
+
+@pytest.mark.slow
+def test_a_missing_extra_names_other_ways(endpoint: Endpoint, tmp_path: Path) -> None:
+    """Without PyTorch, `init --engine local` and `query` say what to install, and what to do instead."""
+    (tmp_path / "packages" / "torch").mkdir(parents=True)
+    (tmp_path / "packages" / "torch" / "__init__.py").write_text("raise ImportError('not installed')")
+    (tmp_path / "tickets.csv").write_text("body\nMoney back!\n")
+    path = os.pathsep.join([str(tmp_path / "packages"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    for arguments in (
+        ["init", "--engine", "local", "--yes"],
+        ["query", "--open", "tickets.csv", "SELECT ai_filter('Refund? {body}', body) FROM tickets"],
+    ):
+        done = subprocess.run([sys.executable, "-m", "flightllm", *arguments], env={**os.environ, "PYTHONPATH": path},
+                              capture_output=True, text=True, check=False, timeout=60)  # fmt: skip
+        assert done.returncode == 1
+        assert "needs the extra 'local': pip install 'flightllm[local]' --extra-index-url https://" in done.stderr
+        assert "`flightllm init` finds Ollama and API keys; `flightllm init --engine fake --yes` makes" in done.stderr
+    assert endpoint.bodies == []
+
+
+@pytest.mark.slow
+def test_choose_made_up_answers(endpoint: Endpoint) -> None:
+    """The menu ends with the demonstration model and the engine fake; the last number takes the latter."""
+    code, said = typed("6", "n")
+    assert code == 0, said
+    assert "5  the demonstration model" in said
+    assert "6  made-up answers without a model" in said
+    assert Config.load(Path("flightllm.toml")).engine.kind == "fake"
+    assert endpoint.bodies == []
 
 
 def test_without_a_terminal(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,8 +206,14 @@ def test_without_a_terminal(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch)
     result = init()
     assert result.exit_code == 2
     assert "flightllm init --yes --provider mistral --model NAME\n      MISTRAL_API_KEY is set" in result.output
-    assert f"--provider ollama --base-url {endpoint.url} --model qwen3:4b" in result.output
-    assert "--engine local --model demo" in result.output
+    ways = [
+        f"--provider ollama --base-url {endpoint.url} --model qwen3:4b",
+        "--provider mistral --model NAME",
+        "--engine local --model demo",
+        "--engine fake",
+    ]
+    found = [result.output.index(f"flightllm init --yes {way}\n") for way in ways]
+    assert found == sorted(found)
     assert KEY not in result.output
     assert endpoint.bodies == []
 
@@ -313,14 +363,14 @@ def test_a_key_needs_a_yes(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) 
     """The list and a question name the address; a no sends no key and writes nothing, a yes sends it."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
-    code, said = typed("1", "n")
+    code, said = typed("2", "n")
     assert code == 1
-    assert f"1  openai: OPENAI_API_KEY is set; the key goes to {endpoint.url}\n" in said
+    assert f"2  openai: OPENAI_API_KEY is set; the key goes to {endpoint.url}\n" in said
     assert f"Send the key in OPENAI_API_KEY to {endpoint.url}?" in said
     assert "nothing is sent or written" in said
     assert [path for path, key in endpoint.got if key or path.endswith("/models")] == []
     assert not Path("flightllm.toml").exists()
-    code, said = typed("1", "y", "y")
+    code, said = typed("2", "y", "y")
     assert code == 0, said
     assert said.count("Send the key") == 1
     assert endpoint.keys == [f"Bearer {KEY}"]
@@ -341,7 +391,7 @@ def test_no_secret_in_an_address(endpoint: Endpoint, monkeypatch: pytest.MonkeyP
     given = init("--yes", "--base-url", address, "--model", "x", "--no-check")
     assert f"the address {endpoint.url} contains a password or key" in given.output
     monkeypatch.setenv("OPENAI_BASE_URL", address)
-    code, said = typed("1")
+    code, said = typed("2")
     assert code == 1
     for output in (said, given.output, init().output, init("--yes", "--provider", "openai", "--model", "x").output):
         assert "hunter2" not in output
@@ -397,11 +447,13 @@ def test_what_to_run_next(endpoint: Endpoint) -> None:
 
 
 def test_offers(endpoint: Endpoint) -> None:
-    """Keys come in the order of the providers, with addresses of their own; an Ollama that is not there is none."""
+    """Keys come after Ollama, in the order of the providers, with their own addresses; a missing Ollama is no offer."""
     nowhere = {"OLLAMA_HOST": "127.0.0.1:1"}
     assert offers(nowhere) == []
     found = offers({"GROQ_API_KEY": KEY, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://x/v1", **nowhere})
     assert [(one.provider, one.base_url) for one in found] == [("openai", "http://x/v1"), ("groq", "")]
+    both = offers({"GROQ_API_KEY": KEY, "OLLAMA_HOST": endpoint.url.removesuffix("/v1")})
+    assert [one.provider for one in both] == ["ollama", "groq"]
     pages: list[Body | bytes] = [{}, {"models": None}, {"models": ["a"]}, {"models": [{}]}, b"[" * 100_000]
     for page in pages:
         endpoint.pages["/api/tags"] = page

@@ -64,6 +64,10 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
             "unknown key 'port' in [server]; valid keys: check_engine, client_authority, client_listen",
         ),
         ('[server]\nlisten = "somewhere"\n', "[server] listen: expected HOST:PORT, got 'somewhere'"),
+        (
+            '[server]\nlisten = "grpc://127.0.0.1:5000"\n',
+            "[server] listen: expected HOST:PORT, got 'grpc://127.0.0.1:5000': write '127.0.0.1:5000', without grpc://",
+        ),
         ('[server]\nlisten = "h:70000"\n', "[server] listen: expected HOST:PORT"),
         ('[server]\ntoken = "secret"\n', "[server] token: write env:NAME or file:PATH"),
         (

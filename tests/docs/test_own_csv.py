@@ -63,8 +63,8 @@ def _run_page(folder: Path, stack: ExitStack) -> dict[str, str]:
     printed: dict[str, str] = {}
     running = stack.enter_context(ExitStack())
     for arguments in (one for block in blocks(PAGE, "sh") for one in commands(block.text)):
-        if arguments == ["init"] or "openai" in arguments:
-            continue  # the page's other ways: with questions, and by an API key
+        if arguments == ["init"] or "openai" in arguments or "fake" in arguments:
+            continue  # the page's other ways: with questions, by an API key, and with made-up answers
         command = [sys.executable, "-m", "flightllm", *arguments]
         if arguments[0] == "serve":
             printed[" ".join(arguments)] = running.enter_context(_server(command, folder))
@@ -99,7 +99,7 @@ def _server(command: list[str], folder: Path) -> Iterator[str]:
 
 def test_server_listens_where_the_page_says(outputs: Mapping[str, str]) -> None:
     """The server finds the endpoint usable, and listens."""
-    assert f"listening grpc://127.0.0.1:{SERVER_PORT}" in outputs["serve --config flightllm.toml tickets.csv"]
+    assert f"listening grpc://127.0.0.1:{SERVER_PORT}" in outputs["serve tickets.csv"]
 
 
 def test_file_and_forecast_ask_no_model(outputs: Mapping[str, str]) -> None:
@@ -130,7 +130,7 @@ def test_filter_answers_for_each_row(outputs: Mapping[str, str]) -> None:
 
 def test_doctor_finds_the_endpoint(outputs: Mapping[str, str]) -> None:
     """`doctor` takes the same file, and names the model that answers."""
-    assert MODEL in outputs["doctor --config flightllm.toml"]
+    assert MODEL in outputs["doctor"]
 
 
 def _of(outputs: Mapping[str, str], start: str) -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from docs import generate
-from tests.docs.pages import DOCS, ENGINES, NO_ENGINES, PAGES, README, ROOT, anchors, links, sentences
+from flightllm.errors import install_line
+from tests.docs.pages import DOCS, ENGINES, NO_ENGINES, PAGES, README, ROOT, anchors, blocks, links, sentences
 
 _MOST_WORDS = 25
 _MOST_LINES = 150
@@ -18,6 +19,27 @@ _LINKING = (*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md")
 def test_readme_is_short() -> None:
     """README fits into 150 lines."""
     assert len(README.read_text(encoding="utf-8").splitlines()) <= _MOST_LINES
+
+
+def test_install_takes_the_cpu_build() -> None:
+    """Each line that installs PyTorch has the index of errors, and README's first warning stands before the line."""
+    [index] = re.findall(r"--extra-index-url \S+", install_line("local"))
+    for page in (README, DOCS / "tutorials" / "own-csv.md", ROOT / "CONTRIBUTING.md"):
+        lines = [line for block in blocks(page, "sh") for line in block.text.splitlines() if "pip install" in line]
+        found = [line for line in lines if "[local" in line and not line.startswith("uv ")]
+        assert found
+        assert all(index in line for line in found), page
+    text = README.read_text(encoding="utf-8")
+    assert text.index("several gigabytes") < text.index("pip install")
+    assert text.index("git clone") < text.index("pip install")
+
+
+@pytest.mark.parametrize("page", [README, DOCS / "tutorials" / "own-csv.md"], ids=lambda page: page.name)
+def test_ways_without_a_key(page: Path) -> None:
+    """One line says what to do without a key, and names the ways of `flightllm init`."""
+    [line] = re.findall(r"^No key\? .*$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert "Ollama" in line
+    assert "fake" in line
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -9,7 +9,8 @@ import pytest
 from flightllm.access.store import User
 from flightllm.common.principal import Principal
 from flightllm.errors import FlightLLMError
-from flightllm.execution.summarize import SCHEMA, type_name
+from flightllm.execution.summarize import SCHEMA
+from flightllm.execution.type_names import type_name
 from flightllm.session.database import Database
 from tests.databases import ask, small_database
 

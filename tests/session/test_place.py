@@ -150,15 +150,15 @@ def test_keys_of_described_tables(database: Database) -> None:
     )
     session.update("GRANT SELECT ON refers TO ann")
     expected = [
-        ("a", "Int32", "YES", "FOREIGN KEY REFERENCES x.t (a); not enforced"),
-        ("b", "Int32", "NO", "PRIMARY KEY (b, c); UNIQUE; not enforced"),
-        ("c", "Int32", "NO", "PRIMARY KEY (b, c); FOREIGN KEY (c, d) REFERENCES refers (b, c); not enforced"),
-        ("d", "Int32", "YES", "FOREIGN KEY (c, d) REFERENCES refers (b, c); not enforced"),
+        ("a", "INTEGER", "YES", "FOREIGN KEY REFERENCES x.t (a); not enforced"),
+        ("b", "INTEGER", "NO", "PRIMARY KEY (b, c); UNIQUE; not enforced"),
+        ("c", "INTEGER", "NO", "PRIMARY KEY (b, c); FOREIGN KEY (c, d) REFERENCES refers (b, c); not enforced"),
+        ("d", "INTEGER", "YES", "FOREIGN KEY (c, d) REFERENCES refers (b, c); not enforced"),
     ]
     assert _rows(session, "DESCRIBE refers") == _rows(ann, "DESC public.refers") == expected
     assert {row[3] for row in _rows(session, "DESCRIBE x.v")} == {None}
     assert {row[3] for row in _rows(session, "DESCRIBE information_schema.tables")} == {None}
-    assert _rows(session, "DESCRIBE SELECT b FROM refers") == [("b", "Int32", "NO")]
+    assert _rows(session, "DESCRIBE SELECT b FROM refers") == [("b", "INTEGER", "NO")]
     with pytest.raises(NotFoundError, match="nothing"):
         session.execute("DESCRIBE nothing")
 

@@ -397,11 +397,11 @@ def test_names_of_columns_are_read_where_they_are_used(
 
 
 def test_describe_plans_its_query_once(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DESCRIBE of a query plans that query once, and tells of DataFusion's own types of its columns."""
+    """DESCRIBE of a query plans that query once, and names the types of its columns as SQL does."""
     planned = Mock(wraps=plan)
     monkeypatch.setattr("flightllm.session.reading.plan", planned)
     rows = ask(session, "DESCRIBE SELECT id, 1 + 1, [now()], ai_filter('x', note) FROM people").table
     assert planned.call_count == 1
     assert rows["column_name"].to_pylist() == ["id", "1 + 1", "[now()]", "ai_filter('x', note)"]
-    assert rows["data_type"].to_pylist() == ["Int64", "Int64", 'List(Timestamp(ns, "UTC"))', "Boolean"]
+    assert rows["data_type"].to_pylist() == ["BIGINT", "BIGINT", "TIMESTAMP WITH TIME ZONE[]", "BOOLEAN"]
     assert rows["is_nullable"].to_pylist() == ["YES", "NO", "YES", "YES"]

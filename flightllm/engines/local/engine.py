@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 # slower as soon as other work uses the same cores; threads that sleep do not.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+_INSTEAD = (
+    " (the CPU build of PyTorch; for a GPU, leave out --extra-index-url). Other ways: `flightllm init` finds Ollama and"
+    " API keys; `flightllm init --engine fake --yes` makes up answers without a model"
+)
+
 try:
     import torch
 
@@ -46,7 +51,7 @@ try:
     from flightllm.engines.local.model import PrefixModel, Rows
     from flightllm.engines.local.prefixes import PrefixStore
 except ImportError as exc:
-    raise MissingExtraError("the engine 'local'", "local") from exc
+    raise MissingExtraError("the engine 'local'", "local", _INSTEAD) from exc
 
 _PAUSE_SECONDS = 0.005
 
