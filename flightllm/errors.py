@@ -126,10 +126,10 @@ class MissingExtraError(FlightLLMError):
 def install_line(extra: str) -> str:
     """Return the command that installs an extra; for `local`, with the CPU build of PyTorch.
 
-    pip prefers the version `2.13.0+cpu` of that index to `2.13.0` of PyPI, which contains CUDA and takes gigabytes.
+    pip would take PyPI's build, which contains CUDA and takes gigabytes.
     """
-    index = " --extra-index-url https://download.pytorch.org/whl/cpu" if extra == "local" else ""
-    return f"pip install '{_distribution()}[{extra}]'{index}"
+    command = "pip install uv && uv pip install --torch-backend cpu" if extra == "local" else "pip install"
+    return f"{command} '{_distribution()}[{extra}]'"
 
 
 def _distribution() -> str:

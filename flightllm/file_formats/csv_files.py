@@ -230,8 +230,8 @@ class _Texts:
             plain = f"replace({column}, '.', '')" if separators == ".," else column
             self._note(
                 f"the column {name} stays text, although its values look like numbers with decimal commas: write"
-                f" replace({plain}, ',', '.')::double, or set decimal ',' (--csv decimal=, in a command line, else in the"
-                " OPTIONS of CREATE EXTERNAL TABLE)"
+                f" replace({plain}, ',', '.')::double, or set decimal ',' (--csv decimal=, in a command line, else in"
+                " the OPTIONS of CREATE EXTERNAL TABLE)"
             )
 
     def _forced(self, names: Sequence[str], left: Sequence[int]) -> dict[int, pa.DataType]:

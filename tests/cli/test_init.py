@@ -184,7 +184,10 @@ def test_a_missing_extra_names_other_ways(endpoint: Endpoint, tmp_path: Path) ->
         done = subprocess.run([sys.executable, "-m", "flightllm", *arguments], env={**os.environ, "PYTHONPATH": path},
                               capture_output=True, text=True, check=False, timeout=60)  # fmt: skip
         assert done.returncode == 1
-        assert "needs the extra 'local': pip install 'flightllm[local]' --extra-index-url https://" in done.stderr
+        assert (
+            "needs the extra 'local': pip install uv && uv pip install --torch-backend cpu 'flightllm[local]'"
+            in done.stderr
+        )
         assert "`flightllm init` finds Ollama and API keys; `flightllm init --engine fake --yes` makes" in done.stderr
     assert endpoint.bodies == []
 

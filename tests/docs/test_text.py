@@ -22,13 +22,13 @@ def test_readme_is_short() -> None:
 
 
 def test_install_takes_the_cpu_build() -> None:
-    """Each line that installs PyTorch has the index of errors, and README's first warning stands before the line."""
-    [index] = re.findall(r"--extra-index-url \S+", install_line("local"))
+    """Each line that installs PyTorch has the option of errors, and README's first warning stands before the line."""
+    [option] = re.findall(r"--torch-backend \S+", install_line("local"))
     for page in (README, DOCS / "tutorials" / "own-csv.md", ROOT / "CONTRIBUTING.md"):
         lines = [line for block in blocks(page, "sh") for line in block.text.splitlines() if "pip install" in line]
-        found = [line for line in lines if "[local" in line and not line.startswith("uv ")]
+        found = [line for line in lines if "[local" in line]
         assert found
-        assert all(index in line for line in found), page
+        assert all(option in line for line in found), page
     text = README.read_text(encoding="utf-8")
     assert text.index("several gigabytes") < text.index("pip install")
     assert text.index("git clone") < text.index("pip install")

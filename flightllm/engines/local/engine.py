@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 _INSTEAD = (
-    " (the CPU build of PyTorch; for a GPU, leave out --extra-index-url). Other ways: `flightllm init` finds Ollama and"
-    " API keys; `flightllm init --engine fake --yes` makes up answers without a model"
+    " (the CPU build of PyTorch; for a GPU, leave out --torch-backend cpu). Other ways: `flightllm init` finds Ollama"
+    " and API keys; `flightllm init --engine fake --yes` makes up answers without a model"
 )
 
 try:
