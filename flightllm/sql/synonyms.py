@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 SYNONYMS: Mapping[str, str] = {
     "approx_count_distinct": "approx_distinct(x)",
-    "array_size": "array_length(list)",
+    "array_size": "cardinality(list)",
     "bool_or_agg": "bool_or(x)",
     "charindex": "strpos(text, part)",
     "collect_list": "array_agg(x)",
@@ -18,7 +18,7 @@ SYNONYMS: Mapping[str, str] = {
     "getdate": "now()",
     "group_concat": "string_agg(text, ', ')",
     "isnull": "x IS NULL",
-    "len": "length(text)",
+    "len": "length(text), or cardinality(list)",
     "listagg": "string_agg(text, ', ')",
     "object_construct": "named_struct('name', value)",
     "parse_date": "to_date(text, '%Y-%m-%d')",
@@ -27,7 +27,7 @@ SYNONYMS: Mapping[str, str] = {
     "regexp_contains": "regexp_like(text, pattern)",
     "regexp_substr": "regexp_match(text, pattern)[1]",
     "safe_divide": "a / nullif(b, 0)",
-    "size": "array_length(list)",
+    "size": "cardinality(list)",
     "split": "string_to_array(text, ',')",
     "startswith": "starts_with(text, part)",
     "string_split": "string_to_array(text, ',')",

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
+import pyarrow as pa
+
 from flightllm.functions.type_names import TYPE_NAME
 from flightllm.sql.nodes import Json, Node, body, kind
 from flightllm.sql.query_columns import TableColumns, own_functions
 from flightllm.sql.tree import Tree, written
-from flightllm.sql.types import arguments, function_name
+from flightllm.sql.types import ExpressionTypes, arguments, function_name
 
 _RENAMED: Final[Mapping[str, str]] = {
     "first": "first_value",
@@ -33,14 +35,15 @@ _OF_ONE: Final[Mapping[str, str]] = {
 """Functions of one value, which is `v`."""
 _OF_TWO: Final[Mapping[str, str]] = {"date_add": "(v + w)"}
 """Functions of two values, which are `v` and `w`."""
-CALLS: Final = frozenset({*_RENAMED, *_OF_ONE, *_OF_TWO})
+CALLS: Final = frozenset({*_RENAMED, *_OF_ONE, *_OF_TWO, "len"})
 """The functions that the pass rewrites."""
 
 
 def duckdb_calls(tree: Tree, columns_of: TableColumns) -> Tree:
     """Rewrite `dayname(day)` as `to_char(day, '%A')`, and similar functions."""
     own = own_functions(columns_of)
-    return tree.rebuilt(lambda node: _written(node) if _is_call(node, own) else node)
+    types = ExpressionTypes(tree.root, columns_of)
+    return tree.rebuilt(lambda node: _written(node, types) if _is_call(node, own) else node)
 
 
 def _is_call(node: Node, own: frozenset[str]) -> bool:
@@ -51,16 +54,26 @@ def _is_call(node: Node, own: frozenset[str]) -> bool:
     return name in CALLS and len(fields["name"]) == 1 and name not in own
 
 
-def _written(node: Node) -> Json:
+def _written(node: Node, types: ExpressionTypes) -> Json:
     fields = body(node)
     name, given = function_name(fields), arguments(fields)
     if name in _RENAMED:
         return {"Function": {**fields, "name": _name(_RENAMED[name])}}
+    if name == "len" and len(given) == 1:
+        return _length(node, given[0], types)
     if len(given) == 1 and name in _OF_ONE:
         return written(_OF_ONE[name], v=given[0])
     if len(given) == 2 and name in _OF_TWO:
         return written(_OF_TWO[name], v=given[0], w=given[1])
     return node
+
+
+def _length(node: Node, value: Json, types: ExpressionTypes) -> Json:
+    """Return how many elements a list has, or how many characters a text; a value of an unknown type stays."""
+    found = types.of(value)
+    if found == pa.string():
+        return written("length(v)", v=value)
+    return written("cardinality(v)", v=value) if found is not None and pa.types.is_list(found) else node
 
 
 def _name(text: str) -> Json:

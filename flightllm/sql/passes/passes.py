@@ -28,6 +28,7 @@ from flightllm.sql.passes.date_truncs import date_truncs
 from flightllm.sql.passes.distinct_lists import FUNCTIONS as LISTS
 from flightllm.sql.passes.distinct_lists import distinct_lists
 from flightllm.sql.passes.duckdb_calls import CALLS, duckdb_calls
+from flightllm.sql.passes.element_fields import AFTER_BRACKET, element_fields
 from flightllm.sql.passes.empty_grouping import empty_grouping, has_empty_grouping
 from flightllm.sql.passes.exact_numbers import ARITHMETIC, exact_numbers, has_decimal
 from flightllm.sql.passes.extremes import EXTREMES, extremes
@@ -142,6 +143,7 @@ PASSES = (
     Pass(date_differences, frozenset(), some=DIFFERENCES, of_duckdb=True),
     Pass(duckdb_calls, frozenset(), some=CALLS, of_duckdb=True),
     Pass(whole_division, frozenset(), some=frozenset({"//"}), of_duckdb=True),
+    Pass(element_fields, frozenset(), some=AFTER_BRACKET),
     Pass(like_lists, frozenset(), has_like_list, frozenset({"any", "some"})),
     # Before the passes that read types: the series in SELECT become rows, which have the type of one item.
     Pass(series_items, frozenset({"generate_series"}), of_postgres=True),

@@ -28,6 +28,8 @@ from tests.databases import ask, rows
         ("last_day(DATE '2024-02-03')", date(2024, 2, 29)),
         ("last_day(TIMESTAMP '2023-12-31 05:00:00')", date(2023, 12, 31)),
         ("date_add(DATE '2024-01-31', INTERVAL '1 month')", datetime(2024, 2, 29)),  # noqa: DTZ001 - no zone
+        ("len('abc')", 3),
+        ("len([1, 2])", 2),
         ("regexp_matches('abc', 'b')", True),
         ("regexp_matches(NULL, 'b')", None),
     ],

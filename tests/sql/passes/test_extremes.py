@@ -32,3 +32,9 @@ def test_refused(session: Session, expression: str, written: str) -> None:
     """A call that has no counterpart says what to write."""
     with pytest.raises(UnsupportedError, match=written):
         rows(session, f"SELECT {expression} AS x FROM {_GIVEN}")
+
+
+@pytest.mark.parametrize("written", ["array_agg(a ORDER BY b)", "first_value(a) OVER (ORDER BY b)"])
+def test_advice_runs(session: Session, written: str) -> None:
+    """What the errors say to write runs."""
+    assert rows(session, f"SELECT {written} AS x FROM {_GIVEN}")
