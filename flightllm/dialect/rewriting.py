@@ -46,6 +46,8 @@ DEFAULT = "default"
 """The server's own dialect."""
 _AS_POSTGRES = (DEFAULT, "postgres")
 """The dialects that compute as PostgreSQL does."""
+_AS_DUCKDB = (*_AS_POSTGRES, "duckdb")
+"""The dialects in which the functions of DuckDB have their meaning there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +187,19 @@ def rewrite(text: ParsedText, place: NameContext, dialect: str = DEFAULT) -> Rew
         after = found.with_edits(edits)
         if after is not found:
             found, source = after, Source(ParsedText(after.text), place)
-    return _passed(found, source, as_postgres=dialect in _AS_POSTGRES)
+    return _passed(found, source, dialect)
 
 
-def _passed(found: Rewritten, source: Source, *, as_postgres: bool) -> Rewritten:
+def _passed(found: Rewritten, source: Source, dialect: str) -> Rewritten:
     """Return a text after the passes over its tree."""
     try:
-        changes = edits(source, source.known, source.place.names_compared, as_postgres=as_postgres)
+        changes = edits(
+            source,
+            source.known,
+            source.place.names_compared,
+            as_postgres=dialect in _AS_POSTGRES,
+            as_duckdb=dialect in _AS_DUCKDB,
+        )
         made = [Edit(*one) for one in changes]
     except FlightLLMError as error:
         error.args = (found.said(str(error)),)

@@ -31,6 +31,7 @@ from flightllm.functions.time_texts import (
     timestamp_text,
     zoned_text,
 )
+from flightllm.functions.type_names import TYPE_NAME, type_names
 from flightllm.functions.value_texts import (
     ARRAY_TEXT,
     DOUBLE_TEXT,
@@ -57,6 +58,7 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     (time_text, [pa.string()], pa.string(), "immutable", TIME_TEXT),
     (timestamp_text, [pa.string()], pa.string(), "immutable", TIMESTAMP_TEXT),
     (zoned_text, [pa.string()], pa.string(), "immutable", ZONED_TEXT),
+    (type_names, [pa.string()], pa.string(), "immutable", TYPE_NAME),
     (text_bytes, [pa.string()], pa.binary(), "immutable", TEXT_BYTES),
     (array_text, [pa.list_(pa.string())], pa.string(), "immutable", ARRAY_TEXT),
     *((array_key, [pa.list_(one)], key_type(one), "immutable", name) for one, name in KEY_FUNCTIONS.items()),
@@ -65,7 +67,7 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
 """The arguments of `datafusion.udf` for each function."""
 CALLED: Final = (
     *(ZONED_TIME, INTERVAL_TIMES, INTERVAL_SUM, HALF_EVEN, DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT),
-    *(WITH_DAYS, INTERVAL_EPOCH, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES, LONGEST_RUN),
+    *(WITH_DAYS, INTERVAL_EPOCH, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES, LONGEST_RUN, TYPE_NAME),
     *KEY_FUNCTIONS.values(),
 )
 """The names that the passes over a text write in it."""

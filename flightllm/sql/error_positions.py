@@ -16,7 +16,7 @@ _ANSWER_OF_STRUCT = (
     " as in ai_filter(…, confidence => true).answer"
 )
 _FUNCTION = re.compile(r"^Invalid function '(?P<name>[^']*)'\.\s*(?:Did you mean '(?P<close>[^']*)'\?)?")
-_ALIKE = 0.6
+_ALIKE = 0.85
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
 _NOT_GRANTED = ", or not granted to you"
 _LONGEST_NAME = 100
@@ -67,8 +67,20 @@ def _unknown_function(name: str, close: str) -> str:
     meant = SYNONYMS.get(name.lower().rpartition(".")[2])
     if meant is not None:
         return f"there is no function {name!r}: write {meant}"
-    alike = bool(close) and SequenceMatcher(None, name.lower()[:_LONGEST_NAME], close).ratio() >= _ALIKE
+    alike = bool(close) and _is_misspelt(name.lower(), close)
     return f"Invalid function {name!r}. {f'Did you mean {close!r}?' if alike else 'SHOW FUNCTIONS lists all functions'}"
+
+
+def _is_misspelt(name: str, meant: str) -> bool:
+    """Return whether a name is a slip of the pen: a function of another server with a similar name means another thing.
+
+    A function that asks a model is meant only by a name that begins as its own.
+    """
+    from sqlglot import exp
+
+    if name.upper() in exp.FUNCTION_BY_NAME or (meant.startswith("ai_") and not name.startswith("ai")):
+        return False
+    return SequenceMatcher(None, name[:_LONGEST_NAME], meant).ratio() >= _ALIKE
 
 
 def _suggestion(wanted: TableName, tables: Iterable[TableName]) -> str:

@@ -21,13 +21,17 @@ from flightllm.sql.passes.computed_lists import LISTS as LISTED
 from flightllm.sql.passes.computed_lists import computed_lists, has_computed_item
 from flightllm.sql.passes.constant_keys import WORDS as TESTS
 from flightllm.sql.passes.constant_keys import constant_keys, has_test_as_key
+from flightllm.sql.passes.date_differences import DIFFERENCES, date_differences
 from flightllm.sql.passes.date_parts import NAMES as DATE_PARTS
 from flightllm.sql.passes.date_parts import date_parts
 from flightllm.sql.passes.date_truncs import date_truncs
 from flightllm.sql.passes.distinct_lists import FUNCTIONS as LISTS
 from flightllm.sql.passes.distinct_lists import distinct_lists
+from flightllm.sql.passes.duckdb_calls import CALLS, duckdb_calls
+from flightllm.sql.passes.element_fields import AFTER_BRACKET, element_fields
 from flightllm.sql.passes.empty_grouping import empty_grouping, has_empty_grouping
 from flightllm.sql.passes.exact_numbers import ARITHMETIC, exact_numbers, has_decimal
+from flightllm.sql.passes.extremes import EXTREMES, extremes
 from flightllm.sql.passes.grand_totals import CONDITIONS, grand_totals, has_total
 from flightllm.sql.passes.in_lists import has_two_lists, in_lists
 from flightllm.sql.passes.integer_ranges import OPERATORS as INTEGER_OPERATORS
@@ -36,6 +40,7 @@ from flightllm.sql.passes.interval_arithmetic import interval_arithmetic
 from flightllm.sql.passes.interval_sums import FUNCTIONS as SUMS
 from flightllm.sql.passes.interval_sums import has_difference, interval_sums
 from flightllm.sql.passes.intervals import intervals
+from flightllm.sql.passes.like_lists import has_like_list, like_lists
 from flightllm.sql.passes.mixed_times import WORDS as MIXING
 from flightllm.sql.passes.mixed_times import mixed_times
 from flightllm.sql.passes.null_safe_joins import has_null_safe, null_safe_joins
@@ -62,6 +67,7 @@ from flightllm.sql.passes.time_texts import has_time_text, time_texts
 from flightllm.sql.passes.time_zones import time_zones
 from flightllm.sql.passes.using import check_unread, using
 from flightllm.sql.passes.variances import VARIANCES, variances
+from flightllm.sql.passes.whole_division import whole_division
 from flightllm.sql.passes.whole_rows import has_count_of_rows, whole_rows
 from flightllm.sql.passes.windows import has_named_windows, windows
 from flightllm.sql.query_columns import TableColumns
@@ -85,6 +91,8 @@ class Pass:
     some: frozenset[str] = frozenset()
     of_columns: bool = False
     of_postgres: bool = False
+    of_duckdb: bool = False
+    """Whether the pass reads functions as DuckDB does; a dialect that means others by their names is not changed."""
     since: int = 2
     """The first version of the passes with this one; a new pass takes `VERSION` + 1. See `passed`."""
     check_unread: Callable[[ParsedText], None] = lambda _: None
@@ -130,6 +138,13 @@ PASSES = (
     Pass(windows, frozenset({"over"}), has_named_windows, since=1),
     # Before the passes that write such keys: theirs have a second condition.
     Pass(constant_keys, frozenset(), has_test_as_key, TESTS, since=4),
+    # Before the passes that read types and that correct the functions which these write.
+    Pass(extremes, frozenset(), some=EXTREMES, of_duckdb=True),
+    Pass(date_differences, frozenset(), some=DIFFERENCES, of_duckdb=True),
+    Pass(duckdb_calls, frozenset(), some=CALLS, of_duckdb=True),
+    Pass(whole_division, frozenset(), some=frozenset({"//"}), of_duckdb=True),
+    Pass(element_fields, frozenset(), some=AFTER_BRACKET),
+    Pass(like_lists, frozenset(), has_like_list, frozenset({"any", "some"})),
     # Before the passes that read types: the series in SELECT become rows, which have the type of one item.
     Pass(series_items, frozenset({"generate_series"}), of_postgres=True),
     Pass(exact_numbers, frozenset(), has_decimal, ARITHMETIC, of_postgres=True),
@@ -194,6 +209,7 @@ def edits(
     names_compared: Callable[[ParsedText], bool],
     *,
     as_postgres: bool = True,
+    as_duckdb: bool = True,
     passes: Sequence[Pass] = PASSES,
 ) -> Iterator[tuple[int, int, str]]:
     """Yield the start, the end and the new text of each place that a pass changes.
@@ -201,12 +217,14 @@ def edits(
     A text without a construct that a pass changes is not parsed. Of a statement that the parser does not read, its
     query is parsed, as in `SUMMARIZE SELECT …`. A text that cannot be parsed has no edits.
     `names_compared` tells quickly whether a text can name a table that has a column of intervals or arrays.
-    `as_postgres` tells whether the dialect of the text computes as PostgreSQL does.
+    `as_postgres` tells whether the dialect of the text computes as PostgreSQL does, and `as_duckdb` whether it has the
+    functions of DuckDB.
 
     Raises:
         FlightLLMError: a construct gives wrong rows in DataFusion, and no pass can put it right.
     """
-    chosen = [one for one in passes if (as_postgres or not one.of_postgres) and one.can_change(text, names_compared)]
+    meant = [one for one in passes if (as_postgres or not one.of_postgres) and (as_duckdb or not one.of_duckdb)]
+    chosen = [one for one in meant if one.can_change(text, names_compared)]
     if not chosen:
         return
     before, tree = 0, parse(text)

@@ -1,0 +1,80 @@
+"""Write functions that people know from DuckDB by DataFusion's functions."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+
+from flightllm.functions.type_names import TYPE_NAME
+from flightllm.sql.nodes import Json, Node, body, kind
+from flightllm.sql.query_columns import TableColumns, own_functions
+from flightllm.sql.tree import Tree, written
+from flightllm.sql.types import ExpressionTypes, arguments, function_name
+
+_RENAMED: Final[Mapping[str, str]] = {
+    "first": "first_value",
+    "arbitrary": "first_value",
+    "approx_quantile": "approx_percentile_cont",
+    "last": "last_value",
+    "variance": "var_samp",
+    "regexp_matches": "regexp_like",
+}
+"""Functions with the same arguments under another name."""
+_OF_ONE: Final[Mapping[str, str]] = {
+    "typeof": f"{TYPE_NAME}(arrow_typeof(v))",
+    "dayname": "to_char(v, '%A')",
+    "monthname": "to_char(v, '%B')",
+    "dayofweek": "date_part('dow', v)",
+    "weekday": "date_part('dow', v)",
+    "isodow": "date_part('isodow', v)",
+    "week": "date_part('week', v)",
+    "weekofyear": "date_part('week', v)",
+    "epoch": "date_part('epoch', v)",
+    "last_day": "CAST(date_trunc('month', CAST(v AS DATE)) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)",
+}
+"""Functions of one value, which is `v`."""
+_OF_TWO: Final[Mapping[str, str]] = {"date_add": "(v + w)"}
+"""Functions of two values, which are `v` and `w`."""
+CALLS: Final = frozenset({*_RENAMED, *_OF_ONE, *_OF_TWO, "len"})
+"""The functions that the pass rewrites."""
+
+
+def duckdb_calls(tree: Tree, columns_of: TableColumns) -> Tree:
+    """Rewrite `dayname(day)` as `to_char(day, '%A')`, and similar functions."""
+    own = own_functions(columns_of)
+    types = ExpressionTypes(tree.root, columns_of)
+    return tree.rebuilt(lambda node: _written(node, types) if _is_call(node, own) else node)
+
+
+def _is_call(node: Node, own: frozenset[str]) -> bool:
+    if kind(node) != "Function":
+        return False
+    fields = body(node)
+    name = function_name(fields)
+    return name in CALLS and len(fields["name"]) == 1 and name not in own
+
+
+def _written(node: Node, types: ExpressionTypes) -> Json:
+    fields = body(node)
+    name, given = function_name(fields), arguments(fields)
+    if name in _RENAMED:
+        return {"Function": {**fields, "name": _name(_RENAMED[name])}}
+    if name == "len" and len(given) == 1:
+        return _length(node, given[0], types)
+    if len(given) == 1 and name in _OF_ONE:
+        return written(_OF_ONE[name], v=given[0])
+    if len(given) == 2 and name in _OF_TWO:
+        return written(_OF_TWO[name], v=given[0], w=given[1])
+    return node
+
+
+def _length(node: Node, value: Json, types: ExpressionTypes) -> Json:
+    """Return how many elements a list has, or how many characters a text; a value of an unknown type stays."""
+    found = types.of(value)
+    if found == pa.string():
+        return written("length(v)", v=value)
+    return written("cardinality(v)", v=value) if found is not None and pa.types.is_list(found) else node
+
+
+def _name(text: str) -> Json:
+    return body(written(f"{text}()"))["name"]

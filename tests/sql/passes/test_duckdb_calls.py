@@ -1,0 +1,76 @@
+"""Functions of DuckDB give its values, which the tests have from DuckDB 2.0."""
+
+from datetime import date, datetime
+
+import pytest
+
+from flightllm.errors import FlightLLMError
+from flightllm.session.session import Session
+from tests.databases import ask, rows
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("typeof(CAST(1 AS BIGINT))", "BIGINT"),
+        ("typeof(CAST(1 AS DECIMAL(10, 2)))", "DECIMAL(10,2)"),
+        ("typeof(NULL)", '"NULL"'),
+        ("typeof({'a': 'b'})", "STRUCT(a VARCHAR)"),
+        ("typeof(now())", "TIMESTAMP WITH TIME ZONE"),
+        ("dayname(DATE '2024-02-04')", "Sunday"),
+        ("dayname(CAST(NULL AS DATE))", None),
+        ("monthname(TIMESTAMP '2024-02-04 01:02:03')", "February"),
+        ("dayofweek(DATE '2024-02-04')", 0),
+        ("isodow(DATE '2024-02-04')", 7),
+        ("week(DATE '2024-02-04')", 5),
+        ("weekofyear(DATE '2021-01-03')", 53),
+        ("epoch(TIMESTAMP '2024-01-01 00:00:01')", 1704067201),
+        ("last_day(DATE '2024-02-03')", date(2024, 2, 29)),
+        ("last_day(TIMESTAMP '2023-12-31 05:00:00')", date(2023, 12, 31)),
+        ("date_add(DATE '2024-01-31', INTERVAL '1 month')", datetime(2024, 2, 29)),  # noqa: DTZ001 - no zone
+        ("len('abc')", 3),
+        ("len([1, 2])", 2),
+        ("regexp_matches('abc', 'b')", True),
+        ("regexp_matches(NULL, 'b')", None),
+    ],
+)
+def test_values(session: Session, expression: str, value: object) -> None:
+    """Each expression has DuckDB's value."""
+    assert rows(session, f"SELECT {expression} AS x") == [{"x": value}]
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("first(x)", None),
+        ("last(x)", 4),
+        ("first(x ORDER BY x DESC NULLS LAST)", 4),
+        ("last(x ORDER BY x DESC NULLS LAST) FILTER (WHERE x > 1)", 2),
+        ("variance(x)", 7 / 3),
+        ("variance(x) FILTER (WHERE x = 1)", None),
+        ("approx_quantile(x, 0.5)", 2),
+    ],
+)
+def test_aggregates(session: Session, expression: str, value: object) -> None:
+    """Aggregates keep their ORDER BY and FILTER, and have DuckDB's value."""
+    found = rows(session, f"SELECT {expression} AS x FROM (VALUES (NULL), (1), (2), (4)) v(x)")
+    assert found == [{"x": pytest.approx(value)}]
+
+
+def test_names(session: Session) -> None:
+    """A column has the name of the sent text, and a column of the same name as a function stays a column."""
+    assert ask(session, "SELECT dayname(day), first(id) FROM people GROUP BY day").table.column_names == [
+        "dayname(day)",
+        "first(id)",
+    ]
+    assert rows(session, "SELECT week, v.first FROM (VALUES (1, 2)) v(week, first)") == [{"week": 1, "first": 2}]
+
+
+def test_other_dialect(session: Session) -> None:
+    """A dialect in which such a name can have another meaning is not read as DuckDB's: Spark counts Sunday as 1."""
+    session.update("SET flightllm.dialect = 'spark'")
+    try:
+        with pytest.raises(FlightLLMError):
+            rows(session, "SELECT dayofweek(DATE '2024-02-04') AS x")
+    finally:
+        session.update("RESET flightllm.dialect")
