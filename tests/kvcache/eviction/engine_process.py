@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from flightllm.engines.vllm.engine import prepare_environment
+from flightllm.kvcache.eviction.free_blocks import FreeBlocks
 from flightllm.kvcache.eviction.hint import ReuseHint
 
 
@@ -18,6 +19,13 @@ def main() -> None:
 
     if told["version"]:
         vllm.__version__ = told["version"]
+    evicted, evict = list[float](), FreeBlocks._evict
+
+    def counted(blocks: FreeBlocks[Any], now: float) -> Any:
+        evicted.append(now)
+        return evict(blocks, now)
+
+    FreeBlocks._evict = counted  # type: ignore[assignment, method-assign]
     engine = vllm.LLM(**told["engine"])
     core: Any = engine.llm_engine.engine_core
     answers, cached = [], []
@@ -28,7 +36,7 @@ def main() -> None:
         answers.append(list(output.outputs[0].token_ids))
         cached.append(output.num_cached_tokens)
     queue = core.engine_core.scheduler.kv_cache_manager.block_pool.free_block_queue
-    found = {"queue": type(queue).__name__, "evicted": getattr(queue, "evicted", 0)}
+    found = {"queue": type(queue).__name__, "evicted": len(evicted)}
     found |= {"free": queue.num_free_blocks, "listed": len(queue.get_all_free_blocks())}
     print(json.dumps({"answers": answers, "cached": cached, **found}))  # noqa: T201 - the parent reads it
 
