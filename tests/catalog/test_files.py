@@ -280,11 +280,15 @@ def test_only_named_files_are_read_anew(catalog: Catalog, tmp_path: Path) -> Non
         assert len(catalog.entries[TableName("public", "b")].schema) == len(columns.split(","))
 
 
+SLOW = "a;b\n" + '1;5"\n' * 150_000
+"""A file that is read row by row, because a quote stands within values."""
+
+
 def test_a_statement_can_be_stopped_while_a_file_is_read(catalog: Catalog, tmp_path: Path) -> None:
     """Who is stopped waits no longer for a large file; others read their tables, and that file's table comes too."""
     (tmp_path / "t.csv").write_text("a,b\n1,x\n")
     register_file(catalog, "t", tmp_path / "t.csv")
-    (tmp_path / "t.csv").write_text("a;b\n" + "1;x\n" * 150_000)
+    (tmp_path / "t.csv").write_text(SLOW)
     with pytest.raises(CancelledError):
         catalog.reading(mentions("SELECT * FROM t"), lambda: True)
     with catalog.reading(mentions("SELECT 1")):
@@ -311,7 +315,7 @@ def test_no_copy_stays_behind(tmp_path: Path) -> None:
         catalog.create_external(classify(ParsedText(create.replace("TABLE e", "TABLE t"))))
     assert len(copies()) == 1
     catalog.create_external(classify(ParsedText(create)))
-    (tmp_path / "odd.csv").write_text("a;b\n" + "1;x\n" * 150_000)
+    (tmp_path / "odd.csv").write_text(SLOW)
     with pytest.raises(CancelledError):
         catalog.reading(mentions("SELECT * FROM e"), lambda: True)
     run(catalog, "DROP TABLE e")
