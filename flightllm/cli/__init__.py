@@ -13,6 +13,7 @@ from typing import Final
 import click
 
 from flightllm import __version__
+from flightllm.common.collection import no_collection
 from flightllm.common.command_line import OneLineErrors
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
@@ -61,7 +62,8 @@ class _Commands(OneLineErrors):
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(f"flightllm.{module}"), name)
+        with no_collection():
+            command: click.Command = getattr(import_module(f"flightllm.{module}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

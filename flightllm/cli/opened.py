@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flightllm.cli.common import Files, found_config, load_config
+from flightllm.common.collection import no_collection
 from flightllm.common.command_line import Server
 from flightllm.config import Config, EngineConfig, ServerConfig
 from flightllm.errors import FlightLLMError
@@ -31,6 +32,15 @@ def asked_server(files: Files, server: Server, sql: str | None = None) -> Iterat
     if not files.sources:
         yield server
         return
+    token = secrets.token_urlsafe()
+    with ExitStack() as stack:
+        with no_collection():
+            uri = stack.enter_context(opened_server(_config_of(files, sql), sql, token))
+        yield Server(uri, token=token)
+
+
+def _config_of(files: Files, sql: str | None) -> Config:
+    """Return the configuration with a table for each file; say where nobody chose a model."""
     from flightllm.cli.sources import DEMONSTRATION, named_tables, tell
     from flightllm.functions.registry import FunctionRegistry
 
@@ -40,9 +50,7 @@ def asked_server(files: Files, server: Server, sql: str | None = None) -> Iterat
     nothing_said = not (config_file or files.engine or files.model)
     if nothing_said and (sql is None or FunctionRegistry.load(config.functions.folders).may_be_in(sql)):
         tell(DEMONSTRATION)
-    token = secrets.token_urlsafe()
-    with opened_server(config, sql, token) as uri:
-        yield Server(uri, token=token)
+    return config
 
 
 @contextmanager

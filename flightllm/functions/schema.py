@@ -2,16 +2,11 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from jsonschema import Draft202012Validator, SchemaError, ValidationError
-from jsonschema.exceptions import best_match
-from jsonschema.validators import extend
-from referencing import Registry
 
 from flightllm.common.text import well_formed_value
 from flightllm.engines.bounded_schema import MOST_TEXT, bounded
@@ -62,6 +57,8 @@ def read_schema(schema: str | Mapping[str, Any] | Sequence[str]) -> Shape:
     Raises:
         AICallError: it is not a JSON Schema, or a part of it has no Arrow type; the error names the part.
     """
+    from flightllm.functions.json_validation import fault_of, validator_of  # slow to import
+
     text = _written(schema) if isinstance(schema, Mapping) else schema
     document = _document(text) if isinstance(text, str) else _named(text)
     reader = _SchemaReader(document)
@@ -69,13 +66,15 @@ def read_schema(schema: str | Mapping[str, Any] | Sequence[str]) -> Shape:
     type_ = reader.arrow_type(document, "$", 0)
     closed = reader.close(document)
     text = json.dumps(closed, ensure_ascii=False, separators=(",", ":"))
-    validator = _Validator(closed, registry=Registry())  # an empty registry, so that no schema is ever fetched
+    validator = validator_of(closed)
     max_tokens = min(2048, 64 + 64 * _leaves(type_))
-    shorter = _Validator(json.loads(bounded(text, MOST_TEXT - 1)), registry=Registry())
+    shorter = validator_of(json.loads(bounded(text, MOST_TEXT - 1)))
     room = Room(64 + _TEXT_TOKENS * _leaves(type_, texts=True) + 64 * _leaves(type_))
 
     def parse(answer: str) -> Any:
-        value = _read(answer, validator)
+        value = _read(answer)
+        if fault := fault_of(validator, value):
+            raise ValueError(f"expected JSON that follows the schema; {fault}")
         if MOST_TEXT in _lengths(value) and not shorter.is_valid(value):
             raise ValueError(f"a text was cut at {MOST_TEXT:,} characters: give it a maxLength in the schema")
         return _convert(value, type_)
@@ -102,6 +101,8 @@ def _named(names: object) -> dict[str, Any]:
 
 
 def _document(text: str) -> dict[str, Any]:
+    from flightllm.functions.json_validation import check_schema  # slow to import
+
     example = '{"type": "object", "properties": {"city": {"type": "string"}}}'
     try:
         document = json.loads(text)
@@ -109,10 +110,7 @@ def _document(text: str) -> dict[str, Any]:
         raise AICallError(f"the schema is not JSON ({error}); write a JSON Schema such as {example}") from error
     if not isinstance(document, dict):
         raise AICallError(f"the schema must be a JSON object such as {example}")
-    try:
-        Draft202012Validator.check_schema(document)
-    except (SchemaError, RecursionError) as error:
-        raise AICallError(f"the schema is not a JSON Schema: {str(error).splitlines()[0]}") from error
+    check_schema(document)
     return document
 
 
@@ -255,32 +253,18 @@ def _lengths(value: Any) -> set[int]:
     return {len(value)} if isinstance(value, str) else set()
 
 
-def _read(text: str, validator: Draft202012Validator) -> Any:
+def _read(text: str) -> Any:
     try:
-        value = well_formed_value(json.loads(_unfenced(text), parse_constant=_refuse))
+        return well_formed_value(json.loads(_unfenced(text), parse_constant=_refuse))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"expected JSON; {error}") from error
-    if found := best_match(validator.iter_errors(value)):
-        raise ValueError(f"expected JSON that follows the schema; {found.json_path}: {found.message[:200]}")
-    return value
-
-
-def _matches(validator: Any, pattern: str, value: Any, _schema: Any) -> Iterator[ValidationError]:
-    """Check a text by RE2, because Python can take years for a pattern of ten characters."""
-    if validator.is_type(value, "string") and not _found(pattern, value):
-        yield ValidationError(f"the pattern {pattern!r} does not fit {value!r}")
-
-
-_Validator = extend(Draft202012Validator, {"pattern": _matches})  # type: ignore[no-untyped-call]
-
-
-def _found(pattern: str, text: str) -> bool:
-    return bool(pc.match_substring_regex(pa.scalar(text, pa.string()), pattern=pattern).as_py())
 
 
 def _check_pattern(pattern: Any) -> None:
+    from flightllm.functions.json_validation import finds  # slow to import
+
     try:
-        _found(pattern if isinstance(pattern, str) else "", "")
+        finds(pattern if isinstance(pattern, str) else "", "")
     except pa.ArrowInvalid as error:
         raise AICallError(
             f"the schema's pattern {pattern!r} has look-around, repeats too often or is malformed: {error}"
