@@ -1,7 +1,7 @@
 """A small Flight SQL client for the command line: queries, their progress, and cancelling."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
@@ -20,7 +20,7 @@ from flightllm.errors import (
     UnauthenticatedError,
     UnsupportedError,
 )
-from flightllm.flight.messages import pack, sql_message
+from flightllm.flight.messages import message_class, pack, sql_message
 
 _NO_TLS = "it has no TLS certificate that is trusted here: write grpc://HOST:PORT if it has no TLS, or add --tls-ca"
 _BROKEN = ("Socket closed", "Connection reset", "Broken pipe", "GOAWAY")
@@ -95,6 +95,7 @@ class Client:
         self._change: str | None = None
         """The id that was found for this text."""
         self._affected: int | None = None
+        self._has_prices = False
         self._uri = checked_uri(uri)
         self._login = login
         self._sends_token = "authorization" in {name.lower() for name in headers or {}}
@@ -134,6 +135,13 @@ class Client:
         """Return how many rows the last update changed, or None if the statement does not count rows."""
         return self._affected
 
+    def has_prices(self) -> bool:
+        """Return whether any model of the server has a price; once one has, it is not asked again."""
+        if not self._has_prices:
+            text = "SELECT 1 FROM system.models WHERE price_input > 0 OR price_output > 0 LIMIT 1"
+            self._has_prices = any(batch.num_rows for batch in self.query(f"{BOOKKEEPING}{text}")[1])
+        return self._has_prices
+
     def query(self, sql: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Start a query; return its schema and its rows as they arrive. An update runs at once, without columns."""
         self._query_id, self._change, self._asking, self._changing = None, None, sql, sql
@@ -148,6 +156,32 @@ class Client:
         changes = not len(info.schema) and info.total_records >= 0
         self._affected = info.total_records if changes and _counts_rows(sql) else None
         return info.schema, self._batches(info)
+
+    def append(self, table: Sequence[str], schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+        """Add rows to a table, in one step; return their number. `table` has the parts of the table's name.
+
+        The columns of `schema` are matched by name.
+        """
+        *schemas, name = table
+        options = {"if_not_exist": 2, "if_exists": 2}  # fail; append: the message's numbers
+        command = sql_message(
+            "CommandStatementIngest",
+            table=name,
+            table_definition_options=options,
+            **({"schema": schemas[-1]} if schemas else {}),
+        )
+        self._query_id, self._changing = None, None
+        with self._our_errors():
+            about = flight.FlightDescriptor.for_command(pack(command))
+            writer, reader = self._client.do_put(about, schema, self._options)
+            with writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+                writer.done_writing()
+                answer = reader.read()
+        count = message_class("arrow.flight.protocol.sql.DoPutUpdateResult").FromString(answer.to_pybytes())
+        self._affected = int(count.record_count)
+        return self._affected
 
     def progress(self) -> Progress | None:
         """Return the progress of the statement that started last, or None where it is unknown.
@@ -192,7 +226,7 @@ class Client:
         return self._progress(query_id)
 
     def _change_id(self) -> str | None:
-        """Return the id of the statement that was sent last and returned no id, or has not answered yet.
+        """Return the id of the last statement, where the server returned none or has not answered yet.
 
         Other clients can run the same text, and this client can have run it before. So this method sends a query of its
         own to learn its session's id, and takes the latest statement with this text in that session. While the client

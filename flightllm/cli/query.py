@@ -3,18 +3,16 @@
 import re
 import sys
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import click
 
 from flightllm.cli.common import Files, SettingParameter, connect, file_options, server_options
 from flightllm.cli.opened import asked_server
-from flightllm.cli.price import confirmed
-from flightllm.cli.render import WRITERS
-from flightllm.cli.results import FORMS, Output, form_of, run_text
-from flightllm.cli.running import interruptible
+from flightllm.cli.results import FORMS, Output
+from flightllm.cli.run import run_statement
 from flightllm.cli.statements import errors_at, located_statements, split_statements
+from flightllm.cli.writers import BINARY, WRITERS, form_of
 from flightllm.client import Client
 from flightllm.common.command_line import Server
 
@@ -57,10 +55,10 @@ def query(
     """
     text = sys.stdin.read() if sql == "-" else sql
     results = Output(format_ or _form_of(output), output)
-    if results.form == "parquet" and output is None and sys.stdout.isatty():
-        raise click.UsageError("Parquet is binary: name a file with --output.")
+    if results.form in BINARY and output is None and sys.stdout.isatty():
+        raise click.UsageError(f"{results.form} is binary: name a file with --output.")
     statements = list(split_statements(text))
-    if len(statements) > 1 and (output is not None or results.form == "parquet"):
+    if len(statements) > 1 and (output is not None or results.form in BINARY):
         raise click.UsageError(f"A file can hold the rows of only one statement, and the text has {len(statements)}.")
     with ExitStack() as stack:
         server = stack.enter_context(asked_server(files, server, text))
@@ -77,9 +75,8 @@ def query(
 
 def _run(client: Client, text: str, output: Output, ask_above: float | None) -> None:
     """Run a statement, unless the user does not want its cost."""
-    if sys.stdin.isatty() and not confirmed(client, text, ask_above):
+    if not run_statement(client, text, output, ask_above if sys.stdin.isatty() else None):
         raise click.exceptions.Exit(0)
-    interruptible(client, partial(run_text, client, text, output))
 
 
 def _form_of(output: Path | None) -> str:

@@ -1,7 +1,4 @@
-"""Results for people and programs: a table in the terminal, CSV, JSON lines, Parquet.
-
-Text formats show bytes as hexadecimal digits.
-"""
+"""Results for people: tables, one line for each column, and plans."""
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -184,44 +181,3 @@ def first_rows(batches: Iterable[pa.RecordBatch], count: int | None = TABLE_ROWS
     rows = iter(rows_of(batches))
     shown = list(islice(rows, count))
     return shown, len(shown) + sum(1 for _ in rows)
-
-
-def write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> None:
-    """Write CSV with a header; lists and structs become JSON text, and bytes and intervals become text."""
-    from pyarrow.csv import CSVWriter
-
-    flat = pa.schema([pa.field(f.name, pa.string() if _needs_text(f.type) else f.type) for f in schema])
-    with CSVWriter(out, flat) as writer:
-        for batch in batches:
-            columns = [_as_text(column) if _needs_text(column.type) else column for column in batch.columns]
-            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=flat))
-
-
-def _needs_text(kind: pa.DataType) -> bool:
-    """Return whether Arrow's CSV writer refuses the type, or reads its bytes as UTF-8."""
-    types = pa.types
-    tests = (types.is_nested, types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_interval)
-    return any(test(kind) for test in tests)
-
-
-def _as_text(column: pa.Array) -> pa.Array:
-    text = json_text if pa.types.is_nested(column.type) else plain_text
-    return pa.array((None if value is None else text(value) for value in column.to_pylist()), pa.string())
-
-
-def write_json(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> None:
-    """Write one JSON object per line; dates, times, decimals and bytes become text."""
-    for row in rows_of(batches):
-        out.write(json_text(dict(zip(schema.names, row, strict=True))).encode() + b"\n")
-
-
-def write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> None:
-    """Write a Parquet file, batch by batch."""
-    import pyarrow.parquet as pq  # slow to import
-
-    with pq.ParquetWriter(out, schema, compression="zstd") as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-
-
-WRITERS = {"csv": write_csv, "json": write_json, "parquet": write_parquet}

@@ -1,11 +1,12 @@
 """Running a statement, and showing or writing its result, for `flightllm query` and the shell."""
 
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import TextIOWrapper
+from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -14,18 +15,10 @@ import pyarrow as pa
 from rich.console import Console
 
 from flightllm.cli.calls import CallsBar, counted, may_call, summary
-from flightllm.cli.render import (
-    WRITERS,
-    as_plan,
-    as_table,
-    first_rows,
-    fitting,
-    put,
-    rows_of,
-    write_table,
-    write_vertical,
-)
+from flightllm.cli.render import as_plan, as_table, first_rows, fitting, put, rows_of, write_table, write_vertical
+from flightllm.cli.writers import BINARY, PLAIN, WRITERS, Writing
 from flightllm.client import Client
+from flightllm.common.atomic_files import replaced
 from flightllm.errors import FlightLLMError
 
 FORMS: Final = ("table", "vertical", *WRITERS)
@@ -41,6 +34,11 @@ class Output:
     path: Path | None = None
     hint: str = "--format vertical"
     """The words that show all columns of a result that is too wide for the terminal."""
+    writing: Writing = PLAIN
+    counts: bool = False
+    """Whether standard error says how many rows a file has."""
+    paged: bool = False
+    """Whether a program such as `less` shows results on the terminal, with all their rows and columns."""
     _begun: bool = False
     """Whether the file has a result."""
 
@@ -59,15 +57,16 @@ class Output:
         if self.path is None:
             yield sys.stdout.buffer
             return
-        if self._begun and self.form == "parquet":
-            raise FlightLLMError(f"{self.path} has a result, and a Parquet file has room for only one: name another")
+        if self._begun and self.form in BINARY:
+            raise FlightLLMError(
+                f"{self.path} has a result, and a .{self.form} file has room for only one: name another"
+            )
         try:
-            file = self.path.open("ab" if self._begun else "wb")
+            with self.path.open("ab") if self._begun else replaced(self.path) as file:
+                self._begun = True
+                yield file
         except OSError as error:
-            raise FlightLLMError(f"cannot write {self.path}: {error.strerror}") from error
-        self._begun = True
-        with file:
-            yield file
+            raise FlightLLMError(f"cannot write {self.path}: {error.strerror or error}") from error
 
     @contextmanager
     def opened_text(self) -> Iterator[IO[str]]:
@@ -77,13 +76,6 @@ class Output:
             return
         with self.opened() as file, TextIOWrapper(file, encoding="utf-8") as text:
             yield text
-
-
-def form_of(path: Path) -> str | None:
-    """Return the form for the ending of a file's name, or None for an ending of no form."""
-    ending = path.suffix.lower().removeprefix(".")
-    form = {"jsonl": "json", "ndjson": "json", "txt": "table", "": "table"}.get(ending, ending)
-    return form if form in {"table", *WRITERS} else None
 
 
 def run_text(client: Client, text: str, output: Output) -> None:
@@ -98,32 +90,58 @@ def run_text(client: Client, text: str, output: Output) -> None:
         elif output.form in WRITERS:
             if output.on_terminal:
                 batches = bar.hidden_before(batches)
+            counter = _Counter(batches)
             with output.opened() as out:
-                WRITERS[output.form](schema, batches, out)
+                WRITERS[output.form](schema, counter, out, output.writing)
+            if output.counts:
+                click.echo(f"{counted(counter.rows, 'row')} in {output.path}", err=True)
         else:
             _show(schema, batches, output, bar, explains=bool(_EXPLAIN.match(text)))
     _tell_work(client, text)
+
+
+class _Counter:
+    """Batches, and the number of their rows so far."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.rows = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Yield the batches once."""
+        for batch in self._batches:
+            self.rows += batch.num_rows
+            yield batch
 
 
 def _show(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: Output, bar: CallsBar, *, explains: bool
 ) -> None:
     """Print rows for people: on a terminal the first rows and their number, elsewhere all rows."""
-    if output.on_terminal and not explains:
+    if output.on_terminal and not explains and not output.paged:
         rows, total = first_rows(batches)
         bar.hide()
         _show_first(schema, rows, total, output)
         return
     kept = list(batches)
     bar.hide()
-    with output.opened_text() as out:
+    with pager() if output.paged and output.on_terminal else output.opened_text() as out:
         if explains:
-            width = None if output.on_terminal else 10_000
+            width = None if output.on_terminal and not output.paged else 10_000
             Console(file=out, width=width, highlight=False).print(as_plan(rows_of(kept)), soft_wrap=True, end="")
         elif output.form == "vertical":
             write_vertical(schema, rows_of(kept), out)
         else:
             write_table(schema, kept, out)
+
+
+@contextmanager
+def pager() -> Iterator[IO[str]]:
+    """Show what is written in the program of `$PAGER`, or else in `less`, which scrolls sideways too."""
+    os.environ.setdefault("LESS", "-RSX")
+    text = StringIO()
+    yield text
+    click.echo_via_pager(text.getvalue())
 
 
 def _show_first(schema: pa.Schema, rows: Sequence[Sequence[Any]], total: int, output: Output) -> None:

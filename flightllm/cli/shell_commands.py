@@ -2,18 +2,16 @@
 
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 import click
 
-from flightllm.cli.price import confirmed
-from flightllm.cli.render import WRITERS
-from flightllm.cli.results import Output, form_of, run_text
-from flightllm.cli.running import interruptible
+from flightllm.cli.results import Output
+from flightllm.cli.run import run_statement
 from flightllm.cli.statements import errors_at, is_command, located_statements, split_statements
+from flightllm.cli.writers import WRITERS, form_of
 from flightllm.client import Client
 from flightllm.errors import InvalidInputError
 
@@ -25,9 +23,11 @@ HELP: Final = r"""\d, \dt     list tables                      .tables
 \x          show rows with one line for each column, or as a table again
 \timing     show the seconds of each statement, or not    .timer
 \i FILE     run the statements of a file     .read FILE
-\o FILE     write results to a file (.csv, .json, .parquet, .txt); without FILE, show them again    .output
+\o FILE     write results to a file (.csv, .tsv, .json, .parquet, .xlsx, .txt); without FILE, show them again
+\copy …     copy a query or a table TO a file, or a file into a table: \copy t FROM 'new.csv'    COPY …;
 \e          edit the last statement in $EDITOR, then run it
-.mode FORM  show results as table, vertical, csv or json
+.mode FORM  show results as table, vertical, csv, tsv or json
+.pager on   show results in $PAGER or less, with all rows and columns; .pager off ends that
 \q          leave; Ctrl-D, exit and quit too
 SQL;        run a statement: a semicolon ends it, Enter without a semicolon begins a new line
 """
@@ -47,14 +47,13 @@ _NAMES: Final[Mapping[str, str]] = MappingProxyType(
 """Other names of commands."""
 _INSTEAD: Final[Mapping[str, str]] = MappingProxyType(
     {
-        r"\copy": r"\o FILE, then the query, then \o",
         ".once": r"\o FILE, then the query, then \o",
         r"\c": "flightllm shell --uri grpc://HOST:PORT, in a new shell",
         ".open": "flightllm FILE, in a new shell",
         r"\set": "SET name = 'value';",
         r"\du": "SELECT * FROM system.users;",
         r"\dv": r"\dt",
-        r"\pset": ".mode csv, or another form",
+        r"\pset": ".mode csv, or .pager on",
         r"\a": ".mode csv, or another form",
         r"\g": "a semicolon",
         r"\G": r"\x, then the statement",
@@ -67,6 +66,7 @@ _MODES: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(("vertical", "line"), "vertical"),
         **dict.fromkeys(("json", "jsonlines"), "json"),
         "csv": "csv",
+        **dict.fromkeys(("tsv", "tabs"), "tsv"),
     }
 )
 _DEEPEST: Final = 16
@@ -99,6 +99,7 @@ class Shell:
             r"\e": self._edit,
             r"\q": _leave,
             ".mode": self._form,
+            ".pager": self._page,
         }
         """The commands by name. They return the SQL to run, if there is any."""
 
@@ -111,7 +112,9 @@ class Shell:
             Exit: the user wants to leave.
         """
         sql: str | None = text
-        if is_command(text):
+        if text.lower().startswith("\\copy"):
+            sql = text
+        elif is_command(text):
             name, _, argument = text.rstrip("; ").partition(" ")
             sql = self._command(name, argument.strip().strip("'\""))
         else:
@@ -130,11 +133,8 @@ class Shell:
                 self.run(text)
 
     def _run_sql(self, sql: str) -> None:
-        if not confirmed(self._client, sql, self._ask_above):
-            return
         started = time.monotonic()
-        interruptible(self._client, partial(run_text, self._client, sql, self._output))
-        if self._timing:
+        if run_statement(self._client, sql, self._output, self._ask_above) and self._timing:
             click.echo(f"time: {time.monotonic() - started:,.3f} s", err=True)
 
     def _command(self, name: str, argument: str) -> str | None:
@@ -151,9 +151,15 @@ class Shell:
 
     def _form(self, wish: str) -> None:
         if wish not in _MODES:
-            raise InvalidInputError(f"there is no form {wish or 'without a name'}: choose table, vertical, csv or json")
+            raise InvalidInputError(
+                f"there is no form {wish or 'without a name'}: choose table, vertical, csv, tsv or json"
+            )
         self._screen.form = _MODES[wish]
         click.echo(f"results are shown as {_MODES[wish]}", err=True)
+
+    def _page(self, wish: str) -> None:
+        self._screen.paged = not self._screen.paged if wish not in {"on", "off"} else wish == "on"
+        click.echo(f"results are {'' if self._screen.paged else 'not '}shown in a pager", err=True)
 
     def _time(self, wish: str) -> None:
         self._timing = not self._timing if wish not in {"on", "off"} else wish == "on"

@@ -4,11 +4,13 @@ Also the renames that set files aside: they never replace a file.
 """
 
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from shutil import copymode
+from typing import IO
 from uuid import uuid4
 
 
@@ -38,6 +40,32 @@ def write_atomically(path: Path, content: bytes) -> None:
             beside.unlink(missing_ok=True)
         raise
     sync(path.parent)
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[IO[bytes]]:
+    """Open a new file that replaces the one at `path` at the end; after an error, the old file is as it was.
+
+    The new file has the old one's permissions. A device such as `/dev/stdout` is opened itself.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    place = path.resolve()
+    if place.exists() and not place.is_file():
+        with place.open("wb") as file:
+            yield file
+        return
+    beside = place.with_name(f".{place.name}-{uuid4().hex}")
+    try:
+        with beside.open("xb") as file:
+            yield file
+        if place.exists():
+            copymode(place, beside)
+        beside.replace(place)
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
 
 
 JOURNALS = ("-wal", "-shm", "-journal")

@@ -57,10 +57,16 @@ class PredictableQuery(AskingQuery, ShownQuery, Protocol):
 
 
 def explain(
-    query: ShownQuery, record: QueryRecord, *, analyze: bool, as_json: bool, lines: Sequence[tuple[str, str]] = ()
+    query: ShownQuery,
+    record: QueryRecord,
+    *,
+    analyze: bool,
+    as_json: bool,
+    savings: bool = True,
+    lines: Sequence[tuple[str, str]] = (),
 ) -> pa.RecordBatch:
     """Return a query's plan and figures, as titles and texts or as one JSON document; `lines` come first."""
-    told, costs = _told(query, record, analyze=analyze)
+    told, costs = _told(query, record, analyze=analyze, by_rule=savings)
     told = replace(told, plan=[*lines, *told.plan])
     if as_json:
         text = json.dumps(document(told, costs), ensure_ascii=False)
@@ -69,7 +75,7 @@ def explain(
     return pa.RecordBatch.from_arrays([pa.array(part) for part in zip(*lines, strict=True)], schema=TEXT_SCHEMA)
 
 
-def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool) -> tuple[Explained, ModelCosts]:
+def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool, by_rule: bool) -> tuple[Explained, ModelCosts]:
     plan = [(title, text.replace(STORED_SUFFIX, "")) for title, text in query.explain()]
     if query.services.rights.policies:  # the sizes are those of whole tables, with the rows that the user cannot see
         plan = [(title, without_sizes(text)) for title, text in plan]
@@ -83,7 +89,7 @@ def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool) -> tuple[Exp
             models = held.enter_context(models_of(query, record.cancelled.is_set))
             asking = _Asking(query, models, record.cancelled.is_set, prompt_tokens(models))
             predicted = asking.predict(query)
-            savings = list(asking.savings())
+            savings = list(asking.savings()) if by_rule else []
         except CancelledError:
             raise
         except EngineError as error:

@@ -26,12 +26,20 @@ class ExplainQuery:
         self._lines = lines
         self._analyze = statement.analyze
         self._json = statement.format == "json"
+        self._savings = statement.savings
         self.schema = JSON_SCHEMA if self._json else TEXT_SCHEMA
 
     def run(self, record: QueryRecord) -> Batches:
         """Yield one row per title and text, or one row with a JSON document."""
         with stopped_by(record.cancelled):
-            told = explain(self._query, record, analyze=self._analyze, as_json=self._json, lines=self._lines)
+            told = explain(
+                self._query,
+                record,
+                analyze=self._analyze,
+                as_json=self._json,
+                savings=self._savings,
+                lines=self._lines,
+            )
         yield told
 
     def explain(self) -> list[tuple[str, str]]:

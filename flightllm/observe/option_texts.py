@@ -54,7 +54,7 @@ _BEFORE_KIND = frozenset(
 """Words between CREATE and the kind of what it creates."""
 _OF_TABLES = frozenset({"table", "view", "schema", "index", "prompt"})
 _OF_RIGHTS = frozenset({"row", "column"})  # CREATE ROW FILTER and CREATE COLUMN MASK have an expression
-_EXPLAINS = frozenset({"format", "analyze", "verbose", "costs", "timing", "settings"})
+_EXPLAINS = frozenset({"format", "analyze", "savings", "verbose", "costs", "buffers", "timing", "summary", "settings"})
 """Options of EXPLAIN in parentheses."""
 _OF_USERS = frozenset({"user", "role", "login"})
 _LISTS = re.compile(r"options|with|set|\w*properties|connection|credentials|secret|read_\w+|scan_\w+|\w+_scan")

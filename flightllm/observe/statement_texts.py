@@ -17,7 +17,7 @@ _LEAST, _LONGEST = 6, 2_048
 _WORDS = re.compile(r"[\s\"{},:;=]+")
 _START = (
     r"[\s(]*+(?:explain\b(?:\s++|analyze\b|verbose\b|format\s++\w++"
-    r"|\(\s*+(?:format|analyze|verbose|costs|timing|settings)\b[^)]*+\))*+[\s(]*+)?+"
+    r"|\(\s*+(?:format|analyze|savings|verbose|costs|buffers|timing|summary|settings)\b[^)]*+\))*+[\s(]*+)?+"
 )
 """The start of a statement up to its first word: parentheses, and EXPLAIN with its options."""
 _NO_MODEL = re.compile(

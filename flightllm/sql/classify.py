@@ -149,7 +149,14 @@ class _StatementReader:
                     f"EXPLAIN ANALYZE would run the {what}: write EXPLAIN, which changes nothing, or run it and read"
                     " system.queries"
                 )
-            return Statement("explain", text, query=inner.query, format=options.format, explained=inner)
+            return Statement(
+                "explain",
+                text,
+                query=inner.query,
+                format=options.format,
+                savings=options.savings,
+                explained=inner,
+            )
         if inner.kind != "query":
             raise UnsupportedError(
                 "EXPLAIN works only for queries and changes of rows: write EXPLAIN [ANALYZE] SELECT …"
@@ -161,6 +168,7 @@ class _StatementReader:
             summarized=inner.summarized,
             analyze=analyze,
             format=options.format,
+            savings=options.savings,
         )
 
     # --- settings

@@ -19,6 +19,8 @@ class ExplainOptions:
 
     analyze: bool = False
     format: str = "text"
+    savings: bool = True
+    """Whether to predict the query without each rule too, which takes much longer."""
 
 
 def read_explain_options(tokens: Sequence[Token], at: int) -> tuple[ExplainOptions, int]:
@@ -53,11 +55,14 @@ def _read_list(tokens: Sequence[Token], at: int) -> tuple[ExplainOptions, int]:
         at += 1
         if name == "format":
             options, at = replace(options, format=_format(tokens, at)), at + 1
-        elif name == "analyze" or name in _WITHOUT_MEANING:
+        elif name in {"analyze", "savings"} or name in _WITHOUT_MEANING:
             value, at = _switch(tokens, at)
-            options = replace(options, analyze=value) if name == "analyze" else options
+            if name == "analyze":
+                options = replace(options, analyze=value)
+            elif name == "savings":
+                options = replace(options, savings=value)
         else:
-            raise SqlError(f"EXPLAIN has no option {name!r}: write ANALYZE, VERBOSE or FORMAT text | json")
+            raise SqlError(f"EXPLAIN has no option {name!r}: write ANALYZE, SAVINGS off, VERBOSE or FORMAT text | json")
         if at < len(tokens) and tokens[at].is_symbol(")"):
             return options, at + 1
         if at < len(tokens) and not tokens[at].is_symbol(","):

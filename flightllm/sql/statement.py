@@ -87,6 +87,8 @@ class Statement:
     analyze: bool = False
     format: str = "text"
     """The format of EXPLAIN: `text` or `json`."""
+    savings: bool = True
+    """Whether EXPLAIN predicts the query without each rule too."""
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """The options of CREATE VECTOR INDEX, whose name is `key`.
 

@@ -1,12 +1,10 @@
 """Results as text: every format keeps values, NULLs and nested types readable."""
 
 import io
-import json
 from datetime import date, time
 from decimal import Decimal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
@@ -18,9 +16,6 @@ from flightllm.cli.render import (
     put,
     rows_of,
     text_of,
-    write_csv,
-    write_json,
-    write_parquet,
     write_table,
     write_vertical,
 )
@@ -34,31 +29,6 @@ TABLE = pa.table(
         "price": pa.array([Decimal("1.50"), None], pa.decimal128(9, 2)),
     }
 )
-
-
-def test_csv_round_trips_and_writes_nested_values_as_json() -> None:
-    """Lists become JSON text, NULL an empty cell."""
-    out = io.BytesIO()
-    write_csv(TABLE.schema, TABLE.to_batches(), out)
-    assert out.getvalue().decode() == (
-        '"n","text","list","day","price"\n1,"a ""b""","[""x""]",2024-01-02,1.50\n,"two\nlines",,,\n'
-    )
-
-
-def test_json_is_one_object_a_line() -> None:
-    """Dates and decimals become text, NULL null."""
-    out = io.BytesIO()
-    write_json(TABLE.schema, TABLE.to_batches(), out)
-    first, second = map(json.loads, out.getvalue().splitlines())
-    assert first == {"n": 1, "text": 'a "b"', "list": ["x"], "day": "2024-01-02", "price": "1.50"}
-    assert second["n"] is None
-
-
-def test_parquet_holds_the_same_table() -> None:
-    """Nothing is lost on the way into a Parquet file."""
-    out = io.BytesIO()
-    write_parquet(TABLE.schema, TABLE.to_batches(), out)
-    assert pq.read_table(io.BytesIO(out.getvalue())).equals(TABLE)
 
 
 def test_equal_column_names_stay_apart() -> None:
@@ -97,48 +67,6 @@ def test_table_takes_values_for_text_not_markup() -> None:
     console.print(as_table(pa.schema([("t", pa.string())]), [("[bold]x",)]))
     assert isinstance(console.file, io.StringIO)
     assert "[bold]x" in console.file.getvalue()
-
-
-ODD = pa.table(
-    {
-        "bin": [b"\xff\xfe", None],
-        "fixed": pa.array([b"\xffa", None], pa.binary(2)),
-        "list": [[b"\xff"], None],
-        "n": [float("nan"), float("-inf")],
-        "s": [{"n": float("nan")}, None],
-        "i": pa.array([pa.MonthDayNano([1, 2, 3]), None], pa.month_day_nano_interval()),
-    }
-)
-
-
-def test_csv_writes_bytes_in_hexadecimal() -> None:
-    """Bytes that are no UTF-8, alone or in a list, are written like those that are; intervals become text."""
-    out = io.BytesIO()
-    write_csv(ODD.schema, ODD.to_batches(), out)
-    header, first, second = out.getvalue().decode().splitlines()
-    assert header == '"bin","fixed","list","n","s","i"'
-    assert first.startswith('"fffe","ff61","[""ff""]",nan,"{""n"": null}",')
-    assert second == ",,,-inf,,"
-
-
-def test_json_stays_json() -> None:
-    """NaN and infinities are null, at any depth, and bytes hexadecimal."""
-
-    def refuse(name: str) -> None:
-        pytest.fail(f"{name} is no JSON")
-
-    out = io.BytesIO()
-    write_json(ODD.schema, ODD.to_batches(), out)
-    first, second = (json.loads(line, parse_constant=refuse) for line in out.getvalue().splitlines())
-    assert {**first, "i": None} == {
-        "bin": "fffe",
-        "fixed": "ff61",
-        "list": ["ff"],
-        "n": None,
-        "s": {"n": None},
-        "i": None,
-    }
-    assert second["n"] is None
 
 
 def test_lines_end_without_blanks_outside_a_terminal() -> None:

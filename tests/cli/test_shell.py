@@ -62,7 +62,7 @@ def test_typed_statements_run(
     assert "body" in said.out
     assert "error: " in said.err
     assert "nope" in said.err
-    assert r"there is no command \copy: type \o FILE, then the query, then \o" in said.err
+    assert "a table or a query in parentheses must follow COPY" in said.err
     assert "rows_there" in (tmp_path / "home" / "shell_history").read_text()
 
 

@@ -60,7 +60,7 @@ def test_modes(run: Run) -> None:
     """`.mode` chooses the form of results; another word lists the forms."""
     assert run(".mode csv\nSELECT 1 AS one;\n.mode json\nSELECT 2 AS two;").stdout == '"one"\n1\n{"two": 2}\n'
     wrong = run(".mode latex")
-    assert (wrong.exit_code, "choose table, vertical, csv or json" in wrong.stderr) == (1, True)
+    assert (wrong.exit_code, "choose table, vertical, csv, tsv or json" in wrong.stderr) == (1, True)
 
 
 def test_timing(run: Run) -> None:
@@ -92,8 +92,8 @@ def test_output(run: Run, tmp_path: Path) -> None:
     assert "4" not in ran.stdout
     assert "(1 row)" in (tmp_path / "t.txt").read_text()
     twice = run("\\o a.parquet\nSELECT 1 AS n;\nSELECT 2 AS n;")
-    assert (twice.exit_code, "a Parquet file has room for only one" in twice.stderr) == (1, True)
-    assert "ends in none of .txt, .csv, .json, .parquet" in run("\\o a.docx").stderr
+    assert (twice.exit_code, "a .parquet file has room for only one" in twice.stderr) == (1, True)
+    assert "ends in none of .txt, .csv, .tsv, .json, .parquet, .xlsx" in run("\\o a.docx").stderr
 
 
 def test_edit(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_edit(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize(
     ("command", "said"),
-    [(r"\copy t TO x", r"type \o FILE"), (r"\c db", "flightllm shell --uri"), (r"\zz", r"\? lists the commands")],
+    [(".once x", r"type \o FILE"), (r"\c db", "flightllm shell --uri"), (r"\zz", r"\? lists the commands")],
 )
 def test_commands_of_others(run: Run, command: str, said: str) -> None:
     """An unknown command is one line with the words to type."""
@@ -144,5 +144,27 @@ def test_a_wide_table_in_a_terminal(uri: str, tmp_path: Path, columns: int) -> N
     terminal.type("\\x\r")
     terminal.type("SELECT * FROM wide;\r")
     terminal.read_until(lambda: "c45 │ a text" in terminal.text)
+    terminal.type("\\q\r")
+    assert terminal.finish() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals")
+def test_a_pager_shows_all_columns(uri: str, tmp_path: Path) -> None:
+    """The program of `$PAGER` gets the whole table; `.pager off` ends that."""
+    from tests.terminals import Terminal
+
+    command = [sys.executable, "-m", "flightllm", "shell", "--uri", uri]
+    kept = tmp_path / "paged"
+    pager = f"tee {kept}"
+    terminal = Terminal(command, columns=80, environment={"FLIGHTLLM_HOME": str(tmp_path), "PAGER": pager})
+    terminal.read_until(lambda: "flightllm>" in terminal.text)
+    terminal.type(".pager on\r")
+    terminal.type("SELECT * FROM wide;\r")
+    terminal.read_until(lambda: "(1 row)" in terminal.text)
+    assert all(f"c{number} " in kept.read_text() for number in range(45))
+    terminal.type(".pager off\r")
+    terminal.type("SELECT * FROM wide;\r")
+    terminal.read_until(lambda: r"\x shows all" in terminal.text)
     terminal.type("\\q\r")
     assert terminal.finish() == 0

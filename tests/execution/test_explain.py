@@ -163,6 +163,14 @@ def test_savings(session: Session) -> None:
     assert {s["name"]: s["saved"]["calls"] for s in repeated}["dedup"] == 3
 
 
+def test_a_prediction_without_savings(session: Session) -> None:
+    """`SAVINGS off` leaves out the predictions without each rule, and changes nothing else."""
+    sql = "SELECT ai_gen('x', note) FROM people WHERE id > 1"
+    document = told(session, sql, "FORMAT json, SAVINGS off")
+    assert document["savings"] == []
+    assert document["total"] == told(session, sql)["total"]
+
+
 def test_savings_of_fuse(session: Session) -> None:
     """What one operator of several filters saves is listed like the savings of a rule."""
     sql = "SELECT id FROM people WHERE ai_filter('x', note) AND ai_filter('y', name)"

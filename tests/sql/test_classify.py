@@ -89,7 +89,7 @@ def test_explain_parts(options: str, analyze: bool, form: str, query: str) -> No
         ("(FORMAT yaml)", "FORMAT text or FORMAT json"),
         ("(ANALYZE FORMAT json)", "expected , or"),
         ("(ANALYZE, wal)", "no option 'wal'"),
-        ("(FORMT json)", "no option 'formt': write ANALYZE, VERBOSE or FORMAT text"),
+        ("(FORMT json)", "no option 'formt': write ANALYZE, SAVINGS off, VERBOSE or FORMAT text"),
         ("(ANALYSE)", "no option 'analyse': write ANALYZE"),
         ("(ANALYZE,", "not closed|no option"),
         ("(ANALYZE)", "EXPLAIN needs a statement"),
