@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from flightllm.engines.fair_lock import FairLock
 from flightllm.engines.kv_hints import Hints
 from flightllm.engines.loaded import LoadedEngine
-from flightllm.engines.local.plan import branchings, plan_batches
+from flightllm.engines.local.plan import best_order, branchings, plan_batches
 from flightllm.engines.local.turns import Turn, plan_turn
 from flightllm.engines.options import read_options
 from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError, check_cancelled
@@ -263,10 +263,11 @@ class LocalEngine(LoadedEngine):
                 prefixes.cancel(turns[done:])
 
     def _turns(self, fitting: Sequence[tuple[Request, list[int]]]) -> list[Turn]:
-        """Cut prompts into batches."""
+        """Cut prompts into batches, in the order in which they share the most."""
         if not fitting:
             return []
-        requests, prompts = zip(*fitting, strict=True)
+        order = best_order([prompt for _, prompt in fitting])
+        requests, prompts = zip(*(fitting[place] for place in order), strict=True)
         batches = plan_batches(
             prompts, self._options.batch_rows, self._options.batch_tokens, self._held(requests[0], prompts[0])
         )

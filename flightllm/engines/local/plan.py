@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from flightllm.common.text import shared_start
 
@@ -19,6 +20,21 @@ class Batch:
     start: int
     stop: int
     prefix: int
+
+
+def best_order(prompts: Sequence[Sequence[int]]) -> Sequence[int]:
+    """Return the places of prompts in the order in which neighbours share the most tokens: as given, or sorted.
+
+    Example: of `[[1, 2], [3], [1, 2, 4]]`, the order is 0, 2, 1, because then two prompts share two tokens.
+    """
+    given = range(len(prompts))
+    ordered = sorted(given, key=lambda place: list(prompts[place]))
+    return ordered if _shared(prompts, ordered) > _shared(prompts, given) else given
+
+
+def _shared(prompts: Sequence[Sequence[int]], order: Sequence[int]) -> int:
+    """Return how many tokens prompts share with the prompt before, in an order."""
+    return sum(shared_start(prompts[before], prompts[after]) for before, after in pairwise(order))
 
 
 def plan_batches(prompts: Sequence[Sequence[int]], rows: int, tokens: int, kept: Sequence[int] = ()) -> list[Batch]:

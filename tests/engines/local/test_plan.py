@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flightllm.engines.local.plan import Batch, plan_batches
+from flightllm.engines.local.plan import Batch, best_order, plan_batches
 
 PROMPTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), max_size=30)
 
@@ -39,3 +39,13 @@ def test_a_lone_prompt_reuses_what_is_there() -> None:
     assert plan_batches(prompts, 2, 100_000)[-1].prefix == 50
     assert plan_batches(prompts[:1], 2, 100_000) == [Batch(0, 1, 0)]
     assert plan_batches(prompts[:1], 2, 100_000, kept=[5] * 20 + [6]) == [Batch(0, 1, 20)]
+
+
+def test_prompts_that_share_a_start_are_neighbours() -> None:
+    """Prompts that alternate between two starts are sorted; an order that shares as much stays."""
+    one, other = [1] * 50, [2] * 50
+    alternating = [[*start, n] for n in range(4) for start in (one, other)]
+    order = best_order(alternating)
+    assert [alternating[place][0] for place in order] == [1] * 4 + [2] * 4
+    assert list(best_order([other, one])) == [0, 1]
+    assert list(best_order([])) == []
