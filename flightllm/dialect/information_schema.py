@@ -5,13 +5,15 @@ from collections.abc import Iterator
 from flightllm.common.names import CATALOG, quoted
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
+from flightllm.functions.type_names import TYPE_NAME
 from flightllm.sql.names import read_parts
 from flightllm.sql.tokens import TokenKind
 
 _SCHEMA = "information_schema"
 _INSTEAD = {
     "columns": (
-        "SELECT * REPLACE (ordinal_position + arrow_cast(1, 'UInt64') AS ordinal_position)"
+        "SELECT * REPLACE (ordinal_position + arrow_cast(1, 'UInt64') AS ordinal_position,"
+        f" {TYPE_NAME}(data_type) AS data_type)"
         ' FROM "{catalog}"."information_schema"."columns"'
     ),
     "schemata": (
@@ -24,7 +26,7 @@ _INSTEAD = {
 }
 """For each table, the query that replaces it.
 
-DataFusion counts columns from 0, names an owner 'None', and lists base tables among the views. `definition` is NULL,
+DataFusion counts columns from 0, has names of its own for types, names an owner 'None', and lists base tables among the views. `definition` is NULL,
 because a reader of a view cannot see what the view reads.
 """
 
