@@ -66,7 +66,7 @@ def read(path: Path, options: Mapping[str, str], target: Path) -> tuple[pa.Table
     """
     notes = list[str]()
     (found,) = named_tables([str(path)], notes.append)
-    place = found[1].path if isinstance(found[1], FolderFile | CsvFile) else Path(found[1])
+    place = Path(found[1].path if isinstance(found[1], FolderFile | CsvFile) else found[1])
     if converted_format(place) is None:
         context = scratch_context()
         context.register_table("t", open_file("t", place).table)

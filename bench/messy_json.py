@@ -150,7 +150,7 @@ def folder_cases(seed: int) -> Iterator[Case]:
             for part in range(_PARTS)
         }
         yield Case("folders: parts", f"parts {number}", files, names, columns, duckdb=f"rows/*.{ending}")
-    for number in range(2, 9, 3):
+    for number in range(9):
         random = Random(f"{seed} keys {number}")  # noqa: S311 - test data
         columns = table(random, plain=True)
         names = names_of(random, columns)

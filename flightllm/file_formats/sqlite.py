@@ -39,8 +39,8 @@ def sqlite_tables(path: Path) -> list[str]:
 def convert_sqlite(path: Path, table: str, target: Path) -> list[str]:
     """Write the rows of a table; return notes.
 
-    A column with values of several types becomes a text column. A column that is declared as one of dates or times has
-    this type, if all its texts are such values in the notation of ISO 8601.
+    A column with values of several types becomes a text column. A column declared as one of dates or times has this
+    type if all values are texts in the notation of ISO 8601.
 
     Raises:
         InvalidInputError: the file cannot be read, or has no such table.
