@@ -51,6 +51,7 @@ RECORDS: Final[Mapping[str, str]] = {
     "frontend": "frontend --model smollm2 --quick",
     "ordering": "ordering --generate 1000000",
     "rag": "rag --quick",
+    "messy": "messy",
 }
 """The script and its arguments, by the name of the file."""
 READ_TABLES: Final = frozenset((

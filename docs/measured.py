@@ -138,6 +138,33 @@ def _of_gpu(one: Figures | None) -> tuple[str, str]:
     return (f"{one['seconds']:.1f}", f"{one['computed_tokens']:,}") if one else ("", "")
 
 
+def messy(figures: Figures) -> str:
+    """Return how the files of each family were read by each system; a count of zero is an empty cell."""
+    outcomes = {
+        "right": "right",
+        "noted": "texts, with a note",
+        "silent": "texts",
+        "refused": "refused",
+        "wrong": "wrong",
+    }
+    families = figures["families"]
+    systems = {"flightllm": "FlightLLM", "duckdb": f"DuckDB {figures.get('duckdb', '')}".rstrip()}
+    shown = [
+        (system, how)
+        for system in next(iter(families.values()))
+        for how in outcomes
+        if any(found[system][how] for found in families.values())
+    ]
+    rows = [
+        (family, f"{sum(found['flightllm'].values())}", *(f"{found[system][how] or ''}" for system, how in shown))
+        for family, found in families.items()
+    ]
+    sums = [sum(found[system][how] for found in families.values()) for system, how in shown]
+    files = sum(sum(found["flightllm"].values()) for found in families.values())
+    heads = (f"{systems[system]}: {outcomes[how]}" for system, how in shown)
+    return table(("family", "files", *heads), [*rows, ("all", f"{files}", *map(str, sums))])
+
+
 MEASURED: Final[Mapping[str, Callable[[Figures], str]]] = {
     "streaming": streaming,
     "planning": planning,
@@ -147,5 +174,6 @@ MEASURED: Final[Mapping[str, Callable[[Figures], str]]] = {
     "rag": rag,
     "ablations_counts": ablations_counts,
     "gpu": gpu,
+    "messy": messy,
 }
 """The function that makes the table of each record."""

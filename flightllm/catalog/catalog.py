@@ -235,13 +235,13 @@ class Catalog:
     def _open_path(self, name: str, path: Path, csv: CsvOptions) -> files.FileTable:
         file, sheet = sheet_of(path)
         try:
-            if converted_format(file) is not None:
+            if converted_format(file, csv) is not None:
                 return converted_table(
                     file, csv, sheet, self.store.folder, self.store.limits.memory_bytes, lambda: False
                 )
         except (InvalidInputError, LimitExceededError) as error:
             raise ConfigError(f"table {name!r}: {path}: {error}") from error
-        return files.open_file(name, path)
+        return files.open_file(name, path, csv)
 
     def _cast(self, entry: Entry, opened: files.FileTable) -> Entry:
         """Return the entry of a file, with a cast for each column that clients see as another type."""

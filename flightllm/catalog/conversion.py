@@ -7,17 +7,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any
 
+import pyarrow.parquet as pq
 import structlog
 
 from flightllm import errors
 from flightllm.catalog.files import base_of, files_of
+from flightllm.catalog.memory import plain_schema
 from flightllm.common.limits import over_limit
 from flightllm.errors import FlightLLMError, InternalError, InvalidInputError, LimitExceededError, check_cancelled
 from flightllm.file_formats.compressed import COMPRESSIONS, ending, open_bytes
@@ -28,6 +30,8 @@ from flightllm.file_formats.excel import convert_sheet
 from flightllm.file_formats.json_files import convert_json
 from flightllm.file_formats.json_values import ENDINGS as JSON_ENDINGS
 from flightllm.file_formats.options import CsvOptions
+from flightllm.file_formats.origins import add_origins, origins_of
+from flightllm.file_formats.parquet_files import convert_parquet
 from flightllm.file_formats.parts import ENDINGS, MEMBERS, parts_of
 from flightllm.file_formats.rows import DAMAGED
 from flightllm.file_formats.sqlite import ENDINGS as SQLITE
@@ -68,7 +72,7 @@ class Conversion:
     sheet: str
     target: Path
     form: str = ""
-    """The format `csv`, `json` or `text`, if another than the names of the files tell."""
+    """The format `csv`, `json`, `parquet` or `text`, if another than the names of the files tell."""
 
     @property
     def is_sheet(self) -> bool:
@@ -86,6 +90,8 @@ class Conversion:
         found = files_of(self.path, any_name=bool(self.form))
         if self.form == "text" and self.path.is_dir():
             return [file for file in found if ending(file) in DOCUMENTS]
+        if self.form == "parquet" and self.path.is_dir():
+            return [file for file in found if ending(file) == ".parquet"]
         return found
 
     def run(self) -> list[str]:
@@ -102,9 +108,22 @@ class Conversion:
             return convert_sheet(self.path, self.sheet, self.target)
         if self.form == "text":
             return convert_documents(self.files, base_of(self.path), self.target)
-        if self.is_json:
-            return convert_json(self.files, self.target)
-        return convert_csv(self.files, self.csv, self.target)
+        return self._run_files(self.files)
+
+    def _run_files(self, files: Sequence[Path]) -> list[str]:
+        """Convert the files, and add the columns that their places give."""
+        counts = list[int]()
+        if self.form == "parquet":
+            schema = plain_schema(pq.read_schema(files[0]).remove_metadata())
+            notes = convert_parquet(files, schema, self.target, counts)
+        elif self.is_json:
+            notes = convert_json(files, self.target, self.csv, counts)
+        else:
+            notes = convert_csv(files, self.csv, self.target, counts)
+        origins = origins_of(files, base_of(self.path), self.csv, pq.read_schema(self.target).names)
+        if origins:
+            add_origins(self.target, counts, origins)
+        return notes
 
     def _run_member(self) -> list[str]:
         """Convert a member of a zip file."""

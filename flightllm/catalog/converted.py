@@ -23,7 +23,7 @@ from flightllm.datafusion.contexts import scratch_context
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.compressed import ending
 from flightllm.file_formats.json_values import ENDINGS as JSON_ENDINGS
-from flightllm.file_formats.options import CsvOptions
+from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
 from flightllm.file_formats.parts import ENDINGS
 from flightllm.storage.folder import TablesFolder
 
@@ -43,11 +43,14 @@ def sheet_of(path: Path) -> tuple[Path, str]:
     return (path, "") if not mark or path.exists() else (Path(file), sheet)
 
 
-def converted_format(path: Path) -> str | None:
+def converted_format(path: Path, known: CsvOptions = NOTHING_SAID) -> str | None:
     """Return the format of a file or folder that is read through a Parquet copy, or None.
 
-    It is `csv`, `json`, `text` for documents, or `sheet` for a file that holds several tables.
+    It is `csv`, `json`, `text` for documents, or `sheet` for a file that holds several tables. It is `parquet` for
+    Parquet files that get the column `filename`.
     """
+    if known.filename and {ending(file) for file in files_of(path)} == {".parquet"}:
+        return "parquet"
     if path.is_file() and is_document(path):
         return "text"
     if path.is_dir() and is_folder_of_documents(path):
@@ -75,15 +78,16 @@ def converted_table(
         LimitExceededError: reading takes more memory than `memory_bytes`.
         InvalidInputError: the file does not exist or cannot be read; the message says where.
     """
-    if not form and converted_format(path) == "text":
-        form = "text"
+    any_name = bool(form)
+    if not form and (found := converted_format(path, csv)) in {"text", "parquet"}:
+        form, any_name = found, found == "text"
     work = Conversion(path, csv, sheet, Path(_NAME), form)
     for _ in range(_TRIES):
-        revision = files_revision(path, any_name=bool(form))
+        revision = files_revision(path, any_name=any_name)
         if not revision:
             raise InvalidInputError("there is no file of this name, or the folder has no file")
         with kept_if_taken(_converted(work, folder, revision, memory_bytes, stopped), folder) as copy:
-            if files_revision(path, any_name=bool(form)) == revision:
+            if files_revision(path, any_name=any_name) == revision:
                 return copy.take()
     raise InvalidInputError("it changes while it is read: put a finished file in its place")
 
@@ -126,4 +130,6 @@ def _converted(
     context = scratch_context()
     context.register_parquet("t", str(target), file_extension=".parquet", schema=schema)
     table = context.catalog().schema("public").table("t")
-    return ConvertedTable(table, schema, schema, ConvertedSource(str(target), revision, sheet=work.sheet), tuple(notes))
+    return ConvertedTable(
+        table, schema, schema, ConvertedSource(str(target), revision, sheet=work.sheet, form=work.form), tuple(notes)
+    )

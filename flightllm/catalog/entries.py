@@ -116,6 +116,8 @@ class ConvertedSource:
     problem: str = ""
     """Why the source's present content cannot be read."""
     sheet: str = ""
+    form: str = ""
+    """See `Conversion.form`."""
 
 
 class ViewPlan:

@@ -23,9 +23,7 @@ def create_external(store: TableStore, statement: Statement, owner: str, stopped
         return
     place = store.places.checked(statement.options["location"])
     written = {name.removeprefix(OPTION): text for name, text in statement.options.items() if name.startswith(OPTION)}
-    if written and wanted != "csv":
-        raise InvalidInputError(f"OPTIONS is only for CSV files; {wanted} files take no options: leave OPTIONS out")
-    csv = CsvOptions.of(written)
+    csv = CsvOptions.of(written, wanted)
     found, suffix = _found(store, place, wanted, csv, stopped)
     with kept_if_taken(found, store.folder) as copy:
         entry = _entry(name, place, wanted, csv, found, suffix, owner)
@@ -60,8 +58,12 @@ def _found(
     """Return the table at a place, and the ending of its file names, if the files have the wanted format."""
     endings = [suffix for suffix, kind in FORMATS.items() if kind == wanted]
     if isinstance(place, str):
+        if csv.filename or csv.hive_partitioning is not None or (wanted == "json" and csv.types):
+            raise InvalidInputError(
+                "filename, hive_partitioning, and types of JSON are only for files on the server's disk: copy the files"
+            )
         return open_address(place, store.places.stores, endings, csv)
-    found = converted_format(place)
+    found = converted_format(place, csv)
     if found is not None and wanted == ("csv" if found == "sheet" else found):
         return converted_table(place, csv, "", store.folder, store.limits.memory_bytes, stopped), f".{wanted}"
     suffix = file_suffix(place)
@@ -69,4 +71,4 @@ def _found(
         raise InvalidInputError(
             f"the names of {wanted.upper()} files end in {', '.join(endings)}; these end in {suffix}"
         )
-    return opened_file(place, suffix), suffix
+    return opened_file(place, suffix, csv), suffix

@@ -23,6 +23,7 @@ from flightllm.errors import ConfigError, InvalidInputError, UnsupportedError
 from flightllm.file_formats.compressed import COMPRESSIONS, ending
 from flightllm.file_formats.documents import ENDINGS as DOCUMENTS
 from flightllm.file_formats.options import CsvOptions
+from flightllm.file_formats.origins import keys_of
 from flightllm.file_formats.parts import ENDINGS as PARTS
 from flightllm.file_formats.rows import DAMAGED, CsvRows
 from flightllm.storage.objects import ObjectStores
@@ -96,19 +97,19 @@ class ConvertedTable(FileTable):
         return Path(self.source.location)
 
 
-def open_file(name: str, path: Path) -> FileTable:
+def open_file(name: str, path: Path, csv: CsvOptions | None = None) -> FileTable:
     """Open a Parquet, CSV, TSV, JSON lines or Arrow file, or a folder of files of one of these kinds.
 
     Raises:
         ConfigError: the path does not exist or cannot be read, its format is unknown, or a folder is empty or mixed.
     """
     try:
-        return opened_file(path, file_suffix(path))
+        return opened_file(path, file_suffix(path), csv)
     except InvalidInputError as error:
         raise ConfigError(f"table {name!r}: {error}") from error
 
 
-def opened_file(path: Path, suffix: str) -> FileTable:
+def opened_file(path: Path, suffix: str, csv: CsvOptions | None = None) -> FileTable:
     """Open a file or folder of files whose names end in `suffix`.
 
     Raises:
@@ -116,7 +117,7 @@ def opened_file(path: Path, suffix: str) -> FileTable:
     """
     location = f"{path.absolute()}/" if path.is_dir() else str(path.absolute())
     try:
-        return _opened(scratch_context(), location, suffix)
+        return _opened(scratch_context(), location, suffix, csv)
     except UnsupportedError as error:
         raise InvalidInputError(f"{path}: {error}") from error
     except Exception as error:  # DataFusion raises bare exceptions; in each case the file cannot be read
@@ -256,7 +257,7 @@ def partitions(folder: Path) -> list[tuple[str, pa.DataType]]:
     A column of whole numbers without leading zeros is of numbers, else of texts. It is empty unless all files
     agree, and if a file has such a column itself.
     """
-    found = [_keys(file.relative_to(folder)) for file in data_files(folder)]
+    found = [keys_of(file.relative_to(folder)) for file in data_files(folder)]
     names = {tuple(keys) for keys in found}
     if len(names) != 1 or not found[0] or _has_columns(data_files(folder)[0], found[0]):
         return []
@@ -268,11 +269,6 @@ def _has_columns(file: Path, names: Collection[str]) -> bool:
     with suppress(OSError, pa.ArrowException):
         return file.suffix.lower() == ".parquet" and not {*pq.read_schema(file).names}.isdisjoint(names)
     return False
-
-
-def _keys(path: Path) -> dict[str, str]:
-    pairs = (part.partition("=") for part in path.parent.parts)
-    return {name: value for name, mark, value in pairs if mark and name}
 
 
 def is_document(file: Path) -> bool:
@@ -324,7 +320,7 @@ def _opened(context: SessionContext, location: str, suffix: str, csv: CsvOptions
     schema = plain_schema(stored)
     if _format(suffix) != "parquet" or schema.types == stored.types:
         return FileTable(table, stored, schema)
-    _register(context, "plain", location, suffix, schema)
+    _register(context, "plain", location, suffix, schema, csv)
     return FileTable(context.catalog().schema("public").table("plain"), schema, schema)
 
 
@@ -338,7 +334,8 @@ def _register(
 ) -> None:
     match _format(suffix):
         case "parquet":
-            keys = partitions(Path(location)) if _is_local_folder(location) else []
+            has_keys = _is_local_folder(location) and (csv is None or csv.hive_partitioning is not False)
+            keys = partitions(Path(location)) if has_keys else []
             plain = schema and pa.schema([field for field in schema if field.name not in {name for name, _ in keys}])
             context.register_parquet(
                 name, location, table_partition_cols=keys, file_extension=suffix, schema=plain or None

@@ -48,7 +48,8 @@ def _opened_external(entry: Entry, places: Places) -> Entry:
     except PermissionDeniedError as error:
         _log.warning("an external table cannot be read", table=entry.name.display, error=str(error))
         return entry
-    if isinstance(place, Path) and FORMATS[entry.format.lower()] in {"csv", "json"}:  # converted before the first query
+    is_converted = FORMATS[entry.format.lower()] in {"csv", "json"} or entry.csv.filename
+    if isinstance(place, Path) and is_converted:  # before the first query
         return replace(entry, provider=memory_table([], entry.schema), path=place, source=ConvertedSource())
     table = known_table(entry.location, entry.format, entry.schema, places.stores, entry.csv)
     return replace(entry, provider=table, path=place if isinstance(place, Path) else None)

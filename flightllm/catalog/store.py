@@ -628,7 +628,8 @@ def _seen(entry: Entry) -> tuple[str, str]:
     try:
         if entry.source is not None and not entry.path.exists():
             return entry.source.revision, entry.source.problem
-        return files_revision(entry.path), ""
+        is_text = entry.source is not None and entry.source.form == "text"
+        return files_revision(entry.path, any_name=is_text), ""
     except OSError as error:
         problem = str(unreachable(error))
     except InvalidInputError as error:

@@ -213,9 +213,9 @@ def _indexes(folder: Path) -> Iterator[Finding]:
 def _table(name: str, place: TablePlace) -> Finding:
     from flightllm.catalog.converted import sheet_of
 
-    if isinstance(place, str):
-        return Finding(f"table {name}", place)
     path = place.path if isinstance(place, FolderFile | CsvFile) else place
+    if isinstance(path, str):
+        return Finding(f"table {name}", path)
     there = sheet_of(path)[0].exists()
     fix = "" if there else f"correct [tables] {name}, or --table {name}=PATH"
     return Finding(f"table {name}", str(path) if there else f"{path} does not exist", there, fix)

@@ -136,10 +136,7 @@ def _tables_below(folder: Path, note: Note) -> Iterator[tuple[str, Path]]:
     from flightllm.catalog.files import data_files, is_document, partitions
 
     files = [file for file in data_files(folder) if not is_document(file)]
-    keys = ", ".join(name for name, _ in partitions(folder)) if len(files) > 1 else ""
-    if len(files) > 1 and (keys or _numbered(files)) and _alike(files):
-        if keys and files[0].suffix.lower() != ".parquet":
-            note(f"{folder}: only Parquet files get columns from the names of folders, so it lacks {keys}")
+    if len(files) > 1 and (_numbered(files) or partitions(folder)) and _alike(files):
         yield folder.name, folder
         return
     for path in sorted({folder / file.relative_to(folder).parts[0] for file in files}):

@@ -21,7 +21,7 @@ from flightllm.config.recovery import RecoveryConfig
 from flightllm.config.secrets import keep_pasted
 from flightllm.config.server import LogConfig, ServerConfig
 from flightllm.config.storage import ObjectStoreConfig, StorageConfig
-from flightllm.config.tables import TablePlace
+from flightllm.config.tables import CsvFile, TablePlace
 from flightllm.errors import ConfigError
 
 
@@ -99,13 +99,36 @@ class Config:
         values: dict[str, Any] = {}
         for key, value in document.items():
             if key == "tables":
-                places = {name: _place(f"[tables] {name}", place, base) for name, place in _table(key, value).items()}
+                places = {
+                    name: _table_place(f"[tables] {name}", place, base) for name, place in _table(key, value).items()
+                }
                 values[key] = MappingProxyType(places)
             elif key == "data_folder":
                 values[key] = _value(key, value, Path, base)
             else:
                 values[key] = _section(key, types[key], _table(key, value), base)
         return cls(**values)
+
+
+def _table_place(key: str, value: Any, base: Path) -> TablePlace:
+    """Return the place of a table; a TOML table has the place as `path`, and options of its files."""
+    if not isinstance(value, dict):
+        return _place(key, value, base)
+    if "path" not in value:
+        raise ConfigError(f"{key}: a table with options has a path, as in {{ path = 'old.csv', delimiter = ';' }}")
+    options = ((name, _option(given)) for name, given in value.items() if name != "path")
+    return CsvFile(_place(key, value["path"], base), tuple(options))
+
+
+def _option(value: Any) -> str:
+    """Return an option of files as the text that `CsvOptions.of` reads."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    if isinstance(value, dict):
+        return ",".join(f"{name}={kind}" for name, kind in value.items())
+    return str(value)
 
 
 def _place(key: str, value: Any, base: Path) -> Path | str:

@@ -21,9 +21,9 @@ class FolderFile:
 
 @dataclass(frozen=True, slots=True)
 class CsvFile:
-    """A file or folder with options for CSV files."""
+    """A file, folder or address with options for CSV or JSON files."""
 
-    path: Path
+    path: Path | str
     csv: tuple[tuple[str, str], ...]
     """The options, by name."""
 

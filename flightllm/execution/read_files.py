@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flightllm.catalog.converted import converted_format, converted_table
-from flightllm.catalog.files import files_of, files_revision
+from flightllm.catalog.files import base_of, files_of, files_revision
 from flightllm.catalog.memory import plain_schema
 from flightllm.common.limits import over_limit
 from flightllm.common.names import quoted
@@ -16,6 +16,7 @@ from flightllm.errors import InvalidInputError, SqlError, UnsupportedError
 from flightllm.execution.cancel_token import stopped
 from flightllm.execution.context import Services
 from flightllm.file_formats.options import CsvOptions
+from flightllm.file_formats.origins import Origin, origins_of
 from flightllm.sql.arguments import split_arguments
 from flightllm.sql.names import identifier
 from flightllm.sql.parsed_text import ParsedText
@@ -62,9 +63,7 @@ def replace_files(text: ParsedText, services: Services, keep: Callable[[pa.Table
             continue
         last, location, options = found
         form = _FUNCTIONS.get(token.text.lower(), "") if token.kind is not TokenKind.STRING else ""
-        if options and form != "csv":
-            raise SqlError(f"{token.text} at {position(sql, token.start)} takes a path, and no options")
-        table = keep(_rows(location, form, CsvOptions.of(options), services))
+        table = keep(_rows(location, form, CsvOptions.of(options, form or "csv"), services))
         alias = "" if _has_alias(tokens, last + 1) else f" AS {quoted(_alias(location))}"
         parts += [sql[start : token.start], table, alias]
         start = tokens[last].end
@@ -115,7 +114,7 @@ def _rows(location: str, wanted: str, csv: CsvOptions, services: Services) -> pa
             raise InvalidInputError(
                 "FROM can read only existing CSV, JSON and Parquet files: write CREATE EXTERNAL TABLE for others"
             )
-        return _read(files, place.name, services)
+        return _read(files, place.name, services, (base_of(place), csv))
     other = wanted if wanted and named != wanted else ""
     kept = services.files.find(place, csv, f"{other}{files_revision(place, any_name=bool(other))}")
     if kept is not None:
@@ -131,19 +130,27 @@ def _rows(location: str, wanted: str, csv: CsvOptions, services: Services) -> pa
         store.folder.readers.retire(found.copy.parent)
 
 
-def _read(files: Sequence[Path], name: str, services: Services) -> pa.Table:
+def _read(
+    files: Sequence[Path], name: str, services: Services, places: tuple[Path, CsvOptions] | None = None
+) -> pa.Table:
     """Return the rows of Parquet files with the same columns; refuse more rows than an upload can have.
 
+    `places` has the folder of the files, and options: the files' places below it can give columns.
     The bytes are counted while rows are read, because a small file can hold one large value for many rows.
     """
     most, size, batches = services.config.limits.upload_bytes, 0, list[pa.RecordBatch]()
     schema: pa.Schema | None = None
-    for file in files:
+    origins = list[Origin]()
+    for place, file in enumerate(files):
         try:
             with pq.ParquetFile(file) as opened:
-                schema = schema or plain_schema(opened.schema_arrow)
+                if schema is None:
+                    schema = plain_schema(opened.schema_arrow)
+                    origins = origins_of(files, *places, schema.names) if places else []
                 for coded in opened.iter_batches(_BATCH_ROWS):
                     batch = coded if coded.schema.types == schema.types else coded.cast(schema)
+                    for one in origins:
+                        batch = batch.append_column(one.name, one.repeated(place, len(batch)))
                     size += batch.nbytes
                     if size > most:
                         found = f"the rows of {name} take more than {most:,} bytes"
@@ -153,6 +160,8 @@ def _read(files: Sequence[Path], name: str, services: Services) -> pa.Table:
             raise InvalidInputError(f"{file.name} is not a readable Parquet file: {error}") from error
     if schema is None:
         raise InvalidInputError(f"there is no file {name}")
+    for one in origins:
+        schema = schema.append(pa.field(one.name, one.type))
     return pa.Table.from_batches(batches, batches[0].schema if batches else schema)
 
 

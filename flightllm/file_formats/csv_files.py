@@ -35,42 +35,50 @@ _CHUNK_CHARACTERS = 1 << 24
 """A chunk ends at the row that reaches one of these limits."""
 
 
-def convert_csv(paths: Sequence[Path], known: CsvOptions, target: Path) -> list[str]:
+def convert_csv(paths: Sequence[Path], known: CsvOptions, target: Path, counts: list[int] | None = None) -> list[str]:
     """Write the rows of CSV files to a Parquet file, in order; return notes about the files, one line each.
 
-    This takes two passes. The first writes all values as texts to a temporary file, and finds the columns' types. The
-    second casts the texts to these types.
+    `counts` gets the number of rows of each file. This takes two passes. The first writes all values as texts to a
+    temporary file, and finds the columns' types. The second casts the texts to these types.
 
     Raises:
         InvalidInputError: a file has no columns or other columns than the first file, or a row has another width.
     """
+    counts = [] if counts is None else counts
     try:
-        return _converted(paths, known, target)
+        return _converted(paths, known, target, counts)
     except QuoteError as error:
         if known.quote is not None:
             raise
         with suppress(InvalidInputError):
-            notes = _converted(paths, replace(known, quote=""), target, most_quoted=_MOST_QUOTED)
+            notes = _converted(paths, replace(known, quote=""), target, counts, most_quoted=_MOST_QUOTED)
             line = str(error).partition(":")[0] if len(paths) > 1 else str(error).split(": ")[1]
             return [f"read with quotes as letters, because {line} has one inside a value", *notes]
         raise
 
 
-def _converted(paths: Sequence[Path], known: CsvOptions, target: Path, *, most_quoted: float = math.inf) -> list[str]:
+def _converted(
+    paths: Sequence[Path], known: CsvOptions, target: Path, counts: list[int], *, most_quoted: float = math.inf
+) -> list[str]:
     try:
-        return _convert(paths, known, target, plain_chunks, most_quoted)
+        return _convert(paths, known, target, counts, plain_chunks, most_quoted)
     except NotPlainError:
-        return _convert(paths, known, target, _chunks, most_quoted)
+        return _convert(paths, known, target, counts, _chunks, most_quoted)
 
 
-def _convert(paths: Sequence[Path], known: CsvOptions, target: Path, chunks: _Reader, most_quoted: float) -> list[str]:
+def _convert(
+    paths: Sequence[Path], known: CsvOptions, target: Path, counts: list[int], chunks: _Reader, most_quoted: float
+) -> list[str]:
+    counts.clear()
     texts = target.with_suffix(".texts")
     try:
         found = _Texts(known, chunks)
         with pa.OSFile(str(texts), "wb") as sink, closing(found):
             for path in paths:
+                before = found.rows
                 try:
                     found.add(path, sink)
+                    counts.append(found.rows - before)
                 except InvalidInputError as error:
                     raise type(error)(f"{path.name}: {error}") from error
         if found.quoted > found.rows * most_quoted:

@@ -69,7 +69,7 @@ def dialect_of(sample: str, known: CsvOptions, *, whole: bool) -> Dialect:
         found = [
             Dialect(delimiter, quote, escape, guessed)
             for delimiter in delimiters
-            for quote in ((known.quote,) if known.quote is not None else _quotes(sample, delimiter, whole=whole))
+            for quote in ((known.quote,) if known.quote is not None else quotes_of(sample, delimiter, whole=whole))
         ]
         scored = [(_score(dialect, sample, whole=whole), dialect) for dialect in found]
         return max(scored, key=lambda pair: pair[0])
@@ -87,7 +87,7 @@ def _possible(sample: str, known: CsvOptions) -> tuple[str, ...]:
     return others if any(mark in first for mark in others) else DELIMITERS
 
 
-def _quotes(sample: str, delimiter: str, *, whole: bool) -> tuple[str, ...]:
+def quotes_of(sample: str, delimiter: str, *, whole: bool) -> tuple[str, ...]:
     """Return the possible quotes: `'` counts only if it quotes whole cells, and no cell begins with `"`."""
     mark = re.escape(delimiter)
     start, end = rf"(?<![^\r\n{mark}])", rf"(?=[\r\n{mark}]|\Z)"

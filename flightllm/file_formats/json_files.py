@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.columns import column_names
 from flightllm.file_formats.json_lines import NotPlainError, convert_lines
-from flightllm.file_formats.json_types import Column, Field, Notes, json_text
+from flightllm.file_formats.json_types import Column, Field, Notes, json_text, value_text
 from flightllm.file_formats.json_values import JsonValues
+from flightllm.file_formats.options import NOTHING_SAID, TYPES, CsvOptions
 from flightllm.storage.rows import gathered
 
 _ONLY = "json"
@@ -27,29 +28,34 @@ _SHOWN = 80
 """The most characters of a row that an error shows."""
 
 
-def convert_json(paths: Sequence[Path], target: Path) -> list[str]:
+def convert_json(
+    paths: Sequence[Path], target: Path, known: CsvOptions = NOTHING_SAID, counts: list[int] | None = None
+) -> list[str]:
     """Write the values of JSON files to a Parquet file, in order; return notes about the files, one line each.
 
-    Each object is a row, and each of its names a column. If a value is not an object, the only column is `json`. This
-    takes two passes: the first finds the columns' types from all rows, the second writes the rows.
+    Of the options, `types` counts. `counts` gets the number of rows of each file. Each object is a row, and each of its
+    names a column. If a value is not an object, the only column is `json`. This takes two passes: the first finds the
+    columns' types from all rows, the second writes the rows.
 
     Raises:
         InvalidInputError: a file is not JSON; the message says where.
     """
-    if sum(path.stat().st_size for path in paths) > QUICK:
+    counts = [] if counts is None else counts
+    if sum(path.stat().st_size for path in paths) > QUICK and not known.types:
         with suppress(NotPlainError):
-            convert_lines(paths, target)
+            counts += convert_lines(paths, target)
             return []
-    work = _Conversion(paths)
-    work.look()
+    work = _Conversion(paths, known)
+    counts += work.look()
     return work.write(target)
 
 
 class _Conversion:
     """The columns of the files, as found by `look`."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    def __init__(self, paths: Sequence[Path], known: CsvOptions) -> None:
         self._paths = paths
+        self._known = known
         self._root = Field()
         self._row = 0
         self._nulls = False
@@ -58,9 +64,11 @@ class _Conversion:
         """Names that an object has twice, with the first such row."""
         self._notes: list[str] = []
 
-    def look(self) -> None:
-        """Find the types of all rows."""
+    def look(self) -> list[int]:
+        """Find the types of all rows; return the number of rows of each file."""
+        counts = list[int]()
         for path in self._paths:
+            before = self._row
             with _reading(path, twice=self._note_twice) as values:
                 if not values.encoding.startswith("utf"):
                     self._notes.append(f"read as {values.encoding}; if letters are wrong, convert the file to UTF-8")
@@ -68,6 +76,8 @@ class _Conversion:
                     self._row += 1
                     self._root.see(value, self._row)
                     self._nulls = self._nulls or value is None
+            counts.append(self._row - before)
+        return counts
 
     def _note_twice(self, name: str) -> None:
         if len(self._twice) < _CHUNK_ROWS:
@@ -84,11 +94,23 @@ class _Conversion:
             if objects
             else [self._root.column(_ONLY, notes)]
         )
+        columns = self._forced(new, columns)
         schema = pa.schema([(name, column.type) for name, column in zip(new, columns, strict=True)])
         with pq.ParquetWriter(target, schema, compression="zstd", compression_level=1) as writer:
             for group in gathered(self._batches(names if objects else None, columns, schema)):
                 writer.write_table(pa.Table.from_batches(group, schema))
         return self._notes + self._said(names, new) + notes.lines()
+
+    def _forced(self, names: Sequence[str], columns: Sequence[Column]) -> list[Column]:
+        """Return the columns, some of them with the types that the option `types` gives them."""
+        wanted = {name.lower(): TYPES[kind] for name, kind in self._known.types}
+        unknown = [name for name, _ in self._known.types if name.lower() not in {one.lower() for one in names}]
+        if unknown:
+            raise InvalidInputError(f"types: there is no column {unknown[0]}; the columns are {', '.join(names)}")
+        return [
+            Column(pa.string(), wanted[name.lower()], value_text) if name.lower() in wanted else column
+            for name, column in zip(names, columns, strict=True)
+        ]
 
     def _said(self, names: Sequence[str], new: Sequence[str]) -> list[str]:
         said = []
@@ -112,6 +134,10 @@ class _Conversion:
                         arrays = [column.array(one) for column, one in zip(columns, cells, strict=True)]
                     except UnicodeError as error:
                         raise _half_pair(rows) from error
+                    except pa.ArrowInvalid as error:
+                        if not self._known.types:
+                            raise
+                        raise InvalidInputError(f"types: a column has another type: {error}") from error
                     yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -27,8 +27,8 @@ class NotPlainError(Exception):
     """The files need the slower reader, which reads each value by itself and can say what is wrong."""
 
 
-def convert_lines(paths: Sequence[Path], target: Path) -> None:
-    """Write the objects of JSON lines to a Parquet file, with types from all rows.
+def convert_lines(paths: Sequence[Path], target: Path) -> list[int]:
+    """Write the objects of JSON lines to a Parquet file, with types from all rows; return each file's number of rows.
 
     The files must be large enough for a process of their own, because a fault of pyarrow's reader ends the process.
 
@@ -37,7 +37,7 @@ def convert_lines(paths: Sequence[Path], target: Path) -> None:
     """
     try:
         found = _Types(paths)
-        found.write(target)
+        return found.write(target)
     except (pa.ArrowException, OSError, EOFError) as error:
         raise NotPlainError from error
 
@@ -88,8 +88,9 @@ class _Types:
         else:
             self._dates[name] = None
 
-    def write(self, target: Path) -> None:
-        """Write the rows."""
+    def write(self, target: Path) -> list[int]:
+        """Write the rows; return the number of each file."""
+        counts = list[int]()
         given = pa.schema([(name, _filled(kind)) for name, kind in self._types.items()])
         kinds = [self._dates.get(field.name) for field in given]
         types = [
@@ -99,8 +100,13 @@ class _Types:
         schema = pa.schema(zip(given.names, types, strict=True))
         with pq.ParquetWriter(target, schema, compression="zstd", compression_level=1) as writer:
             for path in self._paths:
+                rows = 0
                 for block in _blocks(path):
-                    writer.write_table(_read(block, given).select(given.names).cast(schema))
+                    table = _read(block, given).select(given.names).cast(schema)
+                    writer.write_table(table)
+                    rows += len(table)
+                counts.append(rows)
+        return counts
 
 
 def _read(block: bytes, given: pa.Schema) -> pa.Table:

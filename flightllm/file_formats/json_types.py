@@ -11,7 +11,7 @@ import pyarrow as pa
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.columns import MOST_COLUMNS
 from flightllm.file_formats.json_values import WrittenFloat
-from flightllm.file_formats.kinds import DATES, ColumnKinds
+from flightllm.file_formats.kinds import DATES, ColumnKinds, TypePattern
 
 _DEEPEST = 30
 """Values below this many levels stay JSON texts, because readers of nested types recurse."""
@@ -61,7 +61,7 @@ def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
         return pa.ListArray.from_arrays(
             array.offsets, _cast(array.values, kind.value_type), type=kind, mask=array.is_null()
         )
-    return array.cast(kind)
+    return TypePattern(kind, "").cast(array)
 
 
 class Notes:
@@ -253,6 +253,11 @@ def scalar_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     return value.text if isinstance(value, WrittenFloat) else json.dumps(value)
+
+
+def value_text(value: Any) -> str:
+    """Return the text of a value as in the file; of an object or array, its JSON."""
+    return json_text(value) if isinstance(value, dict | list) else scalar_text(value)
 
 
 def json_text(value: Any) -> str:

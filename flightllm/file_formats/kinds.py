@@ -137,10 +137,12 @@ KINDS = (
 """From narrow to wide. Numbers with leading zeros do not match, so that codes and telephone numbers stay texts."""
 DATES = KINDS[3:]
 """The kinds of dates and times in the notation of ISO 8601."""
+CLOCKS = tuple(TypePattern(pa.time64("us"), kind.pattern, written=kind) for kind in TIMES)
+"""The kinds of times of day."""
 _WRITTEN = (
     TypePattern(pa.int64(), _GROUPED, grouped=True),
     TypePattern(pa.float64(), rf"{_GROUPED}(\.\d+)?", grouped=True),
-    *(TypePattern(pa.time64("us"), kind.pattern, written=kind) for kind in TIMES),
+    *CLOCKS,
     *(TypePattern(pa.date32(), kind.pattern, written=kind) for kind in DAYS),
     *(TypePattern(pa.timestamp("us"), kind.pattern, written=kind) for kind in MOMENTS),
 )

@@ -1,4 +1,4 @@
-"""The options of CSV files; the others are detected from the file."""
+"""The options of CSV files, some of them also of JSON and Parquet files; the others are detected from the file."""
 
 import codecs
 from collections.abc import Mapping
@@ -39,6 +39,13 @@ TYPES: Mapping[str, pa.DataType] = {
     "time": pa.time64("us"),
 }
 """The names of types in the option `types`."""
+_OTHERS = {
+    "json": ("filename", "hive_partitioning", "types"),
+    "parquet": ("filename", "hive_partitioning"),
+    "text": (),
+    "arrow": (),
+}
+"""The options of other formats than CSV."""
 _WORDS = {"true": True, "false": False}
 _TAB = "\\t"
 
@@ -63,12 +70,16 @@ class CsvOptions:
     """The character that begins lines to leave out."""
     dates: str | None = None
     """The order of day, month and year: `dmy`, `mdy` or `ymd`."""
+    filename: bool | None = None
+    """Whether the column `filename` has the path of each row's file."""
+    hive_partitioning: bool | None = None
+    """False means that folders such as `year=2024` give no columns."""
     types: tuple[tuple[str, str], ...] = ()
     """Columns with the types that they must have, keys of `TYPES`."""
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> Self:
-        """Read options by name, each given as a text; a prefix `format.` is ignored.
+    def of(cls, given: Mapping[str, str], form: str = "csv") -> Self:
+        """Read options by name, each given as a text; a prefix `format.` is ignored. `form` is the files' format.
 
         Raises:
             InvalidInputError: a name is unknown, or its value is invalid.
@@ -81,10 +92,11 @@ class CsvOptions:
             raise InvalidInputError(
                 "newlines_in_values: line breaks inside quotes are always read; leave this option out"
             )
+        names = _OTHERS.get(form, tuple(cls.__dataclass_fields__))
         for name in named:
-            if name not in cls.__dataclass_fields__:
-                known = ", ".join(cls.__dataclass_fields__)
-                raise InvalidInputError(f"{name!r} is not an option of CSV files; write one of {known}")
+            if name not in names:
+                known = f"write one of {', '.join(names)}" if names else "leave it out"
+                raise InvalidInputError(f"{name!r} is not an option of {form.upper()} files; {known}")
         return cls(
             delimiter=_character(named, "delimiter"),
             quote="" if named.get("quote") == "" else _character(named, "quote"),
@@ -96,6 +108,8 @@ class CsvOptions:
             skip=_number(named, "skip"),
             comment=_character(named, "comment"),
             dates=_dates(named),
+            filename=_truth(named, "filename"),
+            hive_partitioning=_truth(named, "hive_partitioning"),
             types=_types(named),
         )
 

@@ -3,11 +3,11 @@
 import csv
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import StringIO
 
-from flightllm.file_formats.dialects import DELIMITERS, Dialect
+from flightllm.file_formats.dialects import DELIMITERS, Dialect, quotes_of
 from flightllm.file_formats.kinds import KINDS
 from flightllm.file_formats.options import CsvOptions
 
@@ -20,9 +20,13 @@ _SEPARATOR = re.compile(r"sep=(.)(?:\r\n|\r|\n)")
 _MOST_LINES = 30
 _MOST_ROWS = 500
 _LEAST_SHARE = 0.95
+_LEAST_AT_ONCE = 0.5
+"""If fewer rows have the width of the first line, that line is perhaps a title with a comma."""
 _LEAST_WIDTH = 3
 """With fewer columns, lines above the table can be names and values of a table with one column."""
 _SHOWN = 40
+_FILLED = ' ,;\t|"'
+"""The characters of a line of empty cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,8 @@ class Start:
         """Return a note about the lines that are left out, or an empty text."""
         if not self.left_out:
             return ""
-        first = self.left_out[0].strip().splitlines()[0].strip(" ,;\t|")
+        texts = (line.strip(_FILLED) for lines in self.left_out for line in lines.splitlines())
+        first = next(filter(None, texts), "empty cells")
         shown = first if len(first) <= _SHOWN else f"{first[:_SHOWN]}…"
         return f"the table begins in line {self.lines + 1}; the lines above it are left out: {shown}"
 
@@ -75,14 +80,15 @@ def table_start(sample: str, known: CsvOptions, *, whole: bool) -> Start:
 def _after_comments(sample: str, at: int, lines: int, left_out: list[str], known: CsvOptions) -> tuple[int, int]:
     """Return the place and line after blank lines, lines of delimiters only, and comments."""
     while at < len(sample):
-        blank = _BLANK.match(sample, at) or (known.skip is None and _EMPTY.match(sample, at)) or None
+        blank = _BLANK.match(sample, at)
+        empty = None if blank or known.skip is not None else _EMPTY.match(sample, at)
         comment = _COMMENT.match(sample, at)
         if known.comment is not None and sample.startswith(known.comment, at):
             comment = _LINE.match(sample, at)
-        found = blank or comment
+        found = blank or empty or comment
         if not found or found.end() == len(sample):
             break
-        if comment and not blank:
+        if not blank:
             left_out.append(found[0])
         at, lines = found.end(), lines + 1
     return at, lines
@@ -91,12 +97,11 @@ def _after_comments(sample: str, at: int, lines: int, left_out: list[str], known
 def _after_titles(sample: str, known: CsvOptions, *, whole: bool) -> int:
     """Return the number of characters of the titles above a table, or 0."""
     best = (0, 0, 0)
-    for delimiter in (known.delimiter,) if known.delimiter else DELIMITERS:
-        dialect = Dialect(delimiter, '"' if known.quote is None else known.quote, known.escape)
-        starts, rows = _rows(sample, dialect)
+    for delimiter, quote in _ways(sample, known, whole=whole):
+        starts, rows = _rows(sample, Dialect(delimiter, quote, known.escape))
         if not whole:
             starts, rows = starts[:-1], rows[:-1]
-        place, width = _first_row(rows)
+        place, width = _first_row(rows, delimiter)
         if place is None:
             continue
         if place == 0:
@@ -126,7 +131,7 @@ def _rows(sample: str, dialect: Dialect) -> tuple[list[int], list[list[str]]]:
     return starts, rows
 
 
-def _first_row(rows: Sequence[Sequence[str]]) -> tuple[int | None, int]:
+def _first_row(rows: Sequence[Sequence[str]], delimiter: str) -> tuple[int | None, int]:
     """Return the place of a table's first row, and its width; None if the rows are not a table of several columns."""
     counts = Counter(len(row) for row in rows if any(row))
     width, _ = max(counts.items(), key=lambda pair: (pair[1] * (pair[0] > 1), pair[0]), default=(0, 0))
@@ -134,20 +139,23 @@ def _first_row(rows: Sequence[Sequence[str]]) -> tuple[int | None, int]:
         return None, 0
     place = next(place for place, row in enumerate(rows) if len(row) == width and any(cell.strip() for cell in row))
     below = [row for row in rows[place:] if any(cell.strip() for cell in row)]
-    if place and sum(len(row) == width for row in below) < len(below) * _LEAST_SHARE:
+    least = _LEAST_SHARE if place else _LEAST_AT_ONCE
+    if sum(len(row) == width for row in below) < len(below) * least:
         return None, 0
     if place == 0:
         place = _below_padded_titles(rows, width)
         return place, width
-    if place > _MOST_LINES or len(below) < 2 or not _sure(rows, place, below):
+    if place > _MOST_LINES or len(below) < 2 or not _sure(rows, place, below, delimiter):
         return None, 0
     return place, width
 
 
-def _sure(rows: Sequence[Sequence[str]], place: int, below: Sequence[Sequence[str]]) -> bool:
+def _sure(rows: Sequence[Sequence[str]], place: int, below: Sequence[Sequence[str]], delimiter: str) -> bool:
     """Return whether the rows before `place` are surely titles, and not rows of a table with one column."""
     blank = any(not any(cell.strip() for cell in row) for row in rows[1:place])
-    return blank or len(below[0]) >= _LEAST_WIDTH or _is_header(below)
+    if blank or len(below[0]) >= _LEAST_WIDTH or _is_header(below):
+        return True
+    return delimiter != "," and _has_values(below)  # `1,5` can be a decimal number
 
 
 def _below_padded_titles(rows: Sequence[Sequence[str]], width: int) -> int:
@@ -171,6 +179,19 @@ def _is_header(rows: Sequence[Sequence[str]]) -> bool:
         cells and all(map(_typed, cells))
         for cells in ([row[place] for row in below if row[place].strip()] for place in range(len(first)))
     )
+
+
+def _has_values(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether all values of one column have another type than text, such as the years of `ä;1978`."""
+    whole = [row for row in rows if len(row) == len(rows[0])]
+    return any(all(_typed(cell) for cell in cells) for cells in zip(*whole, strict=True))
+
+
+def _ways(sample: str, known: CsvOptions, *, whole: bool) -> Iterator[tuple[str, str]]:
+    """Yield each delimiter and quote that the file can have."""
+    for delimiter in (known.delimiter,) if known.delimiter else DELIMITERS:
+        for quote in (known.quote,) if known.quote is not None else quotes_of(sample, delimiter, whole=whole):
+            yield delimiter, quote
 
 
 def _typed(cell: str) -> bool:

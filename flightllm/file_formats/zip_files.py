@@ -23,8 +23,12 @@ def zip_members(path: Path, endings: tuple[str, ...]) -> list[str]:
             names = [one.filename for one in file.infolist() if not one.is_dir()]
     except (zipfile.BadZipFile, OSError) as error:
         raise InvalidInputError(f"it cannot be read as a zip file: {error}") from error
-    shown = [name for name in names if not any(part.startswith((".", "_")) for part in PurePosixPath(name).parts)]
-    return [name for name in shown if name.lower().endswith(endings)]
+    return [name for name in names if name.lower().endswith(endings) and not _is_hidden(PurePosixPath(name))]
+
+
+def _is_hidden(name: PurePosixPath) -> bool:
+    """Return whether a member is hidden: its name or a folder's begins with a dot, or macOS wrote it."""
+    return name.parts[0] == "__MACOSX" or any(part.startswith(".") for part in name.parts)
 
 
 @contextmanager

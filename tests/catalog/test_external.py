@@ -1,6 +1,7 @@
 """External tables: where they may lie, and that they outlive the server, not its configuration."""
 
 from collections.abc import Iterator
+from datetime import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -157,6 +158,35 @@ def test_csv_options_outlive_the_server(tmp_path: Path, folder: Path, catalog: C
     assert read(later, "SELECT * FROM e") == [*expected, {"column1": 2, "column2": "y"}]
     assert later.table("e").schema.types == [pa.int64(), pa.string()]
     later.close()
+
+
+@pytest.mark.parametrize("kind", ["CSV", "JSON", "PARQUET"])
+def test_names_of_files_outlive_the_server(tmp_path: Path, folder: Path, catalog: Catalog, kind: str) -> None:
+    """The column `filename` is there in later runs too, and has files that were added meanwhile."""
+    ending = kind.lower()
+    for name in ("a", "b"):
+        write(folder / "named" / f"{name}.{ending}", ROWS)
+    sql = f"CREATE EXTERNAL TABLE e STORED AS {kind} LOCATION '{folder}/named' OPTIONS (filename 'true')"
+    catalog.create_external(classify(ParsedText(sql)))
+    asked = "SELECT filename, count(*) AS n FROM e GROUP BY filename ORDER BY filename"
+    expected = [{"filename": f"{name}.{ending}", "n": 3} for name in ("a", "b", "c")]
+    assert read(catalog, asked) == expected[:2]
+    catalog.close()
+    write(folder / "named" / f"c.{ending}", ROWS)
+    later = reopened(tmp_path, folder)
+    assert read(later, asked) == expected
+    later.close()
+
+
+def test_types_of_json(folder: Path, catalog: Catalog) -> None:
+    """OPTIONS gives fields of JSON their types; a value that does not fit is named."""
+    (folder / "t.json").write_text('{"zip": 1.10, "at": "05:40", "n": "7", "l": [1]}')
+    made = f"CREATE EXTERNAL TABLE e STORED AS JSON LOCATION '{folder}/t.json' OPTIONS (types '{{}}')"
+    catalog.create_external(classify(ParsedText(made.format("zip=text, at=time, N=bigint, l=text"))))
+    assert read(catalog, "SELECT * FROM e") == [{"zip": "1.10", "at": time(5, 40), "n": 7, "l": "[1]"}]
+    for types, said in (("at=bigint", "types: a column has another type"), ("z=text", "there is no column z")):
+        with pytest.raises(InvalidInputError, match=said):
+            catalog.create_external(classify(ParsedText(made.format(types).replace(" e ", " f "))))
 
 
 def test_an_emptied_folder_is_an_error(tmp_path: Path, folder: Path, catalog: Catalog) -> None:

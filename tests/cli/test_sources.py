@@ -23,6 +23,7 @@ from flightllm.cli import main
 from flightllm.cli.sources import named_tables
 from flightllm.config import CsvFile, LimitsConfig
 from flightllm.errors import ConfigError
+from tests.catalogs import read
 
 ROWS = [
     (number, f"Größe {number}" if number % 7 else None, f'Er sagt: "müde";\r\nZeile {number}\nEnde', number % 5 or None)
@@ -183,6 +184,20 @@ def test_parts_of_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
     found = asked(tmp_path / "sales", "SELECT year + 1 AS y, country, a FROM sales WHERE country = 'de'")
     assert found.stdout.replace('"', "") == "y,country,a\n2025,de,24\n"
+
+
+def test_documents_are_read_once(tmp_path: Path) -> None:
+    """A folder of texts is read again only after a change."""
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.md").write_text("hi")
+    with closing(Catalog(LimitsConfig(), None, tmp_path / "data")) as catalog:
+        register_tables(catalog, {"t": tmp_path / "notes"})
+        name = catalog.table("t").name
+        before = catalog.entries[name].source
+        assert read(catalog, "SELECT name FROM t") == [{"name": "a.md"}]
+        assert catalog.entries[name].source == before
+        (tmp_path / "notes" / "b.md").write_text("ho")
+        assert read(catalog, "SELECT name FROM t ORDER BY name") == [{"name": "a.md"}, {"name": "b.md"}]
 
 
 def test_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

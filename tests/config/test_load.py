@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flightllm.common.package_data import packaged_folder
-from flightllm.config import Config, EngineConfig, LimitsConfig, ServerConfig
+from flightllm.config import Config, CsvFile, EngineConfig, LimitsConfig, ServerConfig
 from flightllm.errors import ConfigError
 
 
@@ -84,6 +84,7 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
         ('[limits]\nqueue_seconds = "1"\n', "[limits] queue_seconds: expected a number, got '1'"),
         ("[http]\nmetrics = 1\n", "[http] metrics: expected true or false, got 1"),
         ('[cache]\nenabled = "yes"\n', "[cache] enabled: expected true or false, got 'yes'"),
+        ("[tables]\nt = {header = true}\n", "[tables] t: a table with options has a path"),
         ("[tables]\nt = 3\n", "[tables] t: expected a string, got 3"),
         ('[functions]\nfolders = "f"\n', "[functions] folders: expected a list of paths"),
         ('[log]\nlevel = "loud"\n', "[log] level: expected one of debug, info, warning, error; got 'loud'"),
@@ -135,3 +136,13 @@ def test_data_folder_follows_the_environment(tmp_path: Path, monkeypatch: pytest
     """FLIGHTLLM_HOME moves everything the server keeps."""
     monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path))
     assert Config.load().data_folder == tmp_path
+
+
+def test_tables_with_options(tmp_path: Path) -> None:
+    """A table of TOML has a path, and options of the files as texts."""
+    given = (
+        "path = 'd/', delimiter = ';', header = false, skip = 2, null = ['NA', '-'], types = {zip = 'text', n = 'int'}"
+    )
+    config = Config.load(_write(tmp_path, f"[tables]\na = {{{given}}}\nb = {{path = 's3://x/y/'}}\n"))
+    options = (("delimiter", ";"), ("header", "false"), ("skip", "2"), ("null", "NA,-"), ("types", "zip=text,n=int"))
+    assert config.tables == {"a": CsvFile(tmp_path / "d", options), "b": CsvFile("s3://x/y/", ())}

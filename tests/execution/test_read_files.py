@@ -172,6 +172,23 @@ def test_a_small_file_with_large_rows(tmp_path: Path, folder: Path, *, as_dictio
     database.close()
 
 
+def test_names_and_keys_of_files(folder: Path, database: Database) -> None:
+    """The option `filename` and folders such as `year=2024` give columns to files of each format."""
+    session = database.session()
+    for year in (2023, 2024):
+        place = folder / "sales" / f"year={year}"
+        place.mkdir(parents=True)
+        (place / "x.csv").write_text("a,b\n1,x\n")
+        (place / "x.json").write_text('{"a": 1, "b": "x"}')
+        pq.write_table(pa.table({"a": [1], "b": ["x"]}), place / "x.parquet")
+    for ending in ("csv", "json", "parquet"):
+        files = f"read_{ending}('{folder}/sales/*/*.{ending}'"
+        expected = [{"a": 1, "b": "x", "year": year, "filename": f"year={year}/x.{ending}"} for year in (2023, 2024)]
+        assert rows(session, f"SELECT * FROM {files}, filename => true)") == expected
+        assert rows(session, f"SELECT sum(year) AS n FROM {files})") == [{"n": 4047}]
+        assert "year" not in rows(session, f"SELECT * FROM {files}, hive_partitioning = false)")[0]
+
+
 def test_other_functions(folder: Path, database: Database) -> None:
     """JSON, Parquet and text files are read by name or pattern, whatever their names end in."""
     session = database.session()
@@ -186,7 +203,11 @@ def test_other_functions(folder: Path, database: Database) -> None:
         {"name": "j.data", "path": "j.data", "text": '{"a": 1}\n{"a": 2}\n'}
     ]
     for sql, said in (
-        (f"read_json('{folder}/j.data', header => true)", "takes a path, and no options"),
+        (
+            f"read_json('{folder}/j.data', header => true)",
+            "'header' is not an option of JSON files; write one of filename",
+        ),
+        (f"read_text('{folder}/j.data', filename => true)", "'filename' is not an option of TEXT files; leave it out"),
         (f"read_text('{folder}/*.none')", "there is no file of this name"),
         (f"read_text('{folder.parent}/*.csv')", "external_folders"),
         (f"read_csv('{folder}/../*.csv')", "external_folders"),

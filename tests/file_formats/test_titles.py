@@ -36,6 +36,7 @@ def converted(folder: Path, content: str, known: CsvOptions = NOTHING_SAID) -> t
         ("#\n# x\n#\n\n", 5, "#"),
         ("\n\nSales\n", 4, "Sales"),
         ("# x\nSales\n", 3, "# x"),
+        (",,\n# x\n", 3, "# x"),
     ],
 )
 def test_lines_above_the_table(tmp_path: Path, mark: str, end: str, above: str, line: int, shown: str) -> None:
@@ -46,6 +47,38 @@ def test_lines_above_the_table(tmp_path: Path, mark: str, end: str, above: str, 
     assert notes == [f"the table begins in line {line}; the lines above it are left out: {shown}"]
 
 
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_a_title_above_two_columns_without_names(tmp_path: Path, mark: str) -> None:
+    """The first row stays a row, because the column below it has values of its type."""
+    found, notes = converted(tmp_path, f"Births\nä{mark}1978\nb{mark}1979\n")
+    assert found == [{"column1": "ä", "column2": 1978}, {"column1": "b", "column2": 1979}]
+    assert notes[0] == "the table begins in line 2; the lines above it are left out: Births"
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_a_title_with_a_comma(tmp_path: Path, mark: str) -> None:
+    """A comma in a title does not make it the first row of a table."""
+    found, notes = converted(tmp_path, "Orders, by hand\n\n" + TABLE.replace(",", mark))
+    assert found == ROWS
+    assert notes == ["the table begins in line 3; the lines above it are left out: Orders, by hand"]
+
+
+@pytest.mark.parametrize("mark", [",", ";", "|"])
+@pytest.mark.parametrize(("above", "line"), [(",,\n", 2), ("  \n,,\n,,\n", 4)])
+def test_empty_cells_above_the_table(tmp_path: Path, mark: str, above: str, line: int) -> None:
+    """Lines of delimiters only are left out with a note, because a row of NULLs can have this form."""
+    found, notes = converted(tmp_path, (above + TABLE).replace(",", mark))
+    assert found == ROWS
+    assert notes == [f"the table begins in line {line}; the lines above it are left out: empty cells"]
+
+
+def test_commas_in_single_quotes_above_no_table(tmp_path: Path) -> None:
+    """A header with fewer commas than the rows is no title, if single quotes surround the further ones."""
+    found, notes = converted(tmp_path, "a,b,c\n1,'x, y',2\n3,'z, w',4\n")
+    assert found == [{"a": 1, "b": "x, y", "c": 2}, {"a": 3, "b": "z, w", "c": 4}]
+    assert notes == []
+
+
 def test_a_comment_with_the_delimiter(tmp_path: Path) -> None:
     """A comment is left out, also if it has as many delimiters as the table."""
     found, notes = converted(tmp_path, f"# one, two, three\n{TABLE}")
@@ -53,7 +86,7 @@ def test_a_comment_with_the_delimiter(tmp_path: Path) -> None:
     assert notes == ["the table begins in line 2; the lines above it are left out: # one, two, three"]
 
 
-@pytest.mark.parametrize("above", [",,\n", "\n", "  \n,,\n", "sep=,\n"])
+@pytest.mark.parametrize("above", ["\n", "  \n\n", "sep=,\n"])
 def test_lines_without_words(tmp_path: Path, above: str) -> None:
     """Lines without words are left out without a note."""
     assert converted(tmp_path, above + TABLE) == (ROWS, [])
