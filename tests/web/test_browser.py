@@ -249,6 +249,24 @@ def test_tables_and_load(browser: Browser) -> None:
     assert not browser.says("shut_t")
 
 
+def test_a_narrow_window(browser: Browser) -> None:
+    """At 400 pixels no page scrolls sideways: a wide result scrolls within itself."""
+    size = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        browser.sign_in("root")
+        columns = ", ".join(f"'some text {number}' AS c{number}" for number in range(30))
+        browser.run(f"SELECT {columns}, repeat('x', 300) AS long FROM open_t")
+        browser.await_text("The first 1,000 rows")
+        for page in ("SQL", "Queries", "Tables", "Load"):
+            browser.go(page)
+            await_true(lambda: bool(browser.all("main h1")))
+            script = "return document.documentElement.scrollWidth <= innerWidth"
+            assert browser.driver.execute_script(script), page
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def test_nothing_is_markup(browser: Browser, database: Database) -> None:
     """Rows, names, statements and errors that look like markup are shown as they are, on every page."""
     admin = database.session()
