@@ -1,5 +1,6 @@
 """The page's main flows in a real browser, and texts that would be markup if any were taken for it."""
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -75,6 +76,19 @@ class Browser:
         """Follow a link of the head, and wait for its page."""
         next(element for element in self.all("nav a") if element.text == link).click()
 
+    def heads(self) -> list[str]:
+        """Return the names of a result's columns."""
+        return [button.text for button in self.all(".grid th .sort")]
+
+    def column(self, name: str) -> list[str]:
+        """Return the texts of a result's column that are in the document."""
+        at = self.heads().index(name) + 2
+        return [cell.text for cell in self.all(f".grid td[aria-colindex='{at}']")]
+
+    def sort(self, name: str) -> None:
+        """Click on the name of a result's column."""
+        self.all(".grid th .sort")[self.heads().index(name)].click()
+
     def run(self, sql: str) -> None:
         """Run a statement by the keyboard, and wait for its end."""
         self.fill("sql", sql).send_keys(Keys.CONTROL, Keys.ENTER)
@@ -131,9 +145,7 @@ def test_sql(browser: Browser) -> None:
         "SELECT a, CASE WHEN a = 2 THEN NULL ELSE 'NULL' END AS t, repeat('ab', 200) AS long, [a] AS l FROM open_t"
     )
     browser.await_text("The first 1,000 rows; there are more rows, and the query was stopped here")
-    heads = [head.text for head in browser.all(".grid th")]
-    assert heads[1:] == ["a", "t", "long", "l"]
-    assert len(browser.driver.find_elements(By.CSS_SELECTOR, ".grid tbody tr")) == 1000
+    assert browser.heads() == ["a", "t", "long", "l"]
     assert [cell.text for cell in browser.all(".grid td .null")] == ["NULL"]
     browser.all("button.cell")[0].send_keys(Keys.ENTER)
     assert browser.all("dialog pre")[0].text == "ab" * 200
@@ -177,11 +189,81 @@ def test_bars_and_csv(browser: Browser, tmp_path: Path) -> None:
     widths = [bar.get_attribute("style") for bar in browser.driver.find_elements(By.CSS_SELECTOR, ".bars .bar")]
     found = [style.replace(" ", "") for style in widths if style]
     assert found == ["width:100%;", "width:50%;", "width:0px;", "width:0%;"]
-    browser.button("Download 4 rows as CSV").click()
+    browser.await_text("Download 4 rows:")
+    browser.button("CSV").click()
     await_true((tmp_path / "result.csv").exists)
     assert (tmp_path / "result.csv").read_bytes() == b'label,n\r\n"say ""a""",4\r\n"",-2\r\n,\r\n\'=1+1,0\r\n'
+    browser.button("JSON lines").click()
+    await_true((tmp_path / "result.jsonl").exists)
+    lines = (tmp_path / "result.jsonl").read_text().splitlines()
+    assert lines[0] == r'{"label": "say \"a\"", "n": 4}'
+    assert [json.loads(line)["n"] for line in lines] == [4, -2, None, 0]
     browser.run("CREATE OR REPLACE TABLE made AS SELECT 1 AS x")
-    assert not [button for button in browser.all("button") if button.text.startswith(("Chart", "Download"))]
+    assert not [button for button in browser.all("button") if button.text in {"Chart", "CSV", "JSON lines"}]
+
+
+def test_many_rows_and_columns(browser: Browser) -> None:
+    """The document has only the cells that are near the visible ones, wherever the result is scrolled to."""
+    browser.sign_in("root")
+    columns = ", ".join(f"a * {number} AS c{number}" for number in range(200))
+    browser.run(f"SELECT {columns} FROM open_t")
+    browser.await_text("The first 1,000 rows")
+    assert len(browser.heads()) == 200
+    for top, left, row in ((0, 0, 1), (0.5, 0.5, 500), (1, 1, 1000)):
+        browser.driver.execute_script(
+            "const grid = document.querySelector('.grid');"
+            "grid.scrollTop = arguments[0] * grid.scrollHeight; grid.scrollLeft = arguments[1] * grid.scrollWidth",
+            *(top, left),
+        )
+        await_true(lambda row=row: any(cell.text == f"{row:,}" for cell in browser.all(".grid td.at")))
+        assert len(browser.driver.find_elements(By.CSS_SELECTOR, ".grid td")) < 3_000
+    assert browser.column("c199")[-1] == "199000"
+    assert browser.column("c0") == []
+
+
+def test_rows_are_sorted(browser: Browser) -> None:
+    """A click on a name sorts the fetched rows up, then down, then not; numbers are no texts; NULL is last."""
+    browser.sign_in("root")
+    browser.run("SELECT * FROM (VALUES (10, 'b'), (9, 'a'), (NULL, 'c'), (9007199254740993, NULL)) AS made(n, t)")
+    browser.await_text("4 rows")
+    for name, order in (("n", ["9", "10", "9007199254740993", "NULL"]), ("n", ["9007199254740993", "10", "9", "NULL"])):
+        browser.sort(name)
+        assert browser.column("n") == order
+    browser.await_text("Sorted by n, descending.")
+    browser.sort("n")
+    assert browser.column("n") == ["10", "9", "NULL", "9007199254740993"]
+    browser.sort("t")
+    assert browser.column("t") == ["a", "b", "c", "NULL"]
+    browser.run("SELECT a FROM open_t")
+    browser.sort("a")
+    browser.await_text("only the fetched rows: ORDER BY sorts all")
+
+
+def test_the_profile_of_a_column(browser: Browser) -> None:
+    """The profile counts NULLs and distinct values, and shows the most frequent ones and a histogram; no query runs."""
+    browser.sign_in("root")
+    browser.run("SELECT CASE WHEN a % 4 = 0 THEN NULL ELSE a % 3 END AS n, b FROM open_t WHERE a <= 12")
+    browser.await_text("12 rows")
+    browser.all(".grid th .look")[0].click()
+    (dialog,) = browser.all("dialog")
+    figures = [part.text for part in browser.all("dialog dl div")]
+    assert figures[1:] == ["Rows\n12", "NULL\n3 (25.0 %)", "Distinct\n3", "Least\n0", "Greatest\n2", "Mean\n1"]
+    assert [cell.text for cell in browser.all("dialog tbody tr:first-child td")][1] == "3"
+    assert len(browser.all(".histogram .bar")) == 16
+    assert "Of all 12 rows." in dialog.text
+    browser.button("Close").click()
+
+
+def test_rows_appear_as_they_come(browser: Browser, database: Database) -> None:
+    """The first rows of a slow query are shown while others are asked for, and the status says so."""
+    browser.sign_in("root")
+    browser.fill("sql", "SELECT a, ai_gen('Why {a}?', a) AS x FROM open_t").send_keys(Keys.CONTROL, Keys.ENTER)
+    browser.await_text("Rows arrive:")
+    assert browser.column("a")[0] == "1"
+    assert not browser.button("Run").is_enabled()
+    browser.button("Cancel").click()
+    browser.await_text("Cancelled.")
+    await_true(lambda: not database.queries.running())
 
 
 def test_a_slow_query(browser: Browser, database: Database) -> None:
@@ -277,7 +359,7 @@ def test_nothing_is_markup(browser: Browser, database: Database) -> None:
     browser.run(f"SELECT *, '{EVIL}' || repeat('x', 200) AS long FROM {name}")
     browser.await_text("1 row,")
     assert EVIL in [cell.text for cell in browser.all(".grid td")]
-    assert EVIL in [head.text for head in browser.all(".grid th")]
+    assert EVIL in browser.heads()
     browser.all("button.cell")[0].click()
     assert EVIL in browser.all("dialog pre")[0].text
     browser.button("Close").click()

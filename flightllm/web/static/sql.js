@@ -1,11 +1,11 @@
 // The SQL box.
 
-import { get, run } from "./api.js";
-import { h, replace, setText } from "./dom.js";
+import { get } from "./api.js";
+import { h, replace } from "./dom.js";
 import { Editor } from "./editor.js";
-import { count, oneLine, seconds } from "./format.js";
-import { Grid } from "./grid.js";
+import { count, oneLine } from "./format.js";
 import { Names } from "./names.js";
+import { Result } from "./result.js";
 
 let box = null;
 let pending = null;
@@ -17,7 +17,6 @@ function explained(sql) {
 class Box {
   constructor(me) {
     this.me = me;
-    this.grid = new Grid();
     this.abort = null;
     this.text = new Editor(() => this.start(this.text.value));
     this.names = new Names(this.text);
@@ -27,10 +26,7 @@ class Box {
     this.go = h("button", { type: "submit", class: "main" }, "Run");
     this.explain = h("button", { type: "button", onclick: () => this.start(explained(this.text.value)) }, "Explain");
     this.stop = h("button", { type: "button", disabled: true, onclick: () => this.abort?.abort() }, "Cancel");
-    this.status = h("span", { role: "status" });
-    this.bar = h("progress", { hidden: true, "aria-label": "Model calls" });
-    this.link = h("a", { hidden: true }, "Details");
-    this.error = h("p", { class: "error", role: "alert", hidden: true });
+    this.results = h("div", {});
     const form = h("form", { onsubmit: (event) => {
       event.preventDefault();
       this.start(this.text.value);
@@ -41,8 +37,7 @@ class Box {
         h("span", { class: "pair" }, h("label", { for: "history" }, "Earlier"), this.history)),
       h("p", { id: "sql-hint", class: "hint" },
         "Ctrl+Enter runs the statement; Ctrl+Space and Tab complete a name. SET applies until you sign out."));
-    const box = h("div", { class: "box" }, form, h("p", { class: "line" }, this.status, this.bar, this.link), this.error,
-      this.grid.element);
+    const box = h("div", { class: "box" }, form, this.results);
     this.element = h("div", {}, h("h1", { tabindex: "-1" }, "SQL"), h("div", { class: "beside" }, this.names.element, box));
   }
 
@@ -66,23 +61,12 @@ class Box {
   async start(sql) {
     if (this.abort) return;
     this.abort = new AbortController();
-    this.began = performance.now();
-    this.ended = false;
     this.busy(true);
-    this.grid.clear();
-    this.error.hidden = true;
-    this.link.hidden = true;
-    setText(this.status, "Planning …");
-    try {
-      await run({ sql, rows: Number(this.most.value) }, this.abort.signal, (event) => this.tell(event));
-      if (!this.ended) this.fail("The connection was lost before the statement ended.");
-    } catch (error) {
-      if (error.name === "AbortError") setText(this.status, "Cancelled.");
-      else this.fail(this.ended ? "" : error.message);
-    }
+    const result = new Result(null);
+    replace(this.results, result.element);
+    await result.run(sql, Number(this.most.value), this.abort.signal);
     this.abort = null;
     this.busy(false);
-    this.grid.end();
     this.refresh();
   }
 
@@ -95,46 +79,6 @@ class Box {
   busy(is) {
     this.go.disabled = this.explain.disabled = is;
     this.stop.disabled = !is;
-    if (!is) this.bar.hidden = true;
-    this.grid.element.setAttribute("aria-busy", String(is));
-  }
-
-  tell(event) {
-    const passed = seconds((performance.now() - this.began) / 1000);
-    if (event.query_id) {
-      this.link.href = `#/queries/${event.query_id}`;
-      this.link.hidden = false;
-    }
-    if (event.event === "progress") this.progress(event, passed);
-    else if (event.event === "columns") this.grid.setColumns(event.columns);
-    else if (event.event === "rows") {
-      this.grid.add(event.rows);
-    } else if (event.event === "affected") {
-      this.ended = true;
-      const rows = event.rows === null ? "Done" : `${count(event.rows)} ${event.rows === 1 ? "row" : "rows"} affected`;
-      setText(this.status, `${rows}, ${passed}.`);
-    } else if (event.event === "end") {
-      this.ended = true;
-      const rows = `${count(event.rows)} ${event.rows === 1 ? "row" : "rows"}`;
-      const most = event.more ? `The first ${rows}; there are more rows, and the query was stopped here` : rows;
-      setText(this.status, this.grid.isPlan ? `Plan, ${passed}.` : `${most}, ${passed}.`);
-    } else if (event.event === "error") this.fail(event.message, event.sqlstate);
-  }
-
-  progress(event, passed) {
-    this.bar.hidden = !event.calls_expected;
-    if (event.calls_expected) {
-      this.bar.max = event.calls_expected;
-      this.bar.value = event.calls_done;
-      setText(this.status, `Running, ${passed}; ${count(event.calls_done)} of ${count(event.calls_expected)} model calls.`);
-    } else setText(this.status, `${event.status === "running" ? "Running" : "Planning"}, ${passed} …`);
-  }
-
-  fail(message, state) {
-    this.ended = true;
-    setText(this.status, "Failed.");
-    setText(this.error, state ? `${message} (${state})` : message);
-    this.error.hidden = false;
   }
 }
 
