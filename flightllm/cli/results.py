@@ -13,7 +13,7 @@ import click
 import pyarrow as pa
 from rich.console import Console
 
-from flightllm.cli.calls import CallsBar, counted, may_call, summary
+from flightllm.cli.calls import CallsBar, may_call
 from flightllm.cli.render import (
     WRITERS,
     as_plan,
@@ -26,6 +26,7 @@ from flightllm.cli.render import (
     write_vertical,
 )
 from flightllm.client import Client
+from flightllm.common.amounts import counted
 from flightllm.errors import FlightLLMError
 
 FORMS: Final = ("table", "vertical", *WRITERS)
@@ -150,7 +151,7 @@ def _tell_work(client: Client, sql: str) -> None:
     work = client.progress()
     if work is None:
         return
-    if line := summary(work, work.rows if client.affected is None else client.affected):
+    if line := work.summary(work.rows if client.affected is None else client.affected):
         click.echo(line, err=True)
     if work.failed_rows:
         told = re.search(r"on_error\s*=>\s*'struct'", sql, re.IGNORECASE)
