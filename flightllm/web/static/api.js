@@ -38,8 +38,8 @@ function posting(values, signal) {
   return { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(values), signal };
 }
 
-export async function post(path, values = {}) {
-  return (await send(path, posting(values))).json();
+export async function post(path, values = {}, signal = undefined) {
+  return (await send(path, posting(values, signal))).json();
 }
 
 // Run a statement and call `tell` with each event; aborting `signal` stops the statement on the server.

@@ -3,6 +3,7 @@
 import { bars, canBeBars } from "./chart.js";
 import { h, replace, setText } from "./dom.js";
 import { csv, download, jsonLines } from "./download.js";
+import { explanation } from "./explain.js";
 import { count } from "./format.js";
 import { openProfile } from "./profile.js";
 import { Rows } from "./rows.js";
@@ -50,6 +51,7 @@ export class Grid {
 
   setColumns(columns) {
     this.columns = columns;
+    this.plan = [];
     this.isPlan = columns.map((column) => column.name).join() === "plan_type,plan";
     if (this.isPlan) return;
     this.table = new Rows(columns, (at) => this.sort(at), (at) => openProfile(columns[at], at, this.table.rows, this.more));
@@ -73,7 +75,8 @@ export class Grid {
 
   add(rows) {
     if (this.isPlan) {
-      for (const [title, text] of rows) this.shown.append(h("h3", {}, title ?? ""), h("pre", { tabindex: "0" }, text ?? ""));
+      this.plan.push(...rows);
+      replace(this.shown, explanation(this.plan));
       return;
     }
     this.table.add(rows);

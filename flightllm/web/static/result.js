@@ -16,11 +16,12 @@ export class Result {
     this.status = h("span", { role: "status" });
     this.bar = h("progress", { hidden: true, "aria-label": "Model calls" });
     this.link = h("a", { hidden: true }, "Details");
+    this.cost = h("p", { class: "cost", hidden: true });
     this.error = h("p", { class: "error", role: "alert", hidden: true });
     this.failed = false;
     this.ended = false;
     this.element = h("section", { class: "one" }, title && h("h2", {}, title),
-      h("p", { class: "line" }, this.status, this.bar, this.link), this.error, this.grid.element);
+      h("p", { class: "line" }, this.status, this.bar, this.link), this.cost, this.error, this.grid.element);
   }
 
   // Run a statement to its end; `signal` stops it.
@@ -53,9 +54,15 @@ export class Result {
     else if (event.event === "rows") {
       this.grid.add(event.rows);
       if (this.bar.hidden) setText(this.status, this.arriving(passed));
-    } else if (event.event === "affected") this.end(event.rows === null ? "Done" : `${counted(event.rows, "row")} affected`, passed);
-    else if (event.event === "end") this.finish(event, passed);
-    else if (event.event === "error") this.fail(event.message, event.sqlstate);
+    } else if (event.event === "affected") this.finish(event, event.rows === null ? "Done" : `${counted(event.rows, "row")} affected`, passed);
+    else if (event.event === "end") {
+      this.more = event.more;
+      const rows = event.more ? `The first ${counted(event.rows, "row")}; there are more rows, and the query was stopped here` : counted(event.rows, "row");
+      this.finish(event, this.grid.isPlan ? "Plan" : rows, passed);
+    } else if (event.event === "error") {
+      this.tellCost(event.summary);
+      this.fail(event.message, event.sqlstate);
+    }
   }
 
   arriving(passed) {
@@ -74,16 +81,17 @@ export class Result {
     setText(this.status, `${this.grid.count ? this.arriving(passed) : running}${done || " …"}`);
   }
 
-  finish(event, passed) {
-    this.more = event.more;
-    if (this.grid.isPlan) this.end("Plan", passed);
-    else if (event.more) this.end(`The first ${counted(event.rows, "row")}; there are more rows, and the query was stopped here`, passed);
-    else this.end(counted(event.rows, "row"), passed);
+  finish(event, text, passed) {
+    this.ended = true;
+    const whole = event.event === "end" && !event.more && event.summary; // it has the rows and seconds too
+    setText(this.status, whole ? `${event.summary}.` : `${text}, ${passed}.`);
+    this.tellCost(whole ? "" : event.summary);
   }
 
-  end(text, passed) {
-    this.ended = true;
-    setText(this.status, `${text}, ${passed}.`);
+  // Show the server's line about calls, tokens and their price; it is empty for a statement without model calls.
+  tellCost(summary) {
+    setText(this.cost, summary);
+    this.cost.hidden = !summary;
   }
 
   fail(message, state) {

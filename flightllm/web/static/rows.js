@@ -72,6 +72,7 @@ export class Rows {
     });
     this.lefts.push(left);
     this.table.style.width = `${left}px`;
+    this.element.classList.toggle("tall", (this.rows.length + 1) * HEIGHT > 0.7 * window.innerHeight);
     this.table.setAttribute("aria-rowcount", String(this.rows.length + 1));
   }
 
