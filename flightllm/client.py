@@ -9,6 +9,7 @@ from typing import Any, Self
 import pyarrow as pa
 from pyarrow import flight
 
+from flightllm.common.amounts import counted, money
 from flightllm.common.flight_address import checked_uri, plain
 from flightllm.errors import (
     CancelledError,
@@ -65,6 +66,20 @@ class Progress:
         asked, cached = values.get("calls") or 0, values.get("cache_hits") or 0
         rows, failed = values.get("rows") or 0, values.get("failed_rows") or 0
         return cls(done, total, asked, cached, tokens, values.get("cost"), rows, failed, values.get("seconds") or 0.0)
+
+    def summary(self, rows: int) -> str:
+        """Return a line about a statement's work; empty if it needed no model call.
+
+        Example: `20 rows, 34 calls (30 asked, 4 from the cache), 12,345 tokens, $0.012, 3.2 s`
+        """
+        calls = self.asked + self.cached
+        if not calls:
+            return ""
+        origin = f" ({self.asked:,} asked, {self.cached:,} from the cache)" if self.cached else ""
+        parts = [counted(rows, "row"), f"{counted(calls, 'call')}{origin}", counted(self.tokens, "token")]
+        if self.cost is not None:
+            parts.append(money(self.cost))
+        return ", ".join([*parts, f"{self.seconds:,.1f} s"])
 
 
 class Client:

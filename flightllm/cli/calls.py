@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from math import floor, log10
 from threading import Event, Thread
 from types import TracebackType
 from typing import Final, Self
@@ -14,6 +13,7 @@ from typing import Final, Self
 import pyarrow as pa
 
 from flightllm.client import Client, Progress
+from flightllm.common.amounts import money
 
 _POLL_SECONDS: Final = 0.3
 _BAR: Final = 24
@@ -26,32 +26,6 @@ _AI: Final = re.compile(r"\b(?:ai_\w+|llm\w*|prompt)\s*\(", re.IGNORECASE)
 def may_call(sql: str) -> bool:
     """Return whether a text has the form of an AI call; a function with a name of another form is not noticed."""
     return _AI.search(sql) is not None
-
-
-def money(dollars: float) -> str:
-    """Return an amount with two digits that count, as in `$12.30` and `$0.0042`."""
-    decimals = 2 if dollars <= 0 else max(2, 1 - floor(log10(dollars)))
-    return f"${dollars:,.{decimals}f}"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with a noun, as in `1 row` and `2,000 rows`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def summary(work: Progress, rows: int) -> str:
-    """Return a line about a statement's work; empty if it needed no model call.
-
-    Example: `20 rows, 34 calls (30 asked, 4 from the cache), 12,345 tokens, $0.012, 3.2 s`
-    """
-    calls = work.asked + work.cached
-    if not calls:
-        return ""
-    origin = f" ({work.asked:,} asked, {work.cached:,} from the cache)" if work.cached else ""
-    parts = [counted(rows, "row"), f"{counted(calls, 'call')}{origin}", counted(work.tokens, "token")]
-    if work.cost is not None:
-        parts.append(money(work.cost))
-    return ", ".join([*parts, f"{work.seconds:,.1f} s"])
 
 
 class CallsBar:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import click
 
-from flightllm.cli.calls import counted, may_call, money
+from flightllm.cli.calls import may_call
 from flightllm.cli.running import interruptible
 from flightllm.client import BOOKKEEPING, Client
+from flightllm.common.amounts import counted, money
 from flightllm.errors import FlightLLMError
 
 _QUERY = re.compile(r"\s*(?:select|with|insert|create|update|delete|merge|values|from)\b", re.IGNORECASE)

@@ -14,10 +14,11 @@ import click
 import pyarrow as pa
 from rich.console import Console
 
-from flightllm.cli.calls import CallsBar, counted, may_call, summary
+from flightllm.cli.calls import CallsBar, may_call
 from flightllm.cli.render import as_plan, as_table, first_rows, fitting, put, rows_of, write_table, write_vertical
 from flightllm.cli.writers import BINARY, PLAIN, WRITERS, Writing
 from flightllm.client import Client
+from flightllm.common.amounts import counted
 from flightllm.common.atomic_files import replaced
 from flightllm.errors import FlightLLMError
 
@@ -168,7 +169,7 @@ def _tell_work(client: Client, sql: str) -> None:
     work = client.progress()
     if work is None:
         return
-    if line := summary(work, work.rows if client.affected is None else client.affected):
+    if line := work.summary(work.rows if client.affected is None else client.affected):
         click.echo(line, err=True)
     if work.failed_rows:
         told = re.search(r"on_error\s*=>\s*'struct'", sql, re.IGNORECASE)

@@ -4,12 +4,12 @@ from functools import partial
 
 import click
 
-from flightllm.cli.calls import counted
 from flightllm.cli.copying import CopyFrom, copy_from, read_copy
 from flightllm.cli.price import confirmed
 from flightllm.cli.results import Output, run_text
 from flightllm.cli.running import interruptible
 from flightllm.client import Client
+from flightllm.common.amounts import counted
 
 
 def run_statement(client: Client, text: str, output: Output, ask_above: float | None) -> bool:

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import click
 
-from flightllm.cli.calls import counted, money
 from flightllm.client import Client
+from flightllm.common.amounts import counted, money
 from flightllm.errors import FlightLLMError
 
 _LOOK_SECONDS = 0.1

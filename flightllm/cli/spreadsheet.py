@@ -10,8 +10,8 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 import pyarrow as pa
 
-from flightllm.cli.calls import counted
 from flightllm.cli.render import rows_of
+from flightllm.common.amounts import counted
 from flightllm.common.text import json_text, plain_text
 from flightllm.errors import ConfigError, InvalidInputError
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from flightllm.common.command_line import CommandError
-from flightllm.errors import FlightLLMError, SqlError
+from flightllm.errors import FlightLLMError
 
 _SIGNS = (";", "\\", "--", "/*", "#")
 """The signs that can end a statement, or begin a command or a comment."""
@@ -35,8 +35,10 @@ def split_statements(text: str) -> Iterator[str]:
 
 def located_statements(text: str) -> Iterator[Statement]:
     """Yield statements as `split_statements` does, each with its line."""
+    from flightllm.sql.splitting import pieces  # slow to import
+
     ends = [place for place, letter in enumerate(text) if letter == "\n"]
-    for begin, end, first in _pieces(text):
+    for begin, end, first in pieces(text, _COMMANDS):
         yield Statement(text[begin:end].strip(), bisect_left(ends, first) + 1)
 
 
@@ -56,40 +58,3 @@ def errors_at(line: int) -> Iterator[None]:
         yield
     except FlightLLMError as error:
         raise CommandError(f"in the statement at line {line}: {error}") from error
-
-
-def _pieces(text: str) -> Iterator[tuple[int, int, int]]:
-    """Yield where each statement begins and ends, and where its first token is: comments can come before."""
-    from flightllm.sql.tokens import tokenize  # slow to import
-
-    base = 0
-    while (rest := text[base:].lstrip()).startswith(_COMMANDS):
-        begin = len(text) - len(rest)
-        base = _line_end(text, begin)
-        yield begin, base, begin
-    try:
-        tokens = tokenize(text[base:])
-    except SqlError:  # an open quote, whose position the server reports
-        yield base, len(text), len(text) - len(rest)
-        return
-    start, first = base, None
-    for token in tokens:
-        begin, end = token.start + base, token.end + base
-        if begin < start:  # the token is part of a shell command
-            continue
-        if first is None and any(map(token.is_symbol, _COMMANDS)):
-            start = _line_end(text, begin)
-            yield begin, start, begin
-        elif not token.is_symbol(";"):
-            first = begin if first is None else first
-        else:
-            if first is not None:
-                yield start, begin, first
-            start, first = end, None
-    if first is not None:
-        yield start, len(text), first
-
-
-def _line_end(text: str, place: int) -> int:
-    found = text.find("\n", place)
-    return len(text) if found < 0 else found

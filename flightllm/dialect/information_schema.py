@@ -26,8 +26,8 @@ _INSTEAD = {
 }
 """For each table, the query that replaces it.
 
-DataFusion counts columns from 0, has names of its own for types, names an owner 'None', and lists base tables among the views. `definition` is NULL,
-because a reader of a view cannot see what the view reads.
+DataFusion counts columns from 0, has names of its own for types, names an owner 'None', and lists base tables among
+the views. `definition` is NULL, because a reader of a view cannot see what the view reads.
 """
 
 

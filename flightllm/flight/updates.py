@@ -29,9 +29,16 @@ class Outcome:
 
 
 def run_statement(
-    core: Core, context: Context, statement: FlightStatement, *, is_update: bool | None = None
+    core: Core,
+    context: Context,
+    statement: FlightStatement,
+    *,
+    is_update: bool | None = None,
+    cancelled: CancelToken | None = None,
 ) -> Outcome:
     """Plan a query, or run a change; `is_update` is the kind of the statement if it is known.
+
+    `cancelled` stops a change, and gets the id of its record.
 
     A long text is read in one turn, from its kind to its end.
 
@@ -42,8 +49,8 @@ def run_statement(
     if isinstance(statement.text, bytes) or is_update is False:
         return Outcome(planned=_planned(core, context, statement))
     sql = statement.text
+    cancelled = cancelled or CancelToken()
     if is_long(sql):
-        cancelled = CancelToken()
 
         def work() -> Outcome:
             if not (is_update or session.is_update(sql, settings)):
@@ -61,8 +68,8 @@ def run_statement(
     if not (is_update or session.is_update(sql, settings)):
         return Outcome(planned=_planned(core, context, statement))
     if session.returns_rows(sql, settings):
-        return Outcome(returned=run_returning(core, context, session, sql, values))
-    return Outcome(affected=run_update(core, context, session, sql, values))
+        return Outcome(returned=run_returning(core, context, session, sql, values, cancelled))
+    return Outcome(affected=run_update(core, context, session, sql, values, cancelled=cancelled))
 
 
 def _planned(core: Core, context: Context, statement: FlightStatement) -> BackendQueryResult:
@@ -87,6 +94,7 @@ def run_update(
     parameters: pa.Table | None,
     *,
     asks_kind: bool = False,
+    cancelled: CancelToken | None = None,
 ) -> int:
     """Run an update and return the rows affected, -1 if unknown; `asks_kind` refuses a query.
 
@@ -96,7 +104,7 @@ def run_update(
             end.
         InvalidInputError: the statement is a query.
     """
-    cancelled, settings = CancelToken(), call_of(context).settings
+    cancelled, settings = cancelled or CancelToken(), call_of(context).settings
 
     def update() -> int:
         if asks_kind and not session.is_update(sql, settings):
@@ -107,10 +115,15 @@ def run_update(
 
 
 def run_returning(
-    core: Core, context: Context, session: BackendSession, sql: str, parameters: pa.Table | None
+    core: Core,
+    context: Context,
+    session: BackendSession,
+    sql: str,
+    parameters: pa.Table | None,
+    cancelled: CancelToken,
 ) -> Returned:
     """Run a change with RETURNING as `run_update` does; return the changed rows too."""
-    cancelled, settings = CancelToken(), call_of(context).settings
+    settings = call_of(context).settings
     update = partial(session.update_returning, sql, parameters, settings, cancelled=cancelled)
     return core.run(context, session, update, text=sql, stop=cancelled.because, grace_seconds=GRACE_SECONDS)
 

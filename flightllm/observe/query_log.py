@@ -134,10 +134,12 @@ class QueryLog:
         """
         query_id = secrets.token_hex(8)
         span = self._spans.statement(since, query_id=query_id, user=user, session_id=session_id, kind=kind)
+        token = cancelled or CancelToken()
+        token.query_id = query_id
         record = QueryRecord(
             query_id,
             cut(shown_statement(sql, MOST_TEXT)),
-            cancelled or CancelToken(),
+            token,
             user,
             session_id,
             kind,

@@ -54,6 +54,8 @@ class CancelToken(Event):
     def __init__(self) -> None:
         super().__init__()
         self.reason: FlightLLMError | None = None
+        self.query_id = ""
+        """The id of the statement that it stops, once the statement has a record."""
 
     def because(self, reason: FlightLLMError | None) -> None:
         """Set it, with a reason; a cancellation is not a failure, so it leaves no reason."""

@@ -20,6 +20,7 @@ from flightllm.web.errors import described, http_status
 from flightllm.web.gate import Gate
 from flightllm.web.headers import SafeHeaders
 from flightllm.web.hosts import AllowedHosts
+from flightllm.web.splitting import split
 from flightllm.web.statements import MOST_ROWS, StatementRun
 from flightllm.web.streaming import lines
 from flightllm.web.views import Views
@@ -51,6 +52,7 @@ def create_page(database: Database, core: Core, host: str, names: Sequence[str] 
         Route("/api/objects", page.shows(lambda call, _: page.views.objects(call))),
         Route("/api/load", page.shows(lambda call, _: page.views.load(call))),
         Route("/api/statements", page.run, methods=["POST"]),
+        Route("/api/split", page.split, methods=["POST"]),
     ]
     handlers: Mapping[Any, Any] = {FlightLLMError: _refused, Exception: _refused}
     inner = Starlette(routes=routes, exception_handlers=handlers)
@@ -111,6 +113,16 @@ class _Page:
         call = await to_thread.run_sync(self._gate.enter, request)
         run = StatementRun(self._core, call, values.text("sql"), values.number("rows", _ROWS, MOST_ROWS))
         return StreamingResponse(lines(run, call, self._running), media_type="application/x-ndjson")
+
+    async def split(self, request: Request) -> Response:
+        """Return where the statements of a text are."""
+        values = await self._gate.values(request)
+
+        def pieces() -> list[dict[str, Any]]:
+            self._gate.enter(request)
+            return split(values.text("sql"))
+
+        return _json({"statements": await to_thread.run_sync(pieces)})
 
     def shows(self, view: Callable[[WebCall, Mapping[str, Any]], dict[str, Any]]) -> Callable[[Request], Response]:
         """Return the endpoint of a view; a thread answers it."""

@@ -1,14 +1,17 @@
 """Run a statement for the page, with the same limits and the same queue as statements of other clients."""
 
 from collections.abc import Generator, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, TypeAlias
 
+from flightllm.client import Progress
+from flightllm.errors import NotFoundError
 from flightllm.flight.backend import BackendQueryRecord
 from flightllm.flight.core import Core
 from flightllm.flight.results import pulled
 from flightllm.flight.statements import FlightStatement
 from flightllm.flight.updates import run_statement
+from flightllm.observe.query_record import CancelToken
 from flightllm.web.calls import WebCall
 from flightllm.web.cells import columns_of, rows_of
 from flightllm.web.errors import described
@@ -31,6 +34,7 @@ class StatementRun(Iterator[Event]):
         self._sql = sql
         self._most_rows = most_rows
         self._query: BackendQueryRecord | None = None
+        self._change = CancelToken()
         self._events = self._told()
 
     def __next__(self) -> Event:
@@ -43,14 +47,30 @@ class StatementRun(Iterator[Event]):
 
     def progress(self) -> Event | None:
         """Return a query's progress, or None before it is planned."""
-        return None if self._query is None else {"event": "progress", **self._query.progress()}
+        query = self._record()
+        return None if query is None else {"event": "progress", **query.progress()}
+
+    def _record(self) -> BackendQueryRecord | None:
+        """Return the record of the query, or of the change that runs, if there is one yet."""
+        if self._query is None and self._change.query_id:
+            with suppress(NotFoundError):  # it can be among those that the log has dropped
+                self._query = self._core.database.queries.get(self._change.query_id)
+        return self._query
+
+    def _end(self, event: Event, rows: int | None = None) -> Event:
+        """Return the last event, with a line about the model calls; without `rows` the record counts them."""
+        query = self._record()
+        if query is None:
+            return {"query_id": None, **event, "summary": ""}
+        work = Progress.read(query.progress())
+        return {**event, "query_id": query.query_id, "summary": work.summary(work.rows if rows is None else rows)}
 
     def _told(self) -> Generator[Event]:
         try:
             yield from self._run()
         except Exception as error:  # noqa: BLE001 - the boundary: the page gets the error, the log gets defects
             self._core.refusals.note(error)
-            yield {"event": "error", **described(error, self._query.query_id if self._query else None)}
+            yield self._end({"event": "error", **described(error, self._query.query_id if self._query else None)})
 
     def _run(self) -> Iterator[Event]:
         core, call = self._core, self._call
@@ -59,17 +79,19 @@ class StatementRun(Iterator[Event]):
         # this can be refused, so it runs before there is a result to close
         recipient = core.recipient(call, session, {})
         statement = FlightStatement(session, self._sql, None, {})
-        outcome = run_statement(core, call, statement)
+        outcome = run_statement(core, call, statement, cancelled=self._change)
         if outcome.returned is not None:
-            rows = outcome.returned.rows
-            shown = rows.slice(0, self._most_rows)
-            yield {"event": "columns", "query_id": "", "columns": columns_of(rows.schema)}
+            returned = outcome.returned.rows
+            shown = returned.slice(0, self._most_rows)
+            yield {"event": "columns", "query_id": "", "columns": columns_of(returned.schema)}
             for batch in shown.to_batches():
                 yield {"event": "rows", "rows": rows_of(batch)}
-            yield {"event": "end", "rows": shown.num_rows, "more": rows.num_rows > shown.num_rows}
+            end = {"event": "end", "rows": shown.num_rows, "more": returned.num_rows > shown.num_rows}
+            yield self._end(end, returned.num_rows)
             return
         if outcome.planned is None:
-            yield {"event": "affected", "rows": outcome.affected if outcome.affected >= 0 else None}
+            affected = outcome.affected if outcome.affected >= 0 else None
+            yield self._end({"event": "affected", "rows": affected}, affected or 0)
             return
         result = statement.take()
         self._query = result.query
@@ -84,7 +106,7 @@ class StatementRun(Iterator[Event]):
                 sent, characters = sent + len(rows), characters + sum(map(_length, rows))
                 yield {"event": "rows", "rows": rows}
                 first = None if more else next(batches, None)
-        yield {"event": "end", "rows": sent, "more": more}
+        yield self._end({"event": "end", "rows": sent, "more": more}, sent)
 
 
 def _length(row: list[str | None]) -> int:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.cli.calls import money
 from tests.servers import ServerProcess
 
 if os.name == "posix":
@@ -62,19 +61,3 @@ def test_no_bar_without_calls(server: ServerProcess) -> None:
     assert terminal.finish() == 0
     assert terminal.screen()[0] == "one"
     assert "model calls" not in terminal.text
-
-
-@pytest.mark.parametrize(
-    ("dollars", "text"),
-    [
-        (0, "$0.00"),
-        (0.00001234, "$0.000012"),
-        (0.0123, "$0.012"),
-        (0.5, "$0.50"),
-        (12.345, "$12.35"),
-        (1e4, "$10,000.00"),
-    ],
-)
-def test_money(dollars: float, text: str) -> None:
-    """Small amounts keep two digits that count."""
-    assert money(dollars) == text

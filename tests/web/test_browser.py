@@ -1,7 +1,9 @@
 """The page's main flows in a real browser, and texts that would be markup if any were taken for it."""
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -12,7 +14,6 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import Select
 
 from flightllm.session.database import Database
 from tests.servers import await_true
@@ -62,7 +63,11 @@ class Browser:
         await_true(lambda: bool(self.all(f"#{name}")))
         (field,) = self.all(f"#{name}")
         field.clear()
-        field.send_keys(text)
+        if all(letter <= "\uffff" for letter in text):
+            field.send_keys(text)
+        else:  # the driver cannot type it
+            script = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))"
+            self.driver.execute_script(script, field, text)
         return field
 
     def sign_in(self, name: str, password: str = PASSWORD) -> None:
@@ -74,6 +79,19 @@ class Browser:
     def go(self, link: str) -> None:
         """Follow a link of the head, and wait for its page."""
         next(element for element in self.all("nav a") if element.text == link).click()
+
+    def heads(self) -> list[str]:
+        """Return the names of a result's columns."""
+        return [button.text for button in self.all(".grid th .sort")]
+
+    def column(self, name: str) -> list[str]:
+        """Return the texts of a result's column that are in the document."""
+        at = self.heads().index(name) + 2
+        return [cell.text for cell in self.all(f".grid td[aria-colindex='{at}']")]
+
+    def sort(self, name: str) -> None:
+        """Click on the name of a result's column."""
+        self.all(".grid th .sort")[self.heads().index(name)].click()
 
     def run(self, sql: str) -> None:
         """Run a statement by the keyboard, and wait for its end."""
@@ -99,6 +117,7 @@ def browser(driver: Chrome, page: str) -> Iterator[Browser]:
     """Open the page anew; in the end, its scripts must not have failed."""
     driver.get(page)
     driver.delete_all_cookies()
+    driver.execute_script("localStorage.clear()")
     driver.get_log("browser")  # type: ignore[no-untyped-call]
     yield Browser(driver, page)
     noted = [entry["message"] for entry in driver.get_log("browser")]  # type: ignore[no-untyped-call]
@@ -131,9 +150,7 @@ def test_sql(browser: Browser) -> None:
         "SELECT a, CASE WHEN a = 2 THEN NULL ELSE 'NULL' END AS t, repeat('ab', 200) AS long, [a] AS l FROM open_t"
     )
     browser.await_text("The first 1,000 rows; there are more rows, and the query was stopped here")
-    heads = [head.text for head in browser.all(".grid th")]
-    assert heads[1:] == ["a", "t", "long", "l"]
-    assert len(browser.driver.find_elements(By.CSS_SELECTOR, ".grid tbody tr")) == 1000
+    assert browser.heads() == ["a", "t", "long", "l"]
     assert [cell.text for cell in browser.all(".grid td .null")] == ["NULL"]
     browser.all("button.cell")[0].send_keys(Keys.ENTER)
     assert browser.all("dialog pre")[0].text == "ab" * 200
@@ -145,11 +162,17 @@ def test_sql(browser: Browser) -> None:
     browser.await_text("1 row affected")
     browser.fill("sql", "SELECT ai_gen('Of {a}?', a) FROM open_t")
     browser.button("Explain").click()
-    browser.await_text("ai operator")
+    browser.await_text("In total, as predicted")
+    assert [head.text for head in browser.all("dl.figures dt")][:3] == ["rows", "calls", "tokens in"]
+    assert not browser.says("ai operator")
+    browser.all("details.plan summary")[0].click()
+    browser.await_text("Ai operator")
+    browser.run("EXPLAIN SELECT a FROM open_t")
+    assert "projection=[a]" in browser.all("details.plan pre")[-1].text  # open, as it has no calls
 
 
 def test_names_are_completed(browser: Browser) -> None:
-    """Tab completes a column, a click writes a table's name, and an earlier statement comes back in full."""
+    """Tab completes a column, and a click writes a column's name."""
     browser.sign_in("root")
     browser.await_text("open_t")
     browser.fill("sql", "SELECT open_t.a FROM op")
@@ -161,10 +184,105 @@ def test_names_are_completed(browser: Browser) -> None:
     browser.fill("sql", "")
     next(one for one in browser.all(".names button") if one.text == "b").click()
     assert browser.all("#sql")[0].get_attribute("value") == "b"
-    earlier = Select(browser.all("#history")[0])
-    await_true(lambda: "SELECT open_t.a FROM open_t WHERE a < 3" in [option.text for option in earlier.options])
-    earlier.select_by_visible_text("SELECT open_t.a FROM open_t WHERE a < 3")
-    await_true(lambda: browser.all("#sql")[0].get_attribute("value") == "SELECT open_t.a FROM open_t WHERE a < 3")
+
+
+def test_names_that_fit(browser: Browser) -> None:
+    """Columns are those of the tables in FROM, also by an alias; without FROM there are tables."""
+    browser.sign_in("root")
+    browser.await_text("open_t")
+    browser.run("CREATE OR REPLACE TABLE other_t AS SELECT 1 AS open_other, 2 AS open_more")
+
+    def choices(before: str, after: str = "") -> list[str]:
+        field = browser.fill("sql", before + after)
+        field.send_keys(*[Keys.ARROW_LEFT] * len(after), Keys.CONTROL, " ")
+        return [item.text.partition("\n")[0] for item in browser.all("#choices li")]
+
+    assert choices("SELECT open") == ["open_t"]
+    assert choices("SELECT open", " FROM other_t") == ["open_other", "open_more", "open_t"]
+    assert choices("SELECT x.", " FROM public.other_t AS x") == ["open_other", "open_more"]
+    assert choices("SELECT 1 FROM open_t; SELECT open", " FROM other_t -- FROM open_t")[:2] == [
+        "open_other",
+        "open_more",
+    ]
+    assert choices("SELECT 'FROM other_t' FROM open_t x, o")[:2] == ["open_t", "other_t"]
+    assert choices("SELECT x.a FROM open_t x WHERE x.") == ["a", "b"]
+    browser.run("DROP TABLE other_t")
+
+
+def test_several_statements(browser: Browser) -> None:
+    """The one at the caret runs, or a selection, or all; the first that fails is named and marked."""
+    browser.sign_in("root")
+    first, second = "SELECT 'one;' AS x", "SELECT 2 AS y"
+    browser.run(f"{first};\n-- a comment;\n{second}")
+    assert browser.heads() == ["y"]
+    browser.all("#sql")[0].send_keys(Keys.CONTROL, Keys.HOME, Keys.NULL, Keys.CONTROL, Keys.ENTER)
+    await_true(lambda: browser.heads() == ["x"])
+    browser.all("#sql")[0].send_keys(Keys.CONTROL, "a", Keys.NULL, Keys.CONTROL, Keys.ENTER)
+    await_true(lambda: browser.heads() == ["x", "y"])
+    assert [head.text for head in browser.all(".one h2")][1] == f"Statement 2 of 2, line 3: {second}"
+    browser.fill("sql", "SELECT 1 AS x;\nSELECT a,\n'𝒳', nope FROM open_t;\nSELECT 3 AS z")
+    browser.button("Run all").click()
+    browser.await_text("Stopped at statement 2 of 3, in line 2.")
+    assert browser.heads() == ["x"]
+    assert [part.text for part in browser.all(".colours .wrong")] == ["nope"]
+    browser.all("#sql")[0].send_keys(" ")
+    assert browser.all(".colours .wrong") == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "wrong"),
+    [
+        ("SELECT '𝒳'\nFROM open_t WHERE WHERE x", "x"),
+        ("SELECT a FROM nowhere", "nowhere"),
+        ("SELECT 'nofun', nofun(a) FROM open_t", "nofun"),
+        ("SELEC 1", "SELEC"),
+        ("SELECT 'open", "'open"),
+        ("SELECT a +", "+"),
+        ("SELECT t.Nope FROM open_t t", "Nope"),
+    ],
+)
+def test_the_place_of_an_error(browser: Browser, sql: str, wrong: str) -> None:
+    """What an error means is marked in the text."""
+    browser.sign_in("root")
+    browser.run(sql)
+    assert browser.all("[role=alert]")
+    assert "".join(part.text for part in browser.all(".colours .wrong")) == wrong
+
+
+def test_history(browser: Browser) -> None:
+    """Statements that were run are found again, saved and deleted; other users of the browser have their own."""
+    browser.sign_in("root")
+    for number in range(3):
+        browser.run(f"SELECT {number} AS number")
+    browser.button("History").click()
+    browser.fill("save-name", "My <b>number</b>").send_keys(Keys.ENTER)
+    entries = [entry.text for entry in browser.all(".entries .entry")]
+    assert len(entries) == 4
+    assert entries[0].startswith("My <b>number</b>")
+    browser.fill("history-search", "select 1")
+    assert len(browser.all(".entries .entry")) == 1
+    browser.all(".entries .entry")[0].click()
+    assert browser.all("#sql")[0].get_attribute("value") == "SELECT 1 AS number"
+    browser.button("History").click()
+    browser.button("Delete all that are not saved").click()
+    assert len(browser.all(".entries .entry")) == 1
+    browser.button("✕").click()
+    assert browser.all(".entries .entry") == []
+    browser.button("Close").click()
+    browser.run("SELECT 7")
+    browser.button("Sign out").click()
+    browser.sign_in("ann")
+    await_true(lambda: bool(browser.all("#history")))
+    browser.button("History").click()
+    assert browser.all(".entries .entry") == []
+
+
+def test_the_cost_of_a_query(browser: Browser) -> None:
+    """After a query with model calls there are rows, calls, tokens and seconds, as on the command line."""
+    browser.sign_in("root")
+    browser.run("SELECT ai_gen('How dear is {a}?', a) AS x FROM open_t WHERE a <= 2")
+    browser.await_text("2 rows, 2 calls, ")
+    assert browser.says(" tokens, ")
 
 
 def test_bars_and_csv(browser: Browser, tmp_path: Path) -> None:
@@ -177,11 +295,86 @@ def test_bars_and_csv(browser: Browser, tmp_path: Path) -> None:
     widths = [bar.get_attribute("style") for bar in browser.driver.find_elements(By.CSS_SELECTOR, ".bars .bar")]
     found = [style.replace(" ", "") for style in widths if style]
     assert found == ["width:100%;", "width:50%;", "width:0px;", "width:0%;"]
-    browser.button("Download 4 rows as CSV").click()
-    await_true((tmp_path / "result.csv").exists)
-    assert (tmp_path / "result.csv").read_bytes() == b'label,n\r\n"say ""a""",4\r\n"",-2\r\n,\r\n\'=1+1,0\r\n'
+    browser.await_text("Download 4 rows:")
+    browser.button("CSV").click()
+    written = b'label,n\r\n"say ""a""",4\r\n"",-2\r\n,\r\n\'=1+1,0\r\n'
+    saved = tmp_path / "result.csv"
+    await_true(lambda: saved.exists() and saved.read_bytes() == written)
+    browser.button("JSON lines").click()
+    await_true(lambda: (tmp_path / "result.jsonl").exists() and bool((tmp_path / "result.jsonl").read_text()))
+    lines = (tmp_path / "result.jsonl").read_text().splitlines()
+    assert lines[0] == r'{"label": "say \"a\"", "n": 4}'
+    assert [json.loads(line)["n"] for line in lines] == [4, -2, None, 0]
     browser.run("CREATE OR REPLACE TABLE made AS SELECT 1 AS x")
-    assert not [button for button in browser.all("button") if button.text.startswith(("Chart", "Download"))]
+    assert not [button for button in browser.all("button") if button.text in {"Chart", "CSV", "JSON lines"}]
+
+
+def _has_row(browser: Browser, number: str) -> bool:
+    return any(cell.text == number for cell in browser.all(".grid td.at"))
+
+
+def test_many_rows_and_columns(browser: Browser) -> None:
+    """The document has only the cells that are near the visible ones, wherever the result is scrolled to."""
+    browser.sign_in("root")
+    columns = ", ".join(f"a * {number} AS c{number}" for number in range(200))
+    browser.run(f"SELECT {columns} FROM open_t")
+    browser.await_text("The first 1,000 rows")
+    assert len(browser.heads()) == 200
+    for top, left, row in ((0, 0, 1), (0.5, 0.5, 500), (1, 1, 1000)):
+        browser.driver.execute_script(
+            "const grid = document.querySelector('.grid');"
+            "grid.scrollTop = arguments[0] * grid.scrollHeight; grid.scrollLeft = arguments[1] * grid.scrollWidth",
+            *(top, left),
+        )
+        await_true(partial(_has_row, browser, f"{row:,}"))
+        assert len(browser.driver.find_elements(By.CSS_SELECTOR, ".grid td")) < 3_000
+    assert browser.column("c199")[-1] == "199000"
+    assert browser.column("c0") == []
+
+
+def test_rows_are_sorted(browser: Browser) -> None:
+    """A click on a name sorts the fetched rows up, then down, then not; numbers are no texts; NULL is last."""
+    browser.sign_in("root")
+    browser.run("SELECT * FROM (VALUES (10, 'b'), (9, 'a'), (NULL, 'c'), (9007199254740993, NULL)) AS made(n, t)")
+    browser.await_text("4 rows")
+    for name, order in (("n", ["9", "10", "9007199254740993", "NULL"]), ("n", ["9007199254740993", "10", "9", "NULL"])):
+        browser.sort(name)
+        assert browser.column("n") == order
+    browser.await_text("Sorted by n, descending.")
+    browser.sort("n")
+    assert browser.column("n") == ["10", "9", "NULL", "9007199254740993"]
+    browser.sort("t")
+    assert browser.column("t") == ["a", "b", "c", "NULL"]
+    browser.run("SELECT a FROM open_t")
+    browser.sort("a")
+    browser.await_text("only the fetched rows: ORDER BY sorts all")
+
+
+def test_the_profile_of_a_column(browser: Browser) -> None:
+    """The profile counts NULLs and distinct values, and shows the most frequent ones and a histogram; no query runs."""
+    browser.sign_in("root")
+    browser.run("SELECT CASE WHEN a % 4 = 0 THEN NULL ELSE a % 3 END AS n, b FROM open_t WHERE a <= 12")
+    browser.await_text("12 rows")
+    browser.all(".grid th .look")[0].click()
+    (dialog,) = browser.all("dialog")
+    figures = [part.text for part in browser.all("dialog dl div")]
+    assert figures[1:] == ["Rows\n12", "NULL\n3 (25.0 %)", "Distinct\n3", "Least\n0", "Greatest\n2", "Mean\n1"]
+    assert [cell.text for cell in browser.all("dialog tbody tr:first-child td")][1] == "3"
+    assert len(browser.all(".histogram .bar")) == 16
+    assert "Of all 12 rows." in dialog.text
+    browser.button("Close").click()
+
+
+def test_rows_appear_as_they_come(browser: Browser, database: Database) -> None:
+    """The first rows of a slow query are shown while others are asked for, and the status says so."""
+    browser.sign_in("root")
+    browser.fill("sql", "SELECT a, ai_gen('Why {a}?', a) AS x FROM open_t").send_keys(Keys.CONTROL, Keys.ENTER)
+    browser.await_text("Rows arrive:")
+    assert browser.column("a")[0] == "1"
+    assert not browser.button("Run").is_enabled()
+    browser.button("Cancel").click()
+    browser.await_text("Cancelled.")
+    await_true(lambda: not database.queries.running())
 
 
 def test_a_slow_query(browser: Browser, database: Database) -> None:
@@ -199,7 +392,7 @@ def test_a_slow_query(browser: Browser, database: Database) -> None:
     shown = browser.all(".calls")[0].text
     await_true(lambda: browser.all(".calls")[0].text != shown)
     browser.button("Show plan").click()
-    browser.await_text("ai operator")
+    browser.await_text("In total, as predicted")
     browser.button("Cancel").click()
     browser.await_text("cancelled")
     await_true(lambda: not database.queries.running())
@@ -249,6 +442,24 @@ def test_tables_and_load(browser: Browser) -> None:
     assert not browser.says("shut_t")
 
 
+def test_a_narrow_window(browser: Browser) -> None:
+    """At 400 pixels no page scrolls sideways: a wide result scrolls within itself."""
+    size = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        browser.sign_in("root")
+        columns = ", ".join(f"'some text {number}' AS c{number}" for number in range(30))
+        browser.run(f"SELECT {columns}, repeat('x', 300) AS long FROM open_t")
+        browser.await_text("The first 1,000 rows")
+        for page in ("SQL", "Queries", "Tables", "Load"):
+            browser.go(page)
+            await_true(lambda: bool(browser.all("main h1")))
+            script = "return document.documentElement.scrollWidth <= innerWidth"
+            assert browser.driver.execute_script(script), page
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def test_nothing_is_markup(browser: Browser, database: Database) -> None:
     """Rows, names, statements and errors that look like markup are shown as they are, on every page."""
     admin = database.session()
@@ -259,7 +470,7 @@ def test_nothing_is_markup(browser: Browser, database: Database) -> None:
     browser.run(f"SELECT *, '{EVIL}' || repeat('x', 200) AS long FROM {name}")
     browser.await_text("1 row,")
     assert EVIL in [cell.text for cell in browser.all(".grid td")]
-    assert EVIL in [head.text for head in browser.all(".grid th")]
+    assert EVIL in browser.heads()
     browser.all("button.cell")[0].click()
     assert EVIL in browser.all("dialog pre")[0].text
     browser.button("Close").click()
@@ -267,7 +478,7 @@ def test_nothing_is_markup(browser: Browser, database: Database) -> None:
     assert EVIL in browser.all("[role=alert]")[0].text
     browser.fill("sql", f"SELECT ai_gen('{EVIL} {{v}}', v) FROM {name}")
     browser.button("Explain").click()
-    browser.await_text("ai operator")
+    browser.await_text("In total, as predicted")
     assert any(EVIL in text.text for text in browser.all("pre"))
     browser.go("Tables")
     browser.await_text(EVIL)

@@ -1,6 +1,7 @@
 """Statements of the page: rows, bounds, settings, and that leaving stops them."""
 
 import json
+import re
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -62,7 +63,8 @@ def test_a_bound_on_rows(visit: Callable[[str], Visitor], most: int, more: bool)
     """As many rows are sent as were asked for, and it is said whether there are more."""
     events = visit("ann").run("SELECT a FROM open_t", rows=most)
     rows = [row for event in events if event["event"] == "rows" for row in event["rows"]]
-    assert (len(rows), events[-1]) == (most, {"event": "end", "rows": most, "more": more})
+    end = events[-1]
+    assert (len(rows), end["event"], end["rows"], end["more"], end["summary"]) == (most, "end", most, more, "")
 
 
 @pytest.mark.parametrize("rows", [0, 10_001, "5", True, 1.5])
@@ -81,7 +83,7 @@ def test_no_rows(visit: Callable[[str], Visitor]) -> None:
 def test_settings_are_the_logins(visit: Callable[[str], Visitor]) -> None:
     """SET holds for the following statements of this login, and for no other one."""
     first, second = visit("ann"), visit("ann")
-    assert first.run("SET flightllm.cache = off")[-1] == {"event": "affected", "rows": None}
+    assert first.run("SET flightllm.cache = off")[-1]["event"] == "affected"
     assert first.rows("SHOW flightllm.cache") != second.rows("SHOW flightllm.cache")
 
 
@@ -89,7 +91,8 @@ def test_changes(visit: Callable[[str], Visitor]) -> None:
     """A change tells how many rows it affected."""
     root = visit("root")
     assert root.run("CREATE TABLE mine AS SELECT value AS v FROM generate_series(1, 7)")[-1]["rows"] == 7
-    assert root.run("DELETE FROM mine WHERE v > 5")[-1] == {"event": "affected", "rows": 2}
+    end = root.run("DELETE FROM mine WHERE v > 5")[-1]
+    assert (end["event"], end["rows"], end["summary"]) == ("affected", 2, "")
     assert root.run("DROP TABLE mine")[-1]["event"] == "affected"
 
 
@@ -119,6 +122,21 @@ def test_statements_are_recorded(visit: Callable[[str], Visitor], server: Flight
     detail = ann.get(f"/api/queries/{query_id}")[1]
     assert (detail["user"], detail["rows"], detail["status"]) == ("ann", 3, "done")
     assert detail["session_id"]
+
+
+def test_the_cost_of_a_statement(visit: Callable[[str], Visitor]) -> None:
+    """The end of a query and of a change, also of one that fails, tells rows, calls, tokens and seconds."""
+    root = visit("root")
+    asked = r"3 rows, 3 calls, [\d,]+ tokens, \d+\.\d s"
+    calls = "ai_gen('What costs {a}?', a) AS x FROM open_t WHERE a <= 3"
+    assert re.fullmatch(asked, root.run(f"SELECT {calls}")[-1]["summary"])
+    end = root.run(f"CREATE TABLE costly AS SELECT {calls}")[-1]
+    assert re.fullmatch(asked.replace("calls", r"calls \(0 asked, 3 from the cache\)"), end["summary"])
+    assert root.get(f"/api/queries/{end['query_id']}")[1]["kind"] == "create_table_as"
+    root.run("DROP TABLE costly")
+    end = root.run("SELECT 1 / (a - a), ai_gen('Price of {a}?', a) FROM open_t WHERE a <= 3")[-1]
+    assert end["event"] == "error"
+    assert "summary" in end
 
 
 def test_leaving_stops_a_query(visit: Callable[[str], Visitor], database: Database, server: FlightSqlServer) -> None:

@@ -1,37 +1,18 @@
 // A text area for SQL with syntax colours, and with completion of table, column and function names.
 // The coloured text is behind the text area, letter for letter; the letters of the text area are transparent.
 
+import { choicesAt } from "./completion.js";
 import { h, replace } from "./dom.js";
+import { tokens } from "./tokens.js";
 
-export const KEYWORDS = `ALL ALTER ANALYZE AND AS ASC BETWEEN BY CASE CAST COMMENT CREATE CROSS DELETE DESC DESCRIBE DISTINCT DROP
-  ELSE END EXCEPT EXISTS EXPLAIN EXTERNAL FALSE FILTER FROM FULL GRANT GROUP HAVING ILIKE IN INNER INSERT INTERSECT INTO IS
-  JOIN LEFT LIKE LIMIT MERGE NOT NULL NULLS OFFSET ON OR ORDER OUTER OVER PARTITION QUALIFY REVOKE RIGHT SELECT SET SHOW
-  TABLE THEN TRUE UNION UPDATE USING VALUES VIEW WHEN WHERE WITH`.split(/\s+/);
 const MOST = 9;
-const TOKEN = /(--[^\n]*|\/\*[^]*?(?:\*\/|$))|('(?:[^']|'')*(?:'|$))|("(?:[^"]|"")*(?:"|$))|(\b\d[\w.]*)|(\w+)(\s*\()?/gu;
-const KINDS = ["comment", "text", "name", "number"];
-
-// Return the parts of a statement as [text, kind]; a part without a colour has the kind null.
-function parts(sql) {
-  const found = [];
-  let start = 0;
-  for (const match of sql.matchAll(TOKEN)) {
-    const word = match[5];
-    let kind = KINDS[match.slice(1, 5).findIndex((group) => group !== undefined)] ?? null;
-    if (word) kind = KEYWORDS.includes(word.toUpperCase()) ? "keyword" : match[6] ? "function" : null;
-    if (!kind) continue;
-    const text = word ?? match[0];
-    found.push([sql.slice(start, match.index), null], [text, kind]);
-    start = match.index + text.length;
-  }
-  return [...found, [sql.slice(start), null]];
-}
 
 export class Editor {
-  // `run` is called for Ctrl+Enter.
+  // `run` is called for Ctrl+Enter, and with true for Ctrl+Shift+Enter.
   constructor(run) {
     this.run = run;
-    this.names = []; // [text to write, what it is, the table of a column]
+    this.names = { tables: [], functions: [] };
+    this.wrong = null; // [begin, end] of what an error means
     this.choices = [];
     this.chosen = -1;
     this.colours = h("pre", { class: "colours", "aria-hidden": "true" });
@@ -66,8 +47,31 @@ export class Editor {
     this.complete(2);
   }
 
+  // Show a part of the text as wrong until the text changes; null shows none.
+  mark(place) {
+    this.wrong = place;
+    this.wrongText = this.text.value;
+    this.colour();
+  }
+
   colour() {
-    const coloured = parts(`${this.text.value}\n`).map(([text, kind]) => (kind ? h("span", { class: kind }, text) : text));
+    const sql = `${this.text.value}\n`;
+    const [begin, end] = this.text.value === this.wrongText ? this.wrong ?? [0, 0] : [0, 0];
+    const coloured = [];
+    let at = 0;
+    const add = (to, kind) => {
+      for (const [from, until, wrong] of [[at, begin, false], [Math.max(at, begin), end, true], [Math.max(at, end), to, false]]) {
+        const text = sql.slice(from, Math.min(to, until));
+        const style = [kind, wrong && "wrong"].filter(Boolean).join(" ");
+        if (from < Math.min(to, until)) coloured.push(style ? h("span", { class: style }, text) : text);
+      }
+      at = to;
+    };
+    for (const token of tokens(sql)) {
+      add(token.at, null);
+      add(token.at + token.text.length, token.kind === "word" || token.kind === "name" ? null : token.kind);
+    }
+    add(sql.length, null);
     replace(this.colours, coloured);
     this.scroll();
   }
@@ -79,17 +83,9 @@ export class Editor {
 
   // Offer names for the word before the caret, if it has at least `least` characters or follows a dot.
   complete(least) {
-    const before = this.text.value.slice(0, this.text.selectionStart);
-    const [, table, word] = /(?:(\w+)\.)?("?\w*)$/u.exec(before);
-    if (!table && word.length < least) return this.offer([]);
-    const wanted = word.replace('"', "").toLowerCase();
-    const fits = (name) => name.replace(/^"/, "").toLowerCase().startsWith(wanted) && name !== word;
-    const known = table && this.names.filter(([name, , of]) => of === table.toLowerCase() && fits(name));
-    const all = known?.length ? known : this.names.filter(([name, , of]) => fits(name) && (!table || of));
-    const keywords = table ? [] : KEYWORDS.filter(fits).map((name) => [name, ""]);
-    const seen = new Map([...all, ...keywords].map((choice) => [choice[0], choice]));
+    const { word, choices } = choicesAt(this.text.value, this.text.selectionStart, this.names, least);
     this.word = word;
-    return this.offer([...seen.values()].slice(0, MOST));
+    this.offer(choices.slice(0, MOST));
   }
 
   offer(choices) {
@@ -131,7 +127,7 @@ export class Editor {
 
   key(event) {
     const { key } = event;
-    if (key === "Enter" && (event.ctrlKey || event.metaKey)) this.run();
+    if (key === "Enter" && (event.ctrlKey || event.metaKey)) this.run(event.shiftKey);
     else if (key === " " && event.ctrlKey) this.complete(0);
     else if (this.choices.length && key === "ArrowDown") this.choose((this.chosen + 1) % this.choices.length);
     else if (this.choices.length && key === "ArrowUp") this.choose((this.chosen < 1 ? this.choices.length : this.chosen) - 1);

@@ -2,12 +2,7 @@
 
 import { get } from "./api.js";
 import { h, replace } from "./dom.js";
-import { KEYWORDS } from "./editor.js";
-
-// Return a name as SQL text: quoted if it is a keyword, or has other characters than a-z, 0-9 and _.
-function written(name) {
-  return /^[a-z_][a-z0-9_]*$/.test(name) && !KEYWORDS.includes(name.toUpperCase()) ? name : `"${name.replaceAll('"', '""')}"`;
-}
+import { written } from "./tokens.js";
 
 export class Names {
   constructor(editor) {
@@ -29,12 +24,17 @@ export class Names {
     const text = JSON.stringify([tables, found.functions]);
     if (text === this.shown) return;
     this.shown = text;
-    this.editor.names = [
-      ...tables.flatMap((table) => table.columns.map((column) =>
-        [written(column.name), `${column.type}, column of ${table.name}`, table.name.toLowerCase()])),
-      ...tables.map((table) => [name(table), table.type === "VIEW" ? "view" : "table"]),
-      ...found.functions.map((one) => [`${one}(`, "AI function"]),
-    ];
+    this.editor.names = {
+      functions: found.functions,
+      tables: tables.map((table) => ({
+        name: table.name,
+        schema: table.schema,
+        own: written(table.name),
+        written: name(table),
+        what: table.type === "VIEW" ? "view" : "table",
+        columns: table.columns.map((column) => ({ written: written(column.name), what: `${column.type}, column of ${table.name}` })),
+      })),
+    };
     const open = new Set([...this.list.querySelectorAll("details[open]")].map((one) => one.dataset.name));
     replace(this.list, tables.length ? tables.map((table) => this.table(table, name(table), open)) : h("p", { class: "hint" },
       "No tables yet. Run CREATE EXTERNAL TABLE, or start the server with a file."));

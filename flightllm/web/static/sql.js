@@ -1,140 +1,121 @@
 // The SQL box.
 
-import { get, run } from "./api.js";
+import { post } from "./api.js";
 import { h, replace, setText } from "./dom.js";
 import { Editor } from "./editor.js";
-import { count, oneLine, seconds } from "./format.js";
-import { Grid } from "./grid.js";
+import { count, oneLine } from "./format.js";
+import { History } from "./history.js";
 import { Names } from "./names.js";
+import { errorPlace } from "./places.js";
+import { Result } from "./result.js";
+
+const EXPLAIN = "EXPLAIN ";
+const SHOWN = 60; // letters of a statement above its result
 
 let box = null;
 let pending = null;
 
-function explained(sql) {
-  return /^\s*EXPLAIN\b/i.test(sql) ? sql : `EXPLAIN ${sql}`;
-}
-
 class Box {
   constructor(me) {
     this.me = me;
-    this.grid = new Grid();
     this.abort = null;
-    this.text = new Editor(() => this.start(this.text.value));
+    this.text = new Editor((all) => this.start({ all }));
     this.names = new Names(this.text);
-    this.history = h("select", { id: "history", onchange: () => this.recall() });
+    this.history = new History(me.user);
     this.most = h("select", { id: "most" }, ["100", "1000", "10000"].map((rows) =>
       h("option", { value: rows, selected: rows === "1000" }, count(Number(rows)))));
-    this.go = h("button", { type: "submit", class: "main" }, "Run");
-    this.explain = h("button", { type: "button", onclick: () => this.start(explained(this.text.value)) }, "Explain");
+    this.go = h("button", { type: "submit", class: "main", title: "The selection, or the statement at the caret" }, "Run");
+    this.every = h("button", { type: "button", onclick: () => this.start({ all: true }) }, "Run all");
+    this.explain = h("button", { type: "button", onclick: () => this.start({ explain: true }) }, "Explain");
     this.stop = h("button", { type: "button", disabled: true, onclick: () => this.abort?.abort() }, "Cancel");
-    this.status = h("span", { role: "status" });
-    this.bar = h("progress", { hidden: true, "aria-label": "Model calls" });
-    this.link = h("a", { hidden: true }, "Details");
-    this.error = h("p", { class: "error", role: "alert", hidden: true });
+    const earlier = h("button", { type: "button", id: "history", onclick: () => this.history.open(this.text.value, (sql) => {
+      this.text.value = sql;
+      this.text.text.focus();
+    }) }, "History");
+    this.summary = h("p", { class: "line", hidden: true, "aria-live": "polite" });
+    this.results = h("div", {});
     const form = h("form", { onsubmit: (event) => {
       event.preventDefault();
-      this.start(this.text.value);
+      this.start({});
     } },
-      h("label", { for: "sql" }, "Statement"), this.text.element,
-      h("div", { class: "actions" }, this.go, this.explain, this.stop,
-        h("span", { class: "pair" }, h("label", { for: "most" }, "Rows shown"), this.most),
-        h("span", { class: "pair" }, h("label", { for: "history" }, "Earlier"), this.history)),
-      h("p", { id: "sql-hint", class: "hint" },
-        "Ctrl+Enter runs the statement; Ctrl+Space and Tab complete a name. SET applies until you sign out."));
-    const box = h("div", { class: "box" }, form, h("p", { class: "line" }, this.status, this.bar, this.link), this.error,
-      this.grid.element);
-    this.element = h("div", {}, h("h1", { tabindex: "-1" }, "SQL"), h("div", { class: "beside" }, this.names.element, box));
+      h("label", { for: "sql" }, "Statements"), this.text.element,
+      h("div", { class: "actions" }, this.go, this.every, this.explain, this.stop,
+        h("span", { class: "pair" }, h("label", { for: "most" }, "Rows shown"), this.most), earlier),
+      h("p", { id: "sql-hint", class: "hint" }, "Ctrl+Enter runs the selection or the statement at the caret, and Ctrl+Shift+Enter",
+        " runs all statements. Ctrl+Space and Tab complete a name. SET applies until you sign out."));
+    const main = h("div", { class: "box" }, form, this.summary, this.results);
+    this.element = h("div", {}, h("h1", { tabindex: "-1" }, "SQL"), h("div", { class: "beside" }, this.names.element, main));
   }
 
-  // List the user's last statements, each once.
-  async remember() {
-    const found = await get("/api/queries").catch(() => ({ running: [], ended: [] }));
-    const own = [...found.running, ...found.ended].filter((query) => query.user === this.me.user);
-    const last = [...new Map(own.map((query) => [query.sql, query]).reverse()).values()].reverse().slice(0, 50);
-    const shown = last.map((query) => h("option", { value: query.query_id }, oneLine(query.sql).slice(0, 80)));
-    replace(this.history, h("option", { value: "" }, "statements …"), shown);
+  // Return the statements to run as {sql, begin, line}: all of them, those of the selection, or the one at the caret.
+  async chosen(all) {
+    const { value, selectionStart, selectionEnd } = this.text.text;
+    const part = !all && value.slice(selectionStart, selectionEnd).trim();
+    const [from, sql] = part ? [selectionStart, value.slice(selectionStart, selectionEnd)] : [0, value];
+    const whole = { sql, begin: from, line: 1 };
+    if (!sql.includes(";")) return [whole];
+    const { statements } = await post("/api/split", { sql }, this.abort.signal);
+    const lines = value.slice(0, from).split("\n").length - 1;
+    const found = statements.map(({ begin, end, line }) => ({ sql: sql.slice(begin, end), begin: from + begin, line: lines + line }));
+    if (!found.length) return [whole];
+    if (all || part) return found;
+    // A caret behind the last letter of a statement, or behind its semicolon, is still in it.
+    const next = found.findIndex((one) => one.begin > selectionStart);
+    const before = next < 0 ? found.at(-1) : found[Math.max(0, next - 1)];
+    const gap = value.slice(before.begin + before.sql.length, selectionStart);
+    return [next > 0 && gap.includes("\n") ? found[next] : before];
   }
 
-  async recall() {
-    if (!this.history.value) return;
-    const found = await get(`/api/queries/${this.history.value}`).catch(() => null);
-    if (found) this.text.value = found.sql;
-    this.history.value = "";
-    this.text.text.focus();
-  }
-
-  async start(sql) {
+  async start({ all = false, explain = false }) {
     if (this.abort) return;
     this.abort = new AbortController();
-    this.began = performance.now();
-    this.ended = false;
     this.busy(true);
-    this.grid.clear();
-    this.error.hidden = true;
-    this.link.hidden = true;
-    setText(this.status, "Planning …");
+    this.text.mark(null);
+    this.summary.hidden = true;
+    replace(this.results);
     try {
-      await run({ sql, rows: Number(this.most.value) }, this.abort.signal, (event) => this.tell(event));
-      if (!this.ended) this.fail("The connection was lost before the statement ended.");
+      await this.runEach(await this.chosen(all), explain);
     } catch (error) {
-      if (error.name === "AbortError") setText(this.status, "Cancelled.");
-      else this.fail(this.ended ? "" : error.message);
+      if (error.name !== "AbortError") this.tell(error.message);
     }
     this.abort = null;
     this.busy(false);
-    this.grid.end();
-    this.refresh();
+    this.names.refresh(); // any statement can have changed the names
   }
 
-  // Ask the server again for the names and the history: any user's statement can have changed them.
-  refresh() {
-    this.names.refresh();
-    this.remember();
+  // Run statements one after the other, up to the first that fails.
+  async runEach(statements, explain) {
+    for (const [at, { sql, begin, line }] of statements.entries()) {
+      const number = `${at + 1} of ${statements.length}`;
+      const result = new Result(statements.length > 1 ? `Statement ${number}, line ${line}: ${oneLine(sql).slice(0, SHOWN)}` : null);
+      this.results.append(result.element);
+      this.history.add(sql);
+      const added = explain && !/^\s*EXPLAIN\b/i.test(sql) ? EXPLAIN : "";
+      await result.run(added + sql, Number(this.most.value), this.abort.signal);
+      if (!result.failed) continue;
+      if (statements.length > 1) this.tell(`Stopped at statement ${number}, in line ${line}.`);
+      this.mark(result.error.textContent, sql, begin, added);
+      return;
+    }
+    if (statements.length > 1) this.tell(`All ${count(statements.length)} statements have run.`);
+  }
+
+  // Mark what an error means, unless the text has changed.
+  mark(message, sql, begin, added) {
+    if (this.text.value.slice(begin, begin + sql.length) !== sql) return;
+    const place = errorPlace(message, added + sql);
+    const first = begin - added.length;
+    if (place && place[0] >= added.length) this.text.mark([first + place[0], first + place[1]]);
+  }
+
+  tell(text) {
+    setText(this.summary, text);
+    this.summary.hidden = false;
   }
 
   busy(is) {
-    this.go.disabled = this.explain.disabled = is;
+    this.go.disabled = this.every.disabled = this.explain.disabled = is;
     this.stop.disabled = !is;
-    if (!is) this.bar.hidden = true;
-    this.grid.element.setAttribute("aria-busy", String(is));
-  }
-
-  tell(event) {
-    const passed = seconds((performance.now() - this.began) / 1000);
-    if (event.query_id) {
-      this.link.href = `#/queries/${event.query_id}`;
-      this.link.hidden = false;
-    }
-    if (event.event === "progress") this.progress(event, passed);
-    else if (event.event === "columns") this.grid.setColumns(event.columns);
-    else if (event.event === "rows") {
-      this.grid.add(event.rows);
-    } else if (event.event === "affected") {
-      this.ended = true;
-      const rows = event.rows === null ? "Done" : `${count(event.rows)} ${event.rows === 1 ? "row" : "rows"} affected`;
-      setText(this.status, `${rows}, ${passed}.`);
-    } else if (event.event === "end") {
-      this.ended = true;
-      const rows = `${count(event.rows)} ${event.rows === 1 ? "row" : "rows"}`;
-      const most = event.more ? `The first ${rows}; there are more rows, and the query was stopped here` : rows;
-      setText(this.status, this.grid.isPlan ? `Plan, ${passed}.` : `${most}, ${passed}.`);
-    } else if (event.event === "error") this.fail(event.message, event.sqlstate);
-  }
-
-  progress(event, passed) {
-    this.bar.hidden = !event.calls_expected;
-    if (event.calls_expected) {
-      this.bar.max = event.calls_expected;
-      this.bar.value = event.calls_done;
-      setText(this.status, `Running, ${passed}; ${count(event.calls_done)} of ${count(event.calls_expected)} model calls.`);
-    } else setText(this.status, `${event.status === "running" ? "Running" : "Planning"}, ${passed} …`);
-  }
-
-  fail(message, state) {
-    this.ended = true;
-    setText(this.status, "Failed.");
-    setText(this.error, state ? `${message} (${state})` : message);
-    this.error.hidden = false;
   }
 }
 
@@ -143,7 +124,7 @@ export function show(main, _found, context) {
   if (pending !== null) box.text.value = pending;
   pending = null;
   main.replaceChildren(box.element);
-  box.refresh();
+  box.names.refresh();
   return () => {};
 }
 

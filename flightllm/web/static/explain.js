@@ -1,0 +1,28 @@
+// The answer to EXPLAIN: the calls and their price first, then the plan.
+
+import { h } from "./dom.js";
+
+const FIRST = /^(total|saved|calls of|notes)/;
+
+// Return the figures of a table of text with one line, or null if the text has another form.
+function figures(text) {
+  const [heads, values, ...rest] = text.split("\n").map((line) => line.trim().split(/\s{2,}/));
+  if (rest.length || values?.length !== heads.length + 1) return null;
+  return h("dl", { class: "figures" }, heads.map((name, at) => h("div", {}, h("dt", {}, name), h("dd", {}, values[at + 1]))));
+}
+
+function part([title, text]) {
+  const known = /^(total|saved)$/.test(title) ? figures(text ?? "") : null;
+  const name = title === "total" ? "In total, as predicted" : `${(title ?? "").slice(0, 1).toUpperCase()}${(title ?? "").slice(1)}`;
+  return [h("h3", {}, name), known ?? h("pre", { class: title === "notes" && "text", tabindex: "0" }, text ?? "")];
+}
+
+// Return the elements for the rows of EXPLAIN; the plan of a query without calls is open.
+export function explanation(rows) {
+  const order = ["total", "saved"];
+  const rank = ([title]) => (order.includes(title) ? order.indexOf(title) : order.length);
+  const first = rows.filter(([title]) => FIRST.test(title)).sort((one, two) => rank(one) - rank(two));
+  const plan = rows.filter(([title]) => !FIRST.test(title));
+  const calls = first.some(([title]) => title.startsWith("calls of"));
+  return [...first.flatMap(part), h("details", { class: "plan", open: !calls }, h("summary", {}, "Plan"), plan.flatMap(part))];
+}
