@@ -13,6 +13,7 @@ from typing import Final
 import click
 
 from flightllm import __version__
+from flightllm.cli.statements import is_statement
 from flightllm.common.collection import no_collection
 from flightllm.common.command_line import OneLineErrors
 
@@ -73,10 +74,10 @@ class _Commands(OneLineErrors):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `shell` before options that only a command has, and `shell --open` before a file or a folder."""
+        """Put `shell` before options that only a command has and before SQL, and `shell --open` before a file."""
         first = args[0] if args else ""
         own = {name for option in self.get_params(ctx) for name in option.opts}
-        if first.startswith("-") and first not in own:
+        if (first.startswith("-") and first not in own) or is_statement(first):
             args = ["shell", *args]
         elif first and first not in COMMANDS and ("://" in first or Path(first).exists()):
             args = ["shell", "--open", *args]

@@ -3,13 +3,14 @@
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 import click
 
 from flightllm.cli.common import Files, SettingParameter, connect, file_options, server_options
 from flightllm.cli.opened import asked_server
-from flightllm.cli.shell_commands import Shell
-from flightllm.cli.statements import split_statements
+from flightllm.cli.shell_commands import Shell, read_script
+from flightllm.cli.statements import is_statement, split_statements
 from flightllm.common.command_line import CommandError, Server
 from flightllm.errors import FlightLLMError
 
@@ -17,12 +18,24 @@ from flightllm.errors import FlightLLMError
 @click.command()
 @server_options
 @click.option("--set", "settings", type=SettingParameter(), multiple=True, help="Setting for all queries. Repeatable.")
+@click.option("--command", "-c", "commands", multiple=True, metavar="SQL", help="Run SQL, and leave. Repeatable.")
+@click.option(
+    "--file",
+    "-f",
+    "scripts",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Run the statements of a file after those of --command, and leave. Repeatable.",
+)
 @file_options
-@click.argument("opened", nargs=-1, metavar="[FILE|FOLDER|URL]...")
+@click.argument("opened", nargs=-1, metavar="[FILE|FOLDER|URL|SQL]...")
 def shell(
     *,
     server: Server,
     settings: tuple[tuple[str, str], ...],
+    commands: tuple[str, ...],
+    scripts: tuple[Path, ...],
     files: Files,
     ask_above: float | None,
     opened: tuple[str, ...],
@@ -31,18 +44,24 @@ def shell(
 
     `flightllm` without a command does the same. Tab completes tables, columns and functions; a semicolon ends a
     statement. Ctrl-C cancels the running statement. `help` lists the commands of the shell. Input that does not come
-    from a terminal is run up to the first statement that fails.
+    from a terminal is run up to the first statement that fails, and so are --command, --file and SQL after the files.
 
     \b
     flightllm shell tickets.csv
+    flightllm tickets.csv "SELECT count(*) FROM tickets"
     """
-    files = replace(files, sources=(*files.sources, *opened))
-    script = None if sys.stdin.isatty() else sys.stdin.read()
+    texts = [one for one in opened if is_statement(one) and not Path(one).exists()]
+    files = replace(files, sources=(*files.sources, *(one for one in opened if one not in texts)))
+    script = None
+    if given := [*commands, *texts, *map(read_script, scripts)]:
+        script = ";\n".join(given)
+    elif not sys.stdin.isatty():
+        script = sys.stdin.read()
     if script is not None and not script.strip():  # nobody can type, and there is nothing to run
         click.echo(click.get_current_context().find_root().get_help())
         return
     with ExitStack() as stack:
-        server = stack.enter_context(asked_server(files, server))
+        server = stack.enter_context(asked_server(files, server, script))
         client = stack.enter_context(connect(server, dict(settings)))
         if script is not None:
             Shell(client, None).run_script(script)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -128,8 +129,9 @@ class Shell:
         Raises:
             CommandError: a statement failed; the error has its line.
         """
-        for text, line in located_statements(script):
-            with errors_at(line):
+        found = list(located_statements(script))
+        for text, line in found:
+            with errors_at(line) if len(found) > 1 else nullcontext():
                 self.run(text)
 
     def _run_sql(self, sql: str) -> None:
@@ -170,11 +172,7 @@ class Shell:
             raise InvalidInputError(r"name the file with the statements: \i FILE")
         if self._depth == _DEEPEST:
             raise InvalidInputError(f"{_DEEPEST} files run each other: the last one is {name}")
-        try:
-            script = Path(name).expanduser().read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise InvalidInputError(f"cannot read {name}: {reason}") from error
+        script = read_script(Path(name).expanduser())
         self._depth += 1
         try:
             self.run_script(script)
@@ -197,6 +195,19 @@ class Shell:
         for statement in split_statements(text):
             click.echo(statement)
             self.run(statement)
+
+
+def read_script(path: Path) -> str:
+    """Return the text of a file with statements.
+
+    Raises:
+        InvalidInputError: it cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InvalidInputError(f"cannot read {path}: {reason}") from error
 
 
 def _functions(_: str) -> None:

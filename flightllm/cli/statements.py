@@ -1,5 +1,6 @@
 """Several statements in one text, from a file or pasted."""
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,13 @@ _SIGNS = (";", "\\", "--", "/*", "#")
 """The signs that can end a statement, or begin a command or a comment."""
 _COMMANDS = ("\\", ".")
 """The first letters of the shell's commands, as in psql and in duckdb; no statement begins with them."""
+
+
+_STATEMENT = re.compile(
+    r"[\s(]*(?:--[^\n]*\n\s*)*(?:select|from|with|values|insert|update|delete|merge|create|drop|alter|copy|explain|"
+    r"describe|desc|summarize|show|set|reset|truncate|refresh|comment|pivot|unpivot|table)\s*[\s(*'\"\[]",
+    re.IGNORECASE,
+)
 
 
 class Statement(NamedTuple):
@@ -40,6 +48,11 @@ def located_statements(text: str) -> Iterator[Statement]:
     ends = [place for place, letter in enumerate(text) if letter == "\n"]
     for begin, end, first in pieces(text, _COMMANDS):
         yield Statement(text[begin:end].strip(), bisect_left(ends, first) + 1)
+
+
+def is_statement(text: str) -> bool:
+    """Return whether an argument of a command begins as SQL does, and has several words: it is no file."""
+    return _STATEMENT.match(text) is not None
 
 
 def is_command(text: str) -> bool:

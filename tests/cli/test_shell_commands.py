@@ -168,3 +168,34 @@ def test_a_pager_shows_all_columns(uri: str, tmp_path: Path) -> None:
     terminal.read_until(lambda: r"\x shows all" in terminal.text)
     terminal.type("\\q\r")
     assert terminal.finish() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "values"),
+    [
+        (["-c", "SELECT 41 AS n", "--command", "SELECT 42 AS n;"], "4142"),
+        (["SELECT 41 AS n; SELECT 42 AS n"], "4142"),
+        (["-f", "script.sql", "-c", "SELECT 40 AS n"], "4041"),
+    ],
+)
+def test_sql_in_the_command_line(
+    uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: list[str], values: str
+) -> None:
+    """`-c` and `-f` of psql, and SQL in the place of a file as in duckdb, run and leave."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script.sql").write_text("\ufeffSELECT 41 AS n;\n", encoding="utf-8")
+    ran = CliRunner().invoke(main, arguments, input="SELECT 50 AS n", env={"FLIGHTLLM_URI": uri})
+    assert ran.exit_code == 0, ran.output
+    assert re.sub(r"\(1 row\)|\D", "", ran.stdout) == values
+
+
+def test_sql_after_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`flightllm FILE SQL` opens the file and asks; one wrong statement is an error without a line."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("n\n1\n2\n")
+    ran = CliRunner().invoke(main, ["t.csv", "SELECT sum(n) AS n FROM t"])
+    assert (ran.exit_code, ran.stdout.split()[2:3], ran.stderr) == (0, ["3"], "")
+    wrong = CliRunner().invoke(main, ["t.csv", "SELECT nope FROM t"])
+    assert (wrong.exit_code, wrong.stderr) == (1, "error: No field named nope. Valid fields are t.n.\n")
+    absent = CliRunner().invoke(main, ["my file.csv"])
+    assert "No such command 'my file.csv'" in absent.stderr
