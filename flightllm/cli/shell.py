@@ -44,7 +44,7 @@ def shell(
 
     `flightllm` without a command does the same. Tab completes tables, columns and functions; a semicolon ends a
     statement. Ctrl-C cancels the running statement. `help` lists the commands of the shell. Input that does not come
-    from a terminal is run up to the first statement that fails, and so are --command, --file and SQL after the files.
+    from a terminal is run up to the first statement that fails. So are --command, --file and SQL after the files.
 
     \b
     flightllm shell tickets.csv

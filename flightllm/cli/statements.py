@@ -51,7 +51,7 @@ def located_statements(text: str) -> Iterator[Statement]:
 
 
 def is_statement(text: str) -> bool:
-    """Return whether an argument of a command begins as SQL does, and has several words: it is no file."""
+    """Return whether an argument of a command begins as SQL does, and has several words."""
     return _STATEMENT.match(text) is not None
 
 
