@@ -36,6 +36,7 @@ from flightllm.catalog.opening import opened
 from flightllm.catalog.planning import ViewPlans
 from flightllm.catalog.reading import named_in, readers_of
 from flightllm.catalog.sizes import table_size
+from flightllm.catalog.spellings import Spellings
 from flightllm.common.cached import cached_property
 from flightllm.common.names import (
     DEFAULT_SCHEMA,
@@ -583,6 +584,11 @@ class TableStore:
             if folder is not None and folder not in kept:
                 self.decoded.forget(folder)
                 self.folder.readers.retire(folder)
+
+    @cached_property
+    def spellings(self) -> Spellings:
+        """Return the names with capitals, which an unquoted name can mean."""
+        return Spellings(lambda: self._entries)
 
     @cached_property
     def _system_schema(self) -> SystemSchema | None:

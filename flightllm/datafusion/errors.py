@@ -230,9 +230,7 @@ def _without_option(text: str) -> str:
     """Replace the advice to set DataFusion's option with the advice to write double quotes."""
     before, advice, after = text.partition(_CASE)
     column, end, rest = after.partition(_CASE_END)
-    return (
-        f"{before}Names without double quotes are read in lower case: write {column}.{rest}" if advice and end else text
-    )
+    return f"{before}Names in double quotes keep their case: write {column}.{rest}" if advice and end else text
 
 
 def _shortened(text: str) -> str:

@@ -65,7 +65,7 @@ def output_names(text: ParsedText) -> OutputNames:
 
 def _names(parsed: ParsedText) -> OutputNames:
     start = _query(parsed)
-    select = None if start is None else _first_select(parsed, start)
+    select = None if start is None else first_select(parsed, start)
     if select is None or _changes_columns(parsed):
         return NO_NAMES
     items = list[Item]()
@@ -93,7 +93,7 @@ def _query(parsed: ParsedText) -> int | None:
     return at
 
 
-def _first_select(parsed: ParsedText, at: int) -> int | None:
+def first_select(parsed: ParsedText, at: int) -> int | None:
     """Return the SELECT that names the columns of the query at a token, or None if the text does not show it.
 
     In a set operation, that is the SELECT of its first query. A SELECT inside another clause does not count.

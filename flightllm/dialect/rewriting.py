@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from flightllm.common.stopping import check_wanted
 from flightllm.dialect.cast_aggregates import calls_aggregate, cast_aggregates
+from flightllm.dialect.column_spellings import column_spellings
 from flightllm.dialect.dual import dual
 from flightllm.dialect.escapes import WORDS as ESCAPES
 from flightllm.dialect.escapes import escapes
@@ -31,11 +32,13 @@ from flightllm.dialect.source import NameContext, Source
 from flightllm.dialect.stars import stars
 from flightllm.dialect.summarize import summarize
 from flightllm.dialect.table_names import INFORMATION, TEMPORARY, table_names
+from flightllm.dialect.table_spellings import table_spellings
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.timestamps import timestamps
 from flightllm.dialect.top import top
 from flightllm.dialect.types import types
 from flightllm.dialect.unpivot import unpivot
+from flightllm.dialect.using_spellings import using_spellings
 from flightllm.dialect.vendor_calls import NAMES as VENDOR_FUNCTIONS
 from flightllm.dialect.vendor_calls import PROMPTED, vendor_calls
 from flightllm.errors import FlightLLMError
@@ -74,18 +77,28 @@ class Rule:
     """One rule and its triggers; the driver calls the rule only for a text with at least one of these triggers."""
 
     def __init__(
-        self, edits: Callable[[Source], Iterable[Edit]], *triggers: Trigger, in_other_schemas: bool = False
+        self,
+        edits: Callable[[Source], Iterable[Edit]],
+        *triggers: Trigger,
+        in_other_schemas: bool = False,
+        of_spellings: bool = False,
     ) -> None:
-        """Take a rule; with `in_other_schemas` it also applies to every text outside the usual schema."""
+        """Take a rule; with `in_other_schemas` it also applies to every text outside the usual schema.
+
+        With `of_spellings` it needs a text in which an unquoted name can mean a name with capitals.
+        """
         self.edits = edits
         self._triggers = triggers
         self._in_other_schemas = in_other_schemas
+        self._of_spellings = of_spellings
 
     def applies(self, source: Source) -> bool:
         """Return whether the rule can change a text."""
         if self._in_other_schemas and not source.place.usual:
             return True
-        return any(trigger.is_in(source) for trigger in self._triggers)
+        if not any(trigger.is_in(source) for trigger in self._triggers):
+            return False
+        return not self._of_spellings or source.may_be_spelt()
 
 
 def _words(*words: str) -> Trigger:
@@ -103,8 +116,12 @@ def _names_information(text: ParsedText) -> bool:
 
 RULES: tuple[Rule, ...] = (
     Rule(escapes, Trigger(ESCAPES, frozenset({"{"}))),
+    # Before the rules that read names of tables.
+    Rule(table_spellings, Trigger(), of_spellings=True),
     Rule(summarize, _words("summarize")),
     Rule(from_first, Trigger(frozenset({"from"}), test=ParsedText.has_leading_from)),
+    # UNPIVOT writes the names of its columns into rows.
+    Rule(column_spellings, _words("pivot", "unpivot"), of_spellings=True),
     Rule(pivot, _words("pivot")),
     Rule(unpivot, _words("unpivot")),
     Rule(
@@ -127,6 +144,9 @@ RULES: tuple[Rule, ...] = (
     Rule(regexp_operators, Trigger(REGEXP_OPERATORS)),
     Rule(timestamps, _words("timestamp", "timestamptz"), Trigger(frozenset({"ts"}), frozenset({"{"}))),
     Rule(types, _words("cast", "try_cast", "safe_cast", "create"), _marks("::")),
+    # After the rules that read units, such as the day of DATEADD(day, 1, at).
+    Rule(using_spellings, _words("using", "natural"), of_spellings=True),
+    Rule(column_spellings, Trigger(), of_spellings=True),
     Rule(identity, Trigger(IDENTITIES)),
     Rule(stars, _marks(".*")),
     Rule(information_schema, Trigger(test=_names_information)),

@@ -36,6 +36,13 @@ class NameContext:
     """The types of the values that are bound to the statement; None before they are known."""
     names_compared: Callable[[ParsedText], bool] = lambda _: False
     """Returns whether a text can name a table that has a column of intervals or arrays."""
+    names_spelt: Callable[[ParsedText], bool] = lambda _: False
+    """Returns whether a text can have an unquoted name of a table, column or field whose name has capitals."""
+    tables_spelt: Callable[[str, str], Sequence[TableName]] = lambda *_: ()
+    """Returns the tables with capitals in their names that have a schema's and a table's name, compared without case.
+
+    The user can know of these tables.
+    """
     path: tuple[str, ...] = (DEFAULT_SCHEMA,)
     temporary: str = ""
     """The schema of the session's temporary tables."""
@@ -52,10 +59,14 @@ class NameContext:
         """Return whether unqualified names mean the same as without a session."""
         return self.path == (DEFAULT_SCHEMA,) and not self.has_temporary
 
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """Return the schemas in which an unqualified name is looked up, in their order."""
+        return (*([self.temporary] if self.has_temporary else []), *self.path)
+
     def found(self, name: str) -> TableName:
         """Return the table that an unqualified name means; if no such table exists, the name for a new one."""
-        searched = (*([self.temporary] if self.has_temporary else []), *self.path)
-        tables = (TableName(schema, name) for schema in searched)
+        tables = (TableName(schema, name) for schema in self.searched)
         return next(filter(self.is_table, tables), TableName(self.path[0], name))
 
 
@@ -89,6 +100,18 @@ class Source(ParsedText):
             return self.place.found(parts[0]) if len(parts) == 1 else table_name(parts)
         except SqlError:
             return None
+
+    def may_be_spelt(self) -> bool:
+        """Return quickly whether an unquoted name of the text can mean a name with capitals."""
+        return self.place.names_spelt(self) or self._quotes_capitals()
+
+    def _quotes_capitals(self) -> bool:
+        """Return whether the text has a name both in quotes with capitals, and without quotes."""
+        if '"' not in self.sql and "`" not in self.sql:
+            return False
+        written = {token.text for token in self.tokens if token.kind is TokenKind.QUOTED}
+        capitals = {folded for text in written if (folded := text.casefold()) != text}
+        return bool(capitals) and not capitals.isdisjoint(word.casefold() for word in self.words)
 
     def begins_expression(self, index: int) -> bool:
         """Return whether an expression begins at a token; a table, its alias, or the name of a CTE is not one."""

@@ -35,6 +35,42 @@ def table_names(source: Source) -> Iterator[Edit]:
     yield from names.qualifiers()
 
 
+def target_tokens(source: Source) -> Iterator[int]:
+    """Yield the tokens at which the target tables of a statement are named."""
+    verb = source.tokens[0].text.lower()
+    if verb in {"describe", "desc"}:
+        yield 2 if source.is_word(1, "table") and len(source.tokens) > 2 else 1
+    elif verb in {"grant", "revoke"} or _is_about_table(source, verb):
+        on = next((i for i, token in enumerate(source.tokens) if token.is_word("on")), len(source.tokens))
+        if not source.is_word(on + 1, "schema", "model", "prompt"):
+            yield on + 2 if source.is_word(on + 1, "table") else on + 1
+        return
+    for index, token in enumerate(source.tokens):
+        follows = source.is_word(index - 1, "into", "table", "view", "exists", "references")
+        if verb == "show":
+            follows = source.is_word(index - 1, "from", "in", "table") and source.is_word(1, "columns", "create")
+        elif verb == "drop":
+            follows = follows or source.is_symbol(index - 1, ",")
+        elif verb == "truncate":
+            before = source.is_symbol(index - 1, ",") or source.is_word(index - 1, "truncate", "table", "only")
+            follows = before and not token.is_word("table", "only")
+        elif verb == "alter":
+            before = source.is_word(index - 1, "table", "view", "exists", "only")
+            follows = before and index <= _LAST_ALTERED and not token.is_word("only")
+        named = source.scopes.names_table[index] or verb in {"show", "alter", "truncate"}
+        named = named or source.is_word(index - 1, "references")
+        is_name = token.kind in {TokenKind.WORD, TokenKind.QUOTED} and not token.is_word("if", "not", "exists")
+        if follows and named and is_name:
+            yield index
+
+
+def _is_about_table(source: Source, verb: str) -> bool:
+    """Return whether a statement creates or drops an index, a row filter or a mask on a table."""
+    made = 3 if source.is_word(1, "or") else 1
+    pairs = (("vector", "index"), ("row", "filter"), ("column", "mask"))
+    return verb in {"create", "drop"} and any(source.is_word(made, a) and source.is_word(made + 1, b) for a, b in pairs)
+
+
 class _Names:
     """The table names in one statement."""
 
@@ -43,49 +79,12 @@ class _Names:
         self._place = source.place
         self._makes_temporary = makes_temporary
         self._verb = source.tokens[0].text.lower()
-        self._targets = list(self._find_targets())
-
-    def _find_targets(self) -> Iterator[int]:
-        """Yield the tokens at which the target tables of a statement are named."""
-        source = self._source
-        if self._verb in {"describe", "desc"}:
-            yield 2 if source.is_word(1, "table") and len(source.tokens) > 2 else 1
-        elif self._verb in {"grant", "revoke"} or self._is_about_table():
-            on = next((i for i, token in enumerate(source.tokens) if token.is_word("on")), len(source.tokens))
-            if not source.is_word(on + 1, "schema", "model", "prompt"):
-                yield on + 2 if source.is_word(on + 1, "table") else on + 1
-            return
-        for index, token in enumerate(source.tokens):
-            follows = source.is_word(index - 1, "into", "table", "view", "exists", "references")
-            if self._verb == "show":
-                follows = source.is_word(index - 1, "from", "in", "table") and source.is_word(1, "columns", "create")
-            elif self._verb == "drop":
-                follows = follows or source.is_symbol(index - 1, ",")
-            elif self._verb == "truncate":
-                before = source.is_symbol(index - 1, ",") or source.is_word(index - 1, "truncate", "table", "only")
-                follows = before and not token.is_word("table", "only")
-            elif self._verb == "alter":
-                before = source.is_word(index - 1, "table", "view", "exists", "only")
-                follows = before and index <= _LAST_ALTERED and not token.is_word("only")
-            named = source.scopes.names_table[index] or self._verb in {"show", "alter", "truncate"}
-            named = named or source.is_word(index - 1, "references")
-            is_name = token.kind in {TokenKind.WORD, TokenKind.QUOTED} and not token.is_word("if", "not", "exists")
-            if follows and named and is_name:
-                yield index
-
-    def _is_about_table(self) -> bool:
-        """Return whether a statement creates or drops an index, a row filter or a mask on a table."""
-        source = self._source
-        made = 3 if source.is_word(1, "or") else 1
-        pairs = (("vector", "index"), ("row", "filter"), ("column", "mask"))
-        return self._verb in {"create", "drop"} and any(
-            source.is_word(made, a) and source.is_word(made + 1, b) for a, b in pairs
-        )
+        self._targets = list(target_tokens(source))
 
     def targets(self) -> Iterator[Edit]:
         """Yield the names of target tables; CREATE takes the first schema, other statements look the table up."""
         source = self._source
-        creating = self._verb == "create" and not self._is_about_table()
+        creating = self._verb == "create" and not _is_about_table(self._source, self._verb)
         for index in self._targets:
             parts, after = read_parts(source.tokens, index)
             made = creating and not source.is_word(index - 1, "references")
@@ -115,7 +114,7 @@ class _Names:
 
     def _check_permanent(self, index: int) -> None:
         """Raise `UnsupportedError` for a permanent object on a temporary table."""
-        if self._verb in {"grant", "revoke"} or self._is_about_table():
+        if self._verb in {"grant", "revoke"} or _is_about_table(self._source, self._verb):
             what = "vector index" if self._source.is_word(1, "vector") or self._source.is_word(3, "vector") else "right"
             raise UnsupportedError(_PERMANENT.format(what))
         if self._source.is_word(index - 1, "references") and not self._makes_temporary:
@@ -123,7 +122,7 @@ class _Names:
 
     def references(self) -> Iterator[Edit]:
         """Yield the names of tables that are read; a table without an alias gets its name as alias."""
-        if self._verb in {"grant", "revoke", "show", "describe", "desc"} or self._is_about_table():
+        if self._verb in {"grant", "revoke", "show", "describe", "desc"} or _is_about_table(self._source, self._verb):
             return
         source, seen = self._source, set[int](self._targets)
         view = self._verb == "create" and any(source.is_word(i, "view") for i in range(1, 5))

@@ -20,6 +20,7 @@ from flightllm.execution.plain_query import PlainQuery
 from flightllm.execution.query import Query
 from flightllm.execution.read_files import MAY_BE_FILE, replace_files
 from flightllm.execution.row_numbers import with_numbers_due
+from flightllm.execution.row_spellings import with_row_spellings
 from flightllm.execution.staged_query import StagedQuery
 from flightllm.functions.call import EMBEDDING, SEARCH
 from flightllm.observe.query_record import QueryRecord
@@ -102,7 +103,8 @@ def _files_read(text: ParsedText, services: Services) -> tuple[ParsedText, Mappi
 
     if not MAY_BE_FILE.search(text.sql):
         return text, tables
-    return replace_files(text, services, kept), tables
+    found = replace_files(text, services, kept)
+    return with_row_spellings(found, tables, services), tables
 
 
 def _searched(
@@ -139,7 +141,8 @@ def _searched(
     if not services.functions.may_search(text.sql):
         return text, tables, frozenset()
     joined = replace_semantic_joins(text, services.functions, pairs)
-    return replace_table_functions(joined, services.functions, table), tables, frozenset(indexes)
+    found = replace_table_functions(joined, services.functions, table)
+    return with_row_spellings(found, tables, services), tables, frozenset(indexes)
 
 
 def is_lasting(query: Query) -> bool:

@@ -76,6 +76,8 @@ class SessionPlace:
             columns_of=self._columns_of,
             view_of=self._view_of,
             names_compared=self._store.compared_tables.named_in,
+            names_spelt=self._store.spellings.named_in,
+            tables_spelt=self._tables_spelt,
             schemas=lambda: [*self._catalog().schemas(), "information_schema"],
             path=self._path,
             temporary=self._own,
@@ -91,6 +93,19 @@ class SessionPlace:
         except FlightLLMError:
             return {}
         return dict(zip(schema.names, schema.types, strict=True))
+
+    def _tables_spelt(self, schema: str, name: str) -> list[TableName]:
+        return [one for one in self._store.spellings.tables(schema, name) if self._is_known(one)]
+
+    def _is_known(self, name: TableName) -> bool:
+        """Return whether the user can know that a table exists, and so can learn how its name is spelt."""
+        try:
+            self._catalog().table(name)
+        except NotFoundError:
+            return False
+        except FlightLLMError:
+            return True
+        return True
 
     def _view_of(self, name: TableName) -> str:
         entry = self._catalog().entries.get(name)

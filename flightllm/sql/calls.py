@@ -278,7 +278,7 @@ class _Extractor:
         """Turn `.a.b` after a call's last token into `['a']['b']`, DataFusion's syntax for fields of a result.
 
         Return the index of the last token read, and the new text. An unquoted name matches a field's exact spelling
-        first.
+        first, then its name in lower case, then the only field that is equal without case.
         """
         text = ""
         while index + 2 < len(self._tokens) and self._tokens[index + 1].is_symbol("."):
@@ -287,6 +287,9 @@ class _Extractor:
                 break
             names = [field.name for field in type_] if pa.types.is_struct(type_) else []
             name = token.text if token.text in names else name
+            if name not in names and token.kind is TokenKind.WORD:
+                alike = [one for one in names if one.casefold() == name.casefold()]
+                name = alike[0] if len(alike) == 1 else name
             type_ = type_.field(name).type if name in names else pa.null()
             text += "['" + name.replace("'", "''") + "']"
             index += 2

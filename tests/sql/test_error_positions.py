@@ -56,10 +56,11 @@ def test_no_wrong_place(database: Database) -> None:
     ("sql", "said"),
     [
         ("SELECT * FROM peopel", r"Did you mean people\?$"),
-        ("SELECT * FROM caps", r'Did you mean "Caps"\?$'),
+        ("SELECT * FROM cap", r'Did you mean "Caps"\?$'),
+        ('SELECT * FROM "caps"', r'Did you mean "Caps"\?$'),
         ("SELECT * FROM systm.queries", r"Did you mean system\.queries\?$"),
         ("SELECT * FROM xyz", "see SHOW TABLES$"),
-        ('SELECT Größe FROM "Caps"', r'Names without double quotes are read in lower case: write "Caps"\."Größe"\.'),
+        ('SELECT "größe" FROM "Caps"', r'Names in double quotes keep their case: write "Caps"\."Größe"\.'),
     ],
 )
 def test_names_that_may_be_meant(database: Database, sql: str, said: str) -> None:
