@@ -67,12 +67,13 @@ def plain_text(value: Any) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
-def json_text(value: Any) -> str:
-    """Return a value as JSON; NaN and infinity, which JSON does not have, become null."""
+def json_text(value: Any, *, is_compact: bool = False) -> str:
+    """Return a value as JSON, if wanted without blanks; NaN and infinity, which JSON does not have, become null."""
+    marks = (",", ":") if is_compact else None
     try:
-        return json.dumps(value, ensure_ascii=False, default=plain_text, allow_nan=False)
+        return json.dumps(value, ensure_ascii=False, default=plain_text, allow_nan=False, separators=marks)
     except ValueError:
-        return json.dumps(_finite(value), ensure_ascii=False, default=plain_text)
+        return json.dumps(_finite(value), ensure_ascii=False, default=plain_text, separators=marks)
 
 
 def _finite(value: Any) -> Any:

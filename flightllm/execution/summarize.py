@@ -6,10 +6,10 @@ from contextlib import closing
 import pyarrow as pa
 
 from flightllm.common.names import quoted
+from flightllm.common.type_names import stored_type, type_name
 from flightllm.datafusion.run import Batches
 from flightllm.errors import UnsupportedError
 from flightllm.execution.query import Query
-from flightllm.execution.type_names import stored_type, type_name
 from flightllm.observe.query_record import QueryRecord
 from flightllm.sql.literals import arrow_type
 

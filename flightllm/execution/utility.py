@@ -5,13 +5,12 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
-from datafusion import SessionContext
 
+from flightllm.common.type_names import name_of_text, type_name
 from flightllm.datafusion.run import Batches
 from flightllm.execution.cancel_token import stopped_by
 from flightllm.execution.explain import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.execution.query import Query
-from flightllm.execution.type_names import name_of_text, type_name
 from flightllm.observe.query_record import QueryRecord
 from flightllm.sql.keys import TableKeys
 from flightllm.sql.statement import Statement
@@ -105,8 +104,7 @@ class DescribeQuery:
         with closing(self._query.run(record)) as batches:
             for batch in batches:
                 names, types, nullable = batch.columns
-                context = SessionContext()
-                sql = {text: name_of_text(text, context) for text in types.unique().to_pylist()}
+                sql = {text: name_of_text(text) for text in types.unique().to_pylist()}
                 told = [self._keys.column_remark(name) for name in names.to_pylist()]
                 columns = [
                     names,

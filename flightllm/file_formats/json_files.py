@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from flightllm.common.row_groups import gathered
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.columns import column_names
 from flightllm.file_formats.json_lines import NotPlainError, convert_lines
-from flightllm.file_formats.json_types import Column, Field, Notes, json_text, value_text
+from flightllm.file_formats.json_types import Column, Field, Notes, value_text, written_json
 from flightllm.file_formats.json_values import JsonValues
 from flightllm.file_formats.options import NOTHING_SAID, TYPES, CsvOptions
-from flightllm.storage.rows import gathered
 
 _ONLY = "json"
 """The only column where a row is not an object."""
@@ -167,7 +167,7 @@ def _half_pair(rows: Sequence[Any]) -> InvalidInputError:
     """Return the error for a text with half of a surrogate pair, such as `D800`."""
     for row in rows:
         try:
-            json_text(row).encode()
+            written_json(row).encode()
         except UnicodeError:
             found = json.dumps(row)[:_SHOWN]
             return InvalidInputError(f"a text has half of a surrogate pair: {found}")

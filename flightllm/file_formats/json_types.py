@@ -8,9 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from flightllm.common.text import json_text
+from flightllm.common.written_float import WrittenFloat
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.columns import MOST_COLUMNS
-from flightllm.file_formats.json_values import WrittenFloat
 from flightllm.file_formats.kinds import DATES, ColumnKinds, TypePattern
 
 _DEEPEST = 30
@@ -210,7 +211,7 @@ class Field:
         if self.deep or (kinds == {dict} and not self.fields):
             if self.deep:
                 notes.deep.append(path)
-            return Column(pa.string(), pa.string(), json_text)
+            return Column(pa.string(), pa.string(), written_json)
         if kinds == {dict}:
             return self._struct(path, notes)
         if kinds == {list} and self.item is not None:
@@ -245,7 +246,7 @@ class Field:
         nested = not self.first.keys().isdisjoint({dict, list})
         first = _WORDS[one] if one is not other else ""
         notes.mixed.append(f"{path} ({first} first, {_WORDS[other]} in row {row:,}{'; as JSON' if nested else ''})")
-        return Column(pa.string(), pa.string(), json_text if nested else scalar_text)
+        return Column(pa.string(), pa.string(), written_json if nested else scalar_text)
 
 
 def scalar_text(value: Any) -> str:
@@ -257,14 +258,12 @@ def scalar_text(value: Any) -> str:
 
 def value_text(value: Any) -> str:
     """Return the text of a value as in the file; of an object or array, its JSON."""
-    return json_text(value) if isinstance(value, dict | list) else scalar_text(value)
+    return written_json(value) if isinstance(value, dict | list) else scalar_text(value)
 
 
-def json_text(value: Any) -> str:
-    """Return a value as JSON without blanks."""
-    return (
-        value.text if isinstance(value, WrittenFloat) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    )
+def written_json(value: Any) -> str:
+    """Return a value as JSON without blanks, a number with the digits of the file."""
+    return value.text if isinstance(value, WrittenFloat) else json_text(value, is_compact=True)
 
 
 def _each(convert: Convert | None) -> Convert | None:

@@ -5,8 +5,9 @@ import re
 from collections.abc import Callable, Iterator
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+from flightllm.common.written_float import WrittenFloat
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.compressed import open_bytes
 from flightllm.file_formats.encodings import encoding_of
@@ -24,18 +25,6 @@ _OPEN_TEXT = "Unterminated string"
 _DIGITS = "Exceeds the limit"
 _NO_COMMA = "leave the comma out"
 _INSTEAD = "write one value per line, or one array, as in [{…}, {…}]"
-
-
-class WrittenFloat(float):
-    """A number that also has its digits as they are in the file."""
-
-    text: str
-
-    def __new__(cls, text: str) -> Self:
-        """Read a number."""
-        made = super().__new__(cls, text)
-        made.text = text
-        return made
 
 
 class JsonValues:

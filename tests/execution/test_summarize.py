@@ -8,9 +8,9 @@ import pytest
 
 from flightllm.access.store import User
 from flightllm.common.principal import Principal
+from flightllm.common.type_names import type_name
 from flightllm.errors import FlightLLMError
 from flightllm.execution.summarize import SCHEMA
-from flightllm.execution.type_names import type_name
 from flightllm.session.database import Database
 from tests.databases import ask, small_database
 
@@ -74,7 +74,7 @@ def test_kinds(database: Database) -> None:
         "TIME": "TIME '03:04:05'",
         "BLOB": "X'00ff'",
         "BIGINT[]": "[1, 2]",
-        'STRUCT("a" BIGINT)': "{'a': 1}",
+        "STRUCT(a BIGINT)": "{'a': 1}",
         "MAP(VARCHAR, BIGINT)": "MAP {'a': 1}",
         "INTERVAL": "INTERVAL '1 day'",
         '"NULL"': "NULL",

@@ -13,7 +13,7 @@ _VALUES = {
     "now()": "TIMESTAMP WITH TIME ZONE",
     "CAST(1.5 AS DECIMAL(9, 2))": "DECIMAL(9,2)",
     "[1, 2]": "BIGINT[]",
-    "named_struct('c', 1, 'd', 'x')": 'STRUCT("c" BIGINT, "d" VARCHAR)',
+    "named_struct('c', 1, 'd', 'x')": "STRUCT(c BIGINT, d VARCHAR)",
     "map(['a'], [1])": "MAP(VARCHAR, BIGINT)",
 }
 

@@ -196,3 +196,10 @@ def test_the_quick_reader_reads_plain_lines(tmp_path: Path, monkeypatch: pytest.
             continue
         with pytest.raises(NotPlainError):
             convert_lines([tmp_path / "0.json"], tmp_path / "quick.parquet")
+
+
+def test_numbers_that_json_lacks(tmp_path: Path) -> None:
+    """NaN among objects of a mixed field becomes null, so that each text is JSON."""
+    (tmp_path / "t.json").write_text('{"v": {"a": NaN}}\n{"v": 1.10}\n')
+    convert_json([tmp_path / "t.json"], tmp_path / "rows.parquet")
+    assert pq.read_table(tmp_path / "rows.parquet")["v"].to_pylist() == ['{"a":null}', "1.10"]

@@ -23,6 +23,11 @@ from flightllm.functions.type_names import type_names
             'Struct("a": non-null Utf8, "B c": Decimal128(10, 2), "d": Struct("e": List(Int64), "f": Boolean))',
             'STRUCT(a VARCHAR, "B c" DECIMAL(10,2), d STRUCT(e BIGINT[], f BOOLEAN))',
         ),
+        ("Dictionary(Int32, Utf8)", "VARCHAR"),
+        (
+            'Map("entries": non-null Struct("key": non-null Utf8, "value": Struct("x, y": Int64)), unsorted)',
+            'MAP(VARCHAR, STRUCT("x, y" BIGINT))',
+        ),
         ("Other(1)", "Other(1)"),
         (None, None),
     ],

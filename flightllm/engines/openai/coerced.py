@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Self
+from typing import Any
 
+from flightllm.common.written_float import WrittenFloat
 from flightllm.engines.openai.strict import resolved, takes_null
 
 _ALONE = frozenset({"string", "integer", "number", "boolean", "object", "null"})
@@ -18,18 +19,6 @@ _ALONE = frozenset({"string", "integer", "number", "boolean", "object", "null"})
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 _WHOLE_WITH_POINT = re.compile(rf"{_WHOLE.pattern}\.0{{1,9}}")
 _NUMBER = re.compile(r"-?[0-9]{1,300}(?:\.[0-9]{1,300})?(?:[eE][-+]?[0-9]{1,3})?")
-
-
-class WrittenFloat(float):
-    """A number of JSON with its digits as written, because 1.10 as a text is not 1.1."""
-
-    written: str
-
-    def __new__(cls, written: str) -> Self:
-        """Read a number of JSON."""
-        found = super().__new__(cls, written)
-        found.written = written
-        return found
 
 
 def coerced(value: Any, schema: Any) -> Any:
@@ -82,7 +71,7 @@ def _scalar(value: Any, kinds: set[Any]) -> Any:
         case bool():
             return value
         case WrittenFloat() if "string" in kinds and "number" not in kinds:
-            return value.written
+            return value.text
         case int() if "string" in kinds and not {"integer", "number"} & kinds:
             return str(value)
         case str() if "string" not in kinds:

@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flightllm.engines.openai.coerced import WrittenFloat, coerced
+from flightllm.common.written_float import WrittenFloat
+from flightllm.engines.openai.coerced import coerced
 from flightllm.engines.openai.marks import LEAD, folded, normalised, uncited, unmarked
 from flightllm.engines.openai.strict import KEY, without_nulls
 from flightllm.engines.openai.truth import NEGATIONS, WORDS, is_question, truth
