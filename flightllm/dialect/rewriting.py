@@ -18,6 +18,8 @@ from flightllm.dialect.information_schema import information_schema
 from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
 from flightllm.dialect.json_operators import OPERATORS as JSON_OPERATORS
 from flightllm.dialect.json_operators import json_operators
+from flightllm.dialect.lambdas import NAMES as WITH_LAMBDA
+from flightllm.dialect.lambdas import lambdas
 from flightllm.dialect.like_escapes import like_escapes
 from flightllm.dialect.materialized import materialized
 from flightllm.dialect.national_texts import national_texts
@@ -101,10 +103,17 @@ def _names_information(text: ParsedText) -> bool:
     return "information_schema" in text.sql.lower()
 
 
+def _has_lambda(text: ParsedText) -> bool:
+    """Return whether a text can have the word LAMBDA, or a comprehension of a list."""
+    return "lambda" in text.words or {"for", "in"} <= text.words
+
+
 RULES: tuple[Rule, ...] = (
     Rule(escapes, Trigger(ESCAPES, frozenset({"{"}))),
     Rule(summarize, _words("summarize")),
     Rule(from_first, Trigger(frozenset({"from"}), test=ParsedText.has_leading_from)),
+    # Before the operators of JSON and the paths of vendors: `->` and `:` are theirs too.
+    Rule(lambdas, Trigger(WITH_LAMBDA, frozenset({"->"})), Trigger(WITH_LAMBDA, test=_has_lambda)),
     Rule(pivot, _words("pivot")),
     Rule(unpivot, _words("unpivot")),
     Rule(
