@@ -10,7 +10,7 @@ from flightllm.catalog.entries import Entry
 from flightllm.catalog.memory import memory_table
 from flightllm.common.names import quoted
 from flightllm.common.row_groups import gathered
-from flightllm.datafusion.contexts import ROWS_ONLY, scratch_context
+from flightllm.datafusion.contexts import ROWS_ONLY, planned_text, scratch_context
 from flightllm.datafusion.errors import mapped_error
 
 _PLACE = "inserted"
@@ -64,7 +64,7 @@ def planned_rows(context: SessionContext, entry: Entry, columns: Sequence[str], 
     names = f" ({', '.join(quoted(column) for column in columns)})" if columns else ""
     text = f"INSERT INTO {_PLACE}.{_PLACE}.{_PLACE}{names} {query}"
     try:
-        (rows,) = context.sql_with_options(text, ROWS_ONLY).logical_plan().inputs()
+        (rows,) = planned_text(context, text, ROWS_ONLY).logical_plan().inputs()
         return context.create_dataframe_from_logical_plan(rows)
     except Exception as error:
         raise mapped_error(error, text) from error

@@ -11,7 +11,7 @@ from flightllm.catalog.entries import Entry, Planned, TableInfo, view_text
 from flightllm.catalog.reading import read_by, to_plan
 from flightllm.common.names import TableName, quoted
 from flightllm.config import LimitsConfig
-from flightllm.datafusion.contexts import QUERY_ONLY, row_types, with_types
+from flightllm.datafusion.contexts import QUERY_ONLY, planned_text, row_types, with_types
 from flightllm.datafusion.errors import mapped_error, panics_mapped
 from flightllm.errors import FlightLLMError, SqlError
 from flightllm.sql.unpivot_types import MARK as UNPIVOT
@@ -94,7 +94,7 @@ class ViewPlans:
         try:
             with panics_mapped():
                 context = self._context(seen, found)
-                frame = context.sql_with_options(text, QUERY_ONLY)
+                frame = planned_text(context, text, QUERY_ONLY)
                 if UNPIVOT in text:
                     check_types(frame.logical_plan().display_indent_schema)
                 types = row_types(frame)

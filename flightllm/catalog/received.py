@@ -15,7 +15,7 @@ from flightllm.catalog.planning import ViewPlans
 from flightllm.catalog.shipping import Shipped, ShippedTable
 from flightllm.common.names import SYSTEM_SCHEMA, TableName, quoted
 from flightllm.config import LimitsConfig
-from flightllm.datafusion.contexts import QUERY_ONLY, Memory, scratch_context, shared_context, with_types
+from flightllm.datafusion.contexts import QUERY_ONLY, Memory, planned_text, scratch_context, shared_context, with_types
 from flightllm.storage.objects import ObjectStores
 
 Entries = Mapping[TableName, Entry]
@@ -49,7 +49,7 @@ class ReceivedTables:
             if table.restricted:
                 entry = self._entries[table.name]
                 types = (entry.provider or memory_table([], table.schema)).schema.types
-                frame = with_types(whole.sql_with_options(table.restricted, QUERY_ONLY), types)
+                frame = with_types(planned_text(whole, table.restricted, QUERY_ONLY), types)
                 self._entries[table.name] = replace(entry, provider=Table(frame), stored=below[table.name].whole)
 
     def context(self) -> SessionContext:

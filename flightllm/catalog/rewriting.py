@@ -14,7 +14,7 @@ from flightllm.catalog.store import TableStore
 from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName
 from flightllm.common.row_groups import gathered
 from flightllm.common.stopping import text_is_read
-from flightllm.datafusion.contexts import QUERY_ONLY, ROWS_ONLY, plain_config
+from flightllm.datafusion.contexts import QUERY_ONLY, ROWS_ONLY, plain_config, planned_text
 from flightllm.datafusion.errors import mapped_error
 from flightllm.datafusion.run import STATISTICS
 from flightllm.errors import UnsupportedError
@@ -133,7 +133,7 @@ def _context(name: TableName, table: Table) -> SessionContext:
 
 def _sql(context: SessionContext, text: str, options: SQLOptions = QUERY_ONLY) -> DataFrame:
     try:
-        return context.sql_with_options(text, options)
+        return planned_text(context, text, options)
     except Exception as error:
         raise mapped_error(error) from error
 

@@ -26,7 +26,7 @@ from flightllm.catalog.store import TableStore
 from flightllm.common.arrow_types import with_plain_types
 from flightllm.common.names import CATALOG, STORED_SUFFIX, SYSTEM_SCHEMA, TableName, quoted
 from flightllm.common.principal import Principal
-from flightllm.datafusion.contexts import QUERY_ONLY, with_types
+from flightllm.datafusion.contexts import QUERY_ONLY, planned_text, with_types
 from flightllm.datafusion.errors import mapped_error
 from flightllm.errors import (
     FlightLLMError,
@@ -224,7 +224,7 @@ def restricted(store: TableStore, entry: Entry, rights: Rights) -> Entry:
         text += " WHERE " + " AND ".join(f"({_bound(condition, user)})" for condition in filters) + _BARRIER
     text = passed(ParsedText(text), columns_in(store.entries)).sql
     try:
-        frame = store.context().sql_with_options(text, QUERY_ONLY)
+        frame = planned_text(store.context(), text, QUERY_ONLY)
         _check_masks(masks, frame.schema(), entry.provider.schema)
         view = Table(with_types(frame, entry.provider.schema.types))
     except Exception as error:

@@ -20,7 +20,7 @@ from flightllm.catalog.store import TableStore
 from flightllm.catalog.uploads import IngestMode
 from flightllm.common.names import DEFAULT_SCHEMA, RESERVED, TableName, is_temporary
 from flightllm.common.newest import Newest
-from flightllm.datafusion.contexts import QUERY_ONLY
+from flightllm.datafusion.contexts import QUERY_ONLY, planned_text
 from flightllm.datafusion.errors import mapped_error
 from flightllm.errors import PermissionDeniedError
 from flightllm.sql.grants import Privilege
@@ -312,7 +312,7 @@ class ScopedCatalog(Catalog):
 
     def _check_readable(self, query: str) -> None:
         try:
-            self.context().sql_with_options(query, QUERY_ONLY)
+            planned_text(self.context(), query, QUERY_ONLY)
         except Exception as error:
             raise mapped_error(error) from error
 

@@ -16,7 +16,7 @@ from flightllm.catalog.store import TableStore
 from flightllm.catalog.truncating import to_truncate, truncate
 from flightllm.common.names import DEFAULT_SCHEMA, RESERVED, TableName, is_temporary, quoted
 from flightllm.config import LimitsConfig
-from flightllm.datafusion.contexts import ROWS_ONLY, scratch_context
+from flightllm.datafusion.contexts import ROWS_ONLY, planned_text, scratch_context
 from flightllm.datafusion.errors import mapped_error
 from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
 from flightllm.plan.bounds import unbounded
@@ -204,7 +204,7 @@ def _check_defaults(scratch: SessionContext, definition: str, schema: pa.Schema,
     scratch.sql(f"CREATE TABLE defaults {before}, {quoted(given)} INT{close}{after}")
     insert = f"INSERT INTO defaults ({quoted(given)}) VALUES (NULL)"
     try:
-        (rows,) = scratch.sql_with_options(insert, ROWS_ONLY).logical_plan().inputs()
+        (rows,) = planned_text(scratch, insert, ROWS_ONLY).logical_plan().inputs()
     except Exception as error:
         raise mapped_error(error) from error
     if reason := unbounded(scratch, scratch.create_dataframe_from_logical_plan(rows), limits):

@@ -13,6 +13,8 @@ RESERVED = (SYSTEM_SCHEMA, "information_schema")
 """Schemas of the server's own tables."""
 TEMPORARY_PREFIX = "pg_temp_"
 """The prefix of the schemas that hold sessions' temporary tables; each session has one schema."""
+LAMBDA_PREFIX = "__lambda_"
+"""The begin of the names of lambdas' parameters in rewritten texts. No column has such a name."""
 STORED_SUFFIX = f" (as stored {secrets.token_hex(8)})"
 """The suffix of the hidden name of a table's stored rows, below the view that users see; users cannot guess it."""
 

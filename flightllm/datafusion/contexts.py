@@ -8,7 +8,7 @@ from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionConte
 from datafusion.catalog import Catalog
 
 from flightllm.common.arrow_types import with_plain_types
-from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, quoted
+from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, LAMBDA_PREFIX, quoted
 from flightllm.config import LimitsConfig
 from flightllm.datafusion.table_size import TableSize
 
@@ -52,6 +52,19 @@ def plain_config() -> SessionConfig:
 def scratch_context(*, parallel: bool = True) -> SessionContext:
     """Return a separate context without the shared catalog; if not parallel, it keeps the order of rows."""
     return SessionContext(plain_config() if parallel else plain_config().with_target_partitions(1))
+
+
+def planned_text(context: SessionContext, text: str, options: SQLOptions) -> DataFrame:
+    """Return the frame of a text. A text with lambdas changes the context's dialect, which sandboxes take over.
+
+    DataFusion's parser reads lambdas only in some dialects. DuckDB's dialect lacks three forms of the generic one:
+    `E'…'`, `* EXCEPT (…)`, and IGNORE NULLS inside of a call.
+
+    DataFusion's own exceptions pass through.
+    """
+    if LAMBDA_PREFIX in text:
+        context.sql("SET datafusion.sql_parser.dialect = 'duckdb'")
+    return context.sql_with_options(text, options)
 
 
 def analyzed(context: SessionContext, frame: DataFrame) -> DataFrame:

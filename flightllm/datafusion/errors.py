@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import structlog
 
-from flightllm.common.names import STORED_SUFFIX
+from flightllm.common.names import LAMBDA_PREFIX, STORED_SUFFIX
 from flightllm.common.redaction import redacted
 from flightllm.errors import (
     FlightLLMError,
@@ -101,6 +101,13 @@ _IN_OTHER_WORDS = (
         re.compile(r"Query (?:DELETE|UPDATE|INSERT|MERGE) .* not implemented yet", re.DOTALL),
         "WITH and FROM take queries alone: run INSERT, UPDATE, DELETE or MERGE as a statement of its own",
     ),
+    (
+        re.compile(r"Field of physical LambdaVariable .* doesn't match batch field", re.DOTALL),
+        (
+            "a lambda cannot read the rows of VALUES in FROM: write FROM (SELECT [1] AS a, 2 AS b UNION ALL SELECT …),"
+            " or put the rows into a table"
+        ),
+    ),
 )
 """Patterns of DataFusion's errors that do not say what to write, and our texts for them."""
 _DOUBLED_STOP = re.compile(r"(Valid fields are .*[^.]\.)\.(?=\s|$)", re.DOTALL)
@@ -111,6 +118,7 @@ _TYPE_NAMES = (
     (re.compile(r"\bTimestamp\((?:ns|us|µs|ms|s), (?:Some\()?\"[^\"]*\"\)?\)"), "timestamp with time zone"),
 )
 """Arrow's names of the types of times, which say nothing to users of SQL, and SQL's names."""
+_LAMBDA = re.compile(rf"{LAMBDA_PREFIX}\d+_")
 _PANICS = "pyo3_runtime"
 """The module of the class of Rust panics; this class cannot be imported."""
 _log = structlog.get_logger(__name__)
@@ -223,7 +231,7 @@ def plain_text(error: Exception) -> str:
     text = _without_plea(_without_signatures(text).replace(_INTERNAL, "")).strip()
     for arrow_name, name in _TYPE_NAMES:
         text = arrow_name.sub(name, text)
-    return _DOUBLED_STOP.sub(r"\1", text)
+    return _DOUBLED_STOP.sub(r"\1", _LAMBDA.sub("", text))
 
 
 def _without_option(text: str) -> str:

@@ -19,6 +19,8 @@ from flightllm.dialect.information_schema import information_schema
 from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
 from flightllm.dialect.json_operators import OPERATORS as JSON_OPERATORS
 from flightllm.dialect.json_operators import json_operators
+from flightllm.dialect.lambdas import NAMES as WITH_LAMBDA
+from flightllm.dialect.lambdas import lambdas
 from flightllm.dialect.like_escapes import like_escapes
 from flightllm.dialect.materialized import materialized
 from flightllm.dialect.national_texts import national_texts
@@ -114,6 +116,11 @@ def _names_information(text: ParsedText) -> bool:
     return "information_schema" in text.sql.lower()
 
 
+def _has_lambda(text: ParsedText) -> bool:
+    """Return whether a text can have the word LAMBDA, or a comprehension of a list."""
+    return "lambda" in text.words or {"for", "in"} <= text.words
+
+
 RULES: tuple[Rule, ...] = (
     Rule(escapes, Trigger(ESCAPES, frozenset({"{"}))),
     # Before the rules that read names of tables.
@@ -122,6 +129,8 @@ RULES: tuple[Rule, ...] = (
     Rule(from_first, Trigger(frozenset({"from"}), test=ParsedText.has_leading_from)),
     # UNPIVOT writes the names of its columns into rows.
     Rule(column_spellings, _words("pivot", "unpivot"), of_spellings=True),
+    # Before the operators of JSON and the paths of vendors: `->` and `:` are theirs too.
+    Rule(lambdas, Trigger(WITH_LAMBDA, frozenset({"->"})), Trigger(WITH_LAMBDA, test=_has_lambda)),
     Rule(pivot, _words("pivot")),
     Rule(unpivot, _words("unpivot")),
     Rule(

@@ -19,7 +19,14 @@ from flightllm.catalog.numbered import NumberedTable
 from flightllm.common.arrow_types import shown_fields, with_plain_types, wrapped
 from flightllm.common.names import TableName
 from flightllm.common.stopping import check_wanted
-from flightllm.datafusion.contexts import DECORRELATING_RULES, FOLDING_RULES, analyzed, row_schema, unfolded
+from flightllm.datafusion.contexts import (
+    DECORRELATING_RULES,
+    FOLDING_RULES,
+    analyzed,
+    planned_text,
+    row_schema,
+    unfolded,
+)
 from flightllm.datafusion.errors import mapped_error
 from flightllm.datafusion.run import Batches
 from flightllm.dialect import output_names
@@ -111,7 +118,7 @@ def _lists(extracted: Extracted, services: Services) -> tuple[Mapping[str, froze
     context = scalar_context(services, extracted, planning=True)
 
     def plan() -> DataFrame:
-        return analyzed(context, context.sql_with_options(extracted.sql, QUERY_ONLY))
+        return analyzed(context, planned_text(context, extracted.sql, QUERY_ONLY))
 
     lists = list_arguments(context, plan, extracted.calls)
     return lists, None if lists else planned
@@ -178,13 +185,13 @@ def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
 
 def _planned(context: SessionContext, sql: str) -> DataFrame:
     try:
-        return context.sql_with_options(sql, QUERY_ONLY)
+        return planned_text(context, sql, QUERY_ONLY)
     except Exception as error:
         apart = names_apart(sql, output_names.repeated_name) if SAME_NAME in str(error) else sql
         if apart == sql:
             raise
         try:
-            return context.sql_with_options(apart, QUERY_ONLY)
+            return planned_text(context, apart, QUERY_ONLY)
         except Exception:  # noqa: BLE001 - the first error quotes what the client wrote
             raise error from None
 

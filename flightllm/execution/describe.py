@@ -10,6 +10,7 @@ import structlog
 from datafusion import LogicalPlan, SessionContext
 
 from flightllm.catalog import ROWS_ONLY
+from flightllm.datafusion.contexts import planned_text
 from flightllm.errors import CancelledError, FlightLLMError, SqlError
 from flightllm.execution.bind import extract, frame_of, scalar_context, shown_names
 from flightllm.execution.context import Services
@@ -256,7 +257,7 @@ def _planned(
     if statement.kind in {"insert", "update", "delete"}:
         context = services.catalog.context()
         register_parameters(context, asked)
-        (plan,) = context.sql_with_options(statement.text, ROWS_ONLY).logical_plan().inputs()
+        (plan,) = planned_text(context, statement.text, ROWS_ONLY).logical_plan().inputs()
         return plan, context, ()
     query = services.catalog.inline_views(statement.parsed_query)
     extracted = extract(query, services)[0] if services.functions.may_be_in(query.sql) else Extracted(query.sql, {})

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from flightllm.catalog import QUERY_ONLY
 from flightllm.config import LimitsConfig
-from flightllm.datafusion.contexts import plain_config
+from flightllm.datafusion.contexts import plain_config, planned_text
 from flightllm.datafusion.errors import mapped_error
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.functions.internal import INTERNAL
@@ -62,7 +62,7 @@ def rows_where(index: VectorIndex, condition: str, limits: LimitsConfig) -> Data
     text = ParsedText(f"SELECT __row FROM rows WHERE ({condition}\n)")
     columns = dict(zip(rows.column_names, rows.schema.types, strict=True))
     try:
-        frame = context.sql_with_options(passed(text, lambda _: columns).sql, QUERY_ONLY)
+        frame = planned_text(context, passed(text, lambda _: columns).sql, QUERY_ONLY)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         said = str(mapped_error(error)).replace("rows.", "").replace(", __row", "")
         raise SqlError(

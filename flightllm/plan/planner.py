@@ -13,6 +13,7 @@ from datafusion.substrait import Producer
 from substrait.algebra_pb2 import Expression
 from substrait.plan_pb2 import Plan
 
+from flightllm.common.names import LAMBDA_PREFIX
 from flightllm.datafusion.contexts import analyzed, unfolded
 from flightllm.datafusion.errors import EVALUATED_EARLY, mapped_error
 from flightllm.errors import AICallError, LimitExceededError, SqlError
@@ -79,6 +80,8 @@ def plan_query(
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         raise mapped_error(error) from error
     _check_carried(logical.display_indent())
+    if LAMBDA_PREFIX in logical.display_indent():  # the columns of a lambda's body would keep their old positions
+        raise NotExpressibleError("our nodes cannot move the columns of a lambda")
     try:
         encoded = Producer.to_substrait_plan(logical, context).encode()
     except Exception as error:  # DataFusion has no class of its own for this

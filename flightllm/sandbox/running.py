@@ -8,7 +8,7 @@ from datafusion.catalog import Catalog, Schema
 from datafusion.substrait import Consumer, Serde
 
 from flightllm.catalog.received import ReceivedTables
-from flightllm.datafusion.contexts import QUERY_ONLY
+from flightllm.datafusion.contexts import QUERY_ONLY, planned_text
 from flightllm.datafusion.errors import mapped_error, panics_mapped
 from flightllm.datafusion.run import spilled_bytes, with_plan
 from flightllm.functions.internal import INTERNAL
@@ -71,7 +71,7 @@ def _frame(task: Task, setup: Setup, stores: ObjectStores, call: Call) -> tuple[
     if isinstance(task.source, bytes):
         decoded = Serde.deserialize_bytes(task.source)
         return context, context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, decoded))
-    return context, context.sql_with_options(task.source, QUERY_ONLY)
+    return context, planned_text(context, task.source, QUERY_ONLY)
 
 
 def _register(context: SessionContext, name: str, rows: object) -> None:

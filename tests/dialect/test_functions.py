@@ -207,7 +207,6 @@ def test_percents() -> None:
         "WITH list(a) AS (SELECT 1) SELECT * FROM list",
         "INSERT INTO list(a) VALUES (1)",
         "DROP TABLE IF EXISTS list",
-        "SELECT array_transform(a, x -> x + 1)",
         "SELECT to_char(t, f), to_char(t, '%Y'), to_char(t, '--')",
         'UPDATE t SET a = "localtimestamp", localtimestamp = 1 WHERE t.localtimestamp = 2',
         "CREATE TABLE t (localtimestamp INT, UNIQUE (localtimestamp))",

@@ -48,6 +48,7 @@ WHOLE = (
     "SELECT CASE WHEN n < 50 THEN 1 ELSE 2.5 END AS mixed FROM made ORDER BY n",
     "SELECT n FROM made UNION ALL SELECT 'x' ORDER BY 1 LIMIT 4",
     "SELECT ai_count_tokens('some words') + n FROM made ORDER BY 1 LIMIT 2",
+    "SELECT list_transform([n, 2], x -> x + n) AS l FROM made WHERE any_match([n], x -> x > 1) ORDER BY n",
     'SELECT n AS "Name with ""quotes""" FROM made ORDER BY 1 LIMIT 1',
     "WITH RECURSIVE r AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM r WHERE x < 5) SELECT * FROM r",
     "SELECT n, ai_gen('Of {n}?', n) AS said FROM made WHERE n < 4 ORDER BY n",

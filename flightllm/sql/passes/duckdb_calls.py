@@ -35,6 +35,8 @@ _OF_ONE: Final[Mapping[str, str]] = {
 """Functions of one value, which is `v`."""
 _OF_TWO: Final[Mapping[str, str]] = {"date_add": "(v + w)"}
 """Functions of two values, which are `v` and `w`."""
+_LISTS: Final = frozenset({"array_transform", "array_filter"})
+"""Functions with a lambda, which return lists."""
 CALLS: Final = frozenset({*_RENAMED, *_OF_ONE, *_OF_TWO, "len"})
 """The functions that the pass rewrites."""
 
@@ -73,7 +75,10 @@ def _length(node: Node, value: Json, types: ExpressionTypes) -> Json:
     found = types.of(value)
     if found == pa.string():
         return written("length(v)", v=value)
-    return written("cardinality(v)", v=value) if found is not None and pa.types.is_list(found) else node
+    known = found is not None and pa.types.is_list(found)
+    made = kind(value) == "Array" or (kind(value) == "Function" and function_name(body(value)) in _LISTS)
+    # `cardinality` counts the elements of inner lists, too.
+    return written("CAST(array_length(v) AS BIGINT)", v=value) if known or made else node
 
 
 def _name(text: str) -> Json:

@@ -40,6 +40,7 @@ from flightllm.sql.passes.interval_arithmetic import interval_arithmetic
 from flightllm.sql.passes.interval_sums import FUNCTIONS as SUMS
 from flightllm.sql.passes.interval_sums import has_difference, interval_sums
 from flightllm.sql.passes.intervals import intervals
+from flightllm.sql.passes.lambda_bodies import lambda_bodies
 from flightllm.sql.passes.like_lists import has_like_list, like_lists
 from flightllm.sql.passes.mixed_times import WORDS as MIXING
 from flightllm.sql.passes.mixed_times import mixed_times
@@ -138,6 +139,7 @@ PASSES = (
     Pass(windows, frozenset({"over"}), has_named_windows, since=1),
     # Before the passes that write such keys: theirs have a second condition.
     Pass(constant_keys, frozenset(), has_test_as_key, TESTS, since=4),
+    Pass(lambda_bodies, frozenset({"lambda"})),
     # Before the passes that read types and that correct the functions which these write.
     Pass(extremes, frozenset(), some=EXTREMES, of_duckdb=True),
     Pass(date_differences, frozenset(), some=DIFFERENCES, of_duckdb=True),

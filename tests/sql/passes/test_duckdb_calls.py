@@ -30,6 +30,9 @@ from tests.databases import ask, rows
         ("date_add(DATE '2024-01-31', INTERVAL '1 month')", datetime(2024, 2, 29)),  # noqa: DTZ001 - no zone
         ("len('abc')", 3),
         ("len([1, 2])", 2),
+        ("len([[1, 2], [3]])", 2),
+        ("len([[]])", 1),
+        ("len([])", 0),
         ("regexp_matches('abc', 'b')", True),
         ("regexp_matches(NULL, 'b')", None),
     ],
