@@ -116,7 +116,7 @@ def browser(driver: Chrome, page: str) -> Iterator[Browser]:
     """Open the page anew; in the end, its scripts must not have failed."""
     driver.get(page)
     driver.delete_all_cookies()
-    driver.execute_script("localStorage.clear()")  # type: ignore[no-untyped-call]
+    driver.execute_script("localStorage.clear()")
     driver.get_log("browser")  # type: ignore[no-untyped-call]
     yield Browser(driver, page)
     noted = [entry["message"] for entry in driver.get_log("browser")]  # type: ignore[no-untyped-call]
@@ -446,6 +446,9 @@ def test_a_narrow_window(browser: Browser) -> None:
         columns = ", ".join(f"'some text {number}' AS c{number}" for number in range(30))
         browser.run(f"SELECT {columns}, repeat('x', 300) AS long FROM open_t")
         browser.await_text("The first 1,000 rows")
+        browser.fill("sql", "SELECT count(*) AS number_of_rows FROM op")
+        await_true(lambda: bool(browser.all("#choices li")))
+        assert browser.driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
         for page in ("SQL", "Queries", "Tables", "Load"):
             browser.go(page)
             await_true(lambda: bool(browser.all("main h1")))
