@@ -57,10 +57,14 @@ class PromptProtocol(H11Protocol):
         self._late = None
         if self._whole is not None and self.cycle is self._whole and not self.cycle.response_complete:
             self._wait()  # the bytes belong to the next request; the answer to this one can take long
-        elif self._arrived and self.cycle is not None and self.cycle.scope.get(TAKES_TIME):
+        elif self._arrived and self._takes_time():
             self._wait()
         else:
             self.transport.abort()
+
+    def _takes_time(self) -> bool:
+        cycle: Any = self.cycle  # None before the first request
+        return cycle is not None and TAKES_TIME in cycle.scope
 
     def _wait_no_longer(self) -> None:
         if self._late is not None:

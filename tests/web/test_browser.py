@@ -25,8 +25,8 @@ pytestmark = [
         not CHROMIUM or not DRIVER, reason="no chromium and chromedriver here: apt-get install chromium chromium-driver"
     ),
 ]
-SEEN_ERRORS = ("401",)
-"""What the browser itself notes of being asked to sign in."""
+SEEN_ERRORS = ("401", "api/files")
+"""What the browser itself notes of being asked to sign in, and of files that cannot be read."""
 EVIL = "<script>window.broken=1</script><img src=x onerror=window.broken=1>"
 
 
@@ -87,6 +87,10 @@ class Browser:
         """Return the texts of a result's column that are in the document."""
         at = self.heads().index(name) + 2
         return [cell.text for cell in self.all(f".grid td[aria-colindex='{at}']")]
+
+    def await_row(self, number: int) -> None:
+        """Wait until a row of a result is in the document."""
+        await_true(lambda: f"{number:,}" in self.all(".grid tbody")[0].text.split())
 
     def sort(self, name: str) -> None:
         """Click on the name of a result's column."""
@@ -276,6 +280,28 @@ def test_history(browser: Browser) -> None:
     assert browser.all(".entries .entry") == []
 
 
+def test_upload(browser: Browser, tmp_path: Path) -> None:
+    """A file becomes a temporary table, which is listed and can be asked; a bad file is told in words."""
+    browser.sign_in("root")
+    await_true(lambda: bool(browser.all("#sql")))
+    (tmp_path / "<b>cities.csv").write_text("id,city\n1,Bern\n2,Thun\n")
+    (tmp_path / "broken.json").write_text('{"id": ')
+    picker = browser.driver.find_element(By.ID, "file")
+    picker.send_keys(f"{tmp_path / '<b>cities.csv'}\n{tmp_path / 'broken.json'}")
+    browser.await_text("<b>cities.csv is the temporary table b_cities: 2 rows, until you sign out.")
+    browser.await_text("broken.json: ")
+    await_true(lambda: "b_cities temporary" in [one.text for one in browser.all(".names summary")])
+    browser.button("Run").click()
+    await_true(lambda: browser.heads() == ["id", "city"])
+    browser.driver.refresh()
+    await_true(lambda: "b_cities temporary" in [one.text for one in browser.all(".names summary")])
+    browser.button("Sign out").click()
+    browser.sign_in("rob")
+    await_true(lambda: bool(browser.all("#sql")))
+    assert not browser.says("b_cities")
+    assert "Upload files" not in [button.text for button in browser.all("button")]
+
+
 def test_the_cost_of_a_query(browser: Browser) -> None:
     """After a query with model calls there are rows, calls, tokens and seconds, as on the command line."""
     browser.sign_in("root")
@@ -321,7 +347,7 @@ def test_many_rows_and_columns(browser: Browser) -> None:
             "grid.scrollTop = arguments[0] * grid.scrollHeight; grid.scrollLeft = arguments[1] * grid.scrollWidth",
             *(top, left),
         )
-        await_true(lambda row=row: any(cell.text == f"{row:,}" for cell in browser.all(".grid td.at")))
+        browser.await_row(row)
         assert len(browser.driver.find_elements(By.CSS_SELECTOR, ".grid td")) < 3_000
     assert browser.column("c199")[-1] == "199000"
     assert browser.column("c0") == []
