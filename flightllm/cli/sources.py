@@ -13,20 +13,11 @@ import pyarrow.parquet as pq
 from flightllm.config import CsvFile, FolderFile, LimitsConfig, TablePlace
 from flightllm.engines.secrets import shown_address
 from flightllm.errors import ConfigError, FlightLLMError
+from flightllm.file_formats.table_names import stem, table_name
 
 Note = Callable[[str], None]
 _NUMBER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+")
 """Matches an identifier or a number in a file's name."""
-_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        "all and as between by case cast create cross delete distinct drop else end except exists false fetch for"
-        " from full group having in inner insert intersect into is join lateral left like limit natural not null"
-        " offset on or order outer over partition qualify right select set table then true union unnest update using"
-        " values when where window with",
-    )
-)
-"""Words that are not valid as a table's name without quotes, here or in other systems."""
 
 
 def named_tables(
@@ -44,7 +35,7 @@ def named_tables(
     found: dict[str, TablePlace] = {}
     for source in sources:
         for wanted, place in _tables(source, note):
-            name, number = _identifier(wanted), 1
+            name, number = table_name(wanted), 1
             plain = name
             while name in found:
                 number += 1
@@ -74,7 +65,7 @@ def _tables(source: str, note: Note) -> Iterator[tuple[str, TablePlace]]:
     if "://" in source:
         if not source.startswith("s3://"):
             raise ConfigError(f"{shown_address(source)}: an address begins with https://, http:// or s3://")
-        yield _stem(PurePosixPath(source.rstrip("/"))), source
+        yield stem(PurePosixPath(source.rstrip("/"))), source
         return
     path = Path(source).expanduser().absolute()
     if is_pattern(path) and (files := files_of(path)):
@@ -99,18 +90,18 @@ def _in_file(path: Path) -> Iterator[tuple[str, Path]]:
     from flightllm.file_formats.excel import ENDINGS as SHEETS
     from flightllm.file_formats.parts import ENDINGS
 
-    stem = _stem(path)
+    own = stem(path)
     if not path.name.lower().endswith(ENDINGS):
-        yield stem, path
+        yield own, path
         return
     try:
         names = sheet_names(path, LimitsConfig().memory_bytes)
     except FlightLLMError as error:
         raise ConfigError(f"{path}: {error}") from error
     for sheet in names:
-        name = stem if len(names) == 1 else f"{stem}_{sheet}"
+        name = own if len(names) == 1 else f"{own}_{sheet}"
         if not path.name.lower().endswith(SHEETS):
-            name = _stem(PurePosixPath(sheet))
+            name = stem(PurePosixPath(sheet))
         yield name, Path(f"{path}#{sheet}")
 
 
@@ -193,24 +184,6 @@ def _arrow_schema(file: Path) -> pa.Schema:
         except pa.ArrowInvalid:
             source.seek(0)
             return pa.ipc.open_stream(source).schema
-
-
-def _stem(path: PurePosixPath | Path) -> str:
-    """Return a file's name without its endings, such as `.csv.gz`."""
-    from flightllm.file_formats.compressed import COMPRESSIONS
-
-    name = path.name
-    if path.suffix.lower() in COMPRESSIONS:
-        name = name[: -len(path.suffix)]
-    return name.rpartition(".")[0] or name
-
-
-def _identifier(text: str) -> str:
-    """Return a name that SQL reads without quotes: `Q3 Tickets` becomes `q3_tickets`, `2024` becomes `t_2024`."""
-    name = re.sub(r"\W+", "_", text.strip()).strip("_").lower() or "t"
-    if name[0].isdigit():
-        name = f"t_{name}"
-    return f"{name}_table" if name in _WORDS else name
 
 
 DEMONSTRATION = (

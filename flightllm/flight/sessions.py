@@ -105,6 +105,12 @@ class SessionStore:
             closed.close()
         return entry.session, opened
 
+    def opened(self, call: CallerContext, principal: Principal, peer: str) -> BackendSession | None:
+        """Return the call's session, or None if the client has opened no session. It does not count as used."""
+        with self._lock:
+            name = self._named(call, principal, _key(call, principal, peer))
+            return None if name is None else self._entries[name].session
+
     def __len__(self) -> int:
         """Return the number of open sessions."""
         with self._lock:

@@ -1,4 +1,5 @@
 """The HTTP server: the web page for signed-in users, health, readiness and metrics.
 
-Imports: access, client, common, config, errors, flight, flightllm, observe, router, session, sql.
+Imports: access, catalog, client, common, config, errors, file_formats, flight, flightllm, observe, router, session,
+sql.
 """

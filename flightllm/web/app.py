@@ -1,6 +1,8 @@
 """The page's routes: its files, and the endpoints that its scripts call."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,14 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from flightllm.common.text import json_text
+from flightllm.common.text import check_well_formed, json_text
 from flightllm.errors import BusyError, FlightLLMError
 from flightllm.flight.core import Core
 from flightllm.session.database import Database
 from flightllm.web.calls import WebCall
+from flightllm.web.connections import TAKES_TIME
 from flightllm.web.errors import described, http_status
+from flightllm.web.files import FileRun, most_bytes, place_for, receive
 from flightllm.web.gate import Gate
 from flightllm.web.headers import SafeHeaders
 from flightllm.web.hosts import AllowedHosts
@@ -32,14 +36,18 @@ _SIGN_INS, _WAITING_SIGN_INS = 4, 32
 Password hashing takes much memory and time on purpose.
 """
 _STATEMENTS = 256
+_UPLOADS = 4
+"""The number of files that arrive or are read at once: each takes room on the disk."""
+_POLL_SECONDS = 0.5
 _ROWS = 1_000
 """The rows of a result if the page names no number."""
 
 
 def create_page(database: Database, core: Core, host: str, names: Sequence[str] = (), *, encrypted: bool) -> Mount:
     """Return the page of a server on `host`; `encrypted` tells whether it uses TLS, `names` are further host names."""
-    most_bytes = 2 * database.config.limits.sql_bytes + 65_536  # JSON escapes some characters
-    page = _Page(core, Gate(core, host, encrypted=encrypted, most_bytes=most_bytes), Views(database, core))
+    memory = database.config.limits.memory_bytes
+    longest = 2 * database.config.limits.sql_bytes + 65_536  # JSON escapes some characters
+    page = _Page(core, Gate(core, host, encrypted=encrypted, most_bytes=longest), Views(database, core), memory)
     routes = [
         Route("/", page.index),
         Mount("/static", StaticFiles(directory=_STATIC)),
@@ -52,6 +60,7 @@ def create_page(database: Database, core: Core, host: str, names: Sequence[str] 
         Route("/api/objects", page.shows(lambda call, _: page.views.objects(call))),
         Route("/api/load", page.shows(lambda call, _: page.views.load(call))),
         Route("/api/statements", page.run, methods=["POST"]),
+        Route("/api/files", page.upload, methods=["POST"]),
         Route("/api/split", page.split, methods=["POST"]),
     ]
     handlers: Mapping[Any, Any] = {FlightLLMError: _refused, Exception: _refused}
@@ -62,12 +71,14 @@ def create_page(database: Database, core: Core, host: str, names: Sequence[str] 
 class _Page:
     """The handlers of requests; code that can wait for a disk or a thread runs in separate threads."""
 
-    def __init__(self, core: Core, gate: Gate, views: Views) -> None:
+    def __init__(self, core: Core, gate: Gate, views: Views, memory_bytes: int) -> None:
         self.views = views
         self._core = core
         self._gate = gate
         self._signing_in = CapacityLimiter(_SIGN_INS)
         self._running = CapacityLimiter(_STATEMENTS)
+        self._uploading = CapacityLimiter(_UPLOADS)
+        self._memory = memory_bytes
 
     async def index(self, _request: Request) -> Response:
         """Return the HTML page; it holds no data."""
@@ -113,6 +124,29 @@ class _Page:
         call = await to_thread.run_sync(self._gate.enter, request)
         run = StatementRun(self._core, call, values.text("sql"), values.number("rows", _ROWS, MOST_ROWS))
         return StreamingResponse(lines(run, call, self._running), media_type="application/x-ndjson")
+
+    async def upload(self, request: Request) -> Response:
+        """Take a file of the user, whose name is a parameter of the address, and make temporary tables of it."""
+        self._gate.check_origin(request, "application/octet-stream")
+        call = await to_thread.run_sync(self._gate.enter, request)
+        name, most = request.query_params.get("name", ""), most_bytes(self._core)
+        check_well_formed(name, "'name'")
+        if self._uploading.borrowed_tokens >= self._uploading.total_tokens:
+            raise BusyError("too many files are being uploaded: try again in a moment")
+        async with self._uploading:
+            with place_for(name) as file:
+                request.scope[TAKES_TIME] = True
+                await receive(request, file, most)
+                work = asyncio.create_task(to_thread.run_sync(FileRun(self._core, call, file, self._memory)))
+                try:
+                    while not (await asyncio.wait({work}, timeout=_POLL_SECONDS))[0]:
+                        if await request.is_disconnected():
+                            call.leave()
+                finally:
+                    call.leave()
+                    await asyncio.wait({work})
+                made = work.result()
+        return _json({"tables": [asdict(one) for one in made]})
 
     async def split(self, request: Request) -> Response:
         """Return where the statements of a text are."""

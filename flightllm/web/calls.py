@@ -42,6 +42,11 @@ class WebCall:
         with core.activity.call():
             return core.sessions.find(self._call, self.principal, self.peer)[0]
 
+    def opened_session(self, core: Core) -> BackendSession | None:
+        """Return the session of this login, or None before its first statement."""
+        with core.activity.call():
+            return core.sessions.opened(self._call, self.principal, self.peer)
+
     def close_session(self, core: Core) -> None:
         """Close the session of this login, if there is a session."""
         with core.activity.call():

@@ -101,19 +101,29 @@ class Gate:
             InvalidInputError: the body is not a JSON object.
             LimitExceededError: the body is too long.
         """
-        origin = request.headers.get("origin", "").partition("://")[2]
-        if not origin or origin != request.headers.get("host"):
-            raise PermissionDeniedError(
-                "the request does not come from this server's own page: open the page, and use it there"
-            )
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise InvalidInputError("send the values as application/json")
+        self.check_origin(request, "application/json")
         body = bytearray()
         async for piece in request.stream():
             body += piece
             if len(body) > self._most_bytes:
                 raise LimitExceededError(f"the request is longer than {self._most_bytes:,} bytes ([limits] sql_bytes)")
         return Values(bytes(body))
+
+    @staticmethod
+    def check_origin(request: Request, kind: str) -> None:
+        """Check that a POST comes from the page itself, with a body of a kind that no form of another site can send.
+
+        Raises:
+            PermissionDeniedError: the request comes from elsewhere.
+            InvalidInputError: the body is of another kind.
+        """
+        origin = request.headers.get("origin", "").partition("://")[2]
+        if not origin or origin != request.headers.get("host"):
+            raise PermissionDeniedError(
+                "the request does not come from this server's own page: open the page, and use it there"
+            )
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != kind:
+            raise InvalidInputError(f"send the values as {kind}")
 
 
 def _cookie(request: Request) -> str:

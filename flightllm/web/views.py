@@ -5,7 +5,7 @@ from typing import Any
 
 import flightllm
 from flightllm.client import BOOKKEEPING
-from flightllm.common.names import DEFAULT_SCHEMA, TableName, quoted
+from flightllm.common.names import DEFAULT_SCHEMA, TableName, is_temporary, quoted
 from flightllm.errors import PermissionDeniedError
 from flightllm.flight.core import Core
 from flightllm.observe.query_record import calls_of
@@ -63,11 +63,16 @@ class Views:
         return {**_plain(record.row()), **calls_of(record.row()), "ai_calls": record.call_rows()}
 
     def objects(self, call: WebCall) -> dict[str, Any]:
-        """Return the AI functions, and the schemas, tables, indexes, models and prompts that the user can see."""
-        catalog = self._database.catalog_of(call.principal)
+        """Return the AI functions, and the schemas, tables, indexes, models and prompts that the user can see.
+
+        The temporary tables of the login's session are among the tables, in a schema that is shown as `(temporary)`.
+        """
+        session = call.opened_session(self._core)
+        catalog = self._database.catalog_of(call.principal) if session is None else session.catalog
         tables = [
             {
-                "schema": info.name.schema,
+                "schema": _shown(info.name.schema),
+                "temporary": is_temporary(info.name.schema),
                 "name": info.name.name,
                 "sql": _sql(info.name),
                 "type": info.type,
@@ -76,7 +81,7 @@ class Views:
             for info in catalog.tables()
         ]
         return {
-            "schemas": list(catalog.schemas()),
+            "schemas": [_shown(schema) for schema in catalog.schemas()],
             "tables": tables,
             "functions": [function.name for function in self._database.functions],
             **{name: [_plain(row) for row in self._system(call, name)] for name in _OBJECTS},
@@ -125,9 +130,14 @@ class Views:
         return rows
 
 
+def _shown(schema: str) -> str:
+    return "(temporary)" if is_temporary(schema) else schema
+
+
 def _sql(name: TableName) -> str:
     """Return a name as SQL text: the shortest form, quoted where needed."""
-    return quoted(name.name) if name.schema == DEFAULT_SCHEMA else f"{quoted(name.schema)}.{quoted(name.name)}"
+    short = name.schema == DEFAULT_SCHEMA or is_temporary(name.schema)
+    return quoted(name.name) if short else f"{quoted(name.schema)}.{quoted(name.name)}"
 
 
 def _query(row: dict[str, Any]) -> dict[str, Any]:

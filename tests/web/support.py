@@ -5,6 +5,7 @@ import json
 from dataclasses import dataclass
 from email.message import Message
 from typing import Any
+from urllib.parse import urlencode
 
 from flightllm.config import HttpConfig
 
@@ -38,7 +39,7 @@ class Visitor:
         self.host = page.partition("://")[2]
         self.cookie = ""
 
-    def send(self, method: str, path: str, body: str | None, headers: dict[str, str]) -> "Received":
+    def send(self, method: str, path: str, body: str | bytes | None, headers: dict[str, str]) -> "Received":
         """Send a request."""
         connection = http.client.HTTPConnection(self.host, timeout=60)
         connection.request(method, path, body, {"connection": "close", "cookie": self.cookie, **headers})
@@ -56,6 +57,12 @@ class Visitor:
         response = self.send("POST", path, json.dumps(values or {}), {**own, **headers})
         if set_cookie := response.getheader("set-cookie"):
             self.cookie = set_cookie.partition(";")[0]
+        return response.status, json.loads(response.read())
+
+    def upload(self, name: str, content: bytes, **headers: str) -> Answer:
+        """Send a file."""
+        own = {"content-type": "application/octet-stream", "origin": f"http://{self.host}"}
+        response = self.send("POST", f"/api/files?{urlencode({'name': name})}", content, {**own, **headers})
         return response.status, json.loads(response.read())
 
     def run(self, sql: str, **values: object) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -26,8 +25,8 @@ pytestmark = [
         not CHROMIUM or not DRIVER, reason="no chromium and chromedriver here: apt-get install chromium chromium-driver"
     ),
 ]
-SEEN_ERRORS = ("401",)
-"""What the browser itself notes of being asked to sign in."""
+SEEN_ERRORS = ("401", "api/files")
+"""What the browser itself notes of being asked to sign in, and of files that cannot be read."""
 EVIL = "<script>window.broken=1</script><img src=x onerror=window.broken=1>"
 
 
@@ -88,6 +87,10 @@ class Browser:
         """Return the texts of a result's column that are in the document."""
         at = self.heads().index(name) + 2
         return [cell.text for cell in self.all(f".grid td[aria-colindex='{at}']")]
+
+    def await_row(self, number: int) -> None:
+        """Wait until a row of a result is in the document."""
+        await_true(lambda: f"{number:,}" in self.all(".grid tbody")[0].text.split())
 
     def sort(self, name: str) -> None:
         """Click on the name of a result's column."""
@@ -277,6 +280,28 @@ def test_history(browser: Browser) -> None:
     assert browser.all(".entries .entry") == []
 
 
+def test_upload(browser: Browser, tmp_path: Path) -> None:
+    """A file becomes a temporary table, which is listed and can be asked; a bad file is told in words."""
+    browser.sign_in("root")
+    await_true(lambda: bool(browser.all("#sql")))
+    (tmp_path / "<b>cities.csv").write_text("id,city\n1,Bern\n2,Thun\n")
+    (tmp_path / "broken.json").write_text('{"id": ')
+    picker = browser.driver.find_element(By.ID, "file")
+    picker.send_keys(f"{tmp_path / '<b>cities.csv'}\n{tmp_path / 'broken.json'}")
+    browser.await_text("<b>cities.csv is the temporary table b_cities: 2 rows, until you sign out.")
+    browser.await_text("broken.json: ")
+    await_true(lambda: "b_cities temporary" in [one.text for one in browser.all(".names summary")])
+    browser.button("Run").click()
+    await_true(lambda: browser.heads() == ["id", "city"])
+    browser.driver.refresh()
+    await_true(lambda: "b_cities temporary" in [one.text for one in browser.all(".names summary")])
+    browser.button("Sign out").click()
+    browser.sign_in("rob")
+    await_true(lambda: bool(browser.all("#sql")))
+    assert not browser.says("b_cities")
+    assert "Upload files" not in [button.text for button in browser.all("button")]
+
+
 def test_the_cost_of_a_query(browser: Browser) -> None:
     """After a query with model calls there are rows, calls, tokens and seconds, as on the command line."""
     browser.sign_in("root")
@@ -309,10 +334,6 @@ def test_bars_and_csv(browser: Browser, tmp_path: Path) -> None:
     assert not [button for button in browser.all("button") if button.text in {"Chart", "CSV", "JSON lines"}]
 
 
-def _has_row(browser: Browser, number: str) -> bool:
-    return any(cell.text == number for cell in browser.all(".grid td.at"))
-
-
 def test_many_rows_and_columns(browser: Browser) -> None:
     """The document has only the cells that are near the visible ones, wherever the result is scrolled to."""
     browser.sign_in("root")
@@ -326,7 +347,7 @@ def test_many_rows_and_columns(browser: Browser) -> None:
             "grid.scrollTop = arguments[0] * grid.scrollHeight; grid.scrollLeft = arguments[1] * grid.scrollWidth",
             *(top, left),
         )
-        await_true(partial(_has_row, browser, f"{row:,}"))
+        browser.await_row(row)
         assert len(browser.driver.find_elements(By.CSS_SELECTOR, ".grid td")) < 3_000
     assert browser.column("c199")[-1] == "199000"
     assert browser.column("c0") == []
@@ -451,6 +472,9 @@ def test_a_narrow_window(browser: Browser) -> None:
         columns = ", ".join(f"'some text {number}' AS c{number}" for number in range(30))
         browser.run(f"SELECT {columns}, repeat('x', 300) AS long FROM open_t")
         browser.await_text("The first 1,000 rows")
+        browser.fill("sql", "SELECT count(*) AS number_of_rows FROM op")
+        await_true(lambda: bool(browser.all("#choices li")))
+        assert browser.driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
         for page in ("SQL", "Queries", "Tables", "Load"):
             browser.go(page)
             await_true(lambda: bool(browser.all("main h1")))

@@ -42,6 +42,12 @@ export async function post(path, values = {}, signal = undefined) {
   return (await send(path, posting(values, signal))).json();
 }
 
+// Send a file, which becomes temporary tables of this login.
+export async function upload(file) {
+  const options = { method: "POST", headers: { "content-type": "application/octet-stream" }, body: file };
+  return (await send(`/api/files?${new URLSearchParams({ name: file.name })}`, options)).json();
+}
+
 // Run a statement and call `tell` with each event; aborting `signal` stops the statement on the server.
 export async function run(values, signal, tell) {
   const response = await send("/api/statements", posting(values, signal));

@@ -8,12 +8,17 @@ export function h(tag, properties = {}, ...children) {
     else if (name === "value") element.value = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  element.append(...shown(children));
   return element;
 }
 
+// Return the children that are there: null, undefined and false stand for no child.
+function shown(children) {
+  return children.flat().filter((child) => child !== null && child !== undefined && child !== false);
+}
+
 export function replace(element, ...children) {
-  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined));
+  element.replaceChildren(...shown(children));
   return element;
 }
 

@@ -105,7 +105,7 @@ export class Editor {
     const mark = h("span", {}, "\u200b");
     const copy = h("pre", { class: "colours measured" }, this.text.value.slice(0, this.text.selectionStart), mark);
     this.element.append(copy);
-    const left = Math.min(mark.offsetLeft, this.element.clientWidth - 240);
+    const left = Math.min(mark.offsetLeft, this.element.clientWidth - this.list.offsetWidth);
     this.list.style.left = `${Math.max(0, left)}px`;
     this.list.style.top = `${mark.offsetTop + mark.offsetHeight + 2 - this.text.scrollTop}px`;
     copy.remove();

@@ -8,6 +8,8 @@ import { History } from "./history.js";
 import { Names } from "./names.js";
 import { errorPlace } from "./places.js";
 import { Result } from "./result.js";
+import { written } from "./tokens.js";
+import { Uploads } from "./upload.js";
 
 const EXPLAIN = "EXPLAIN ";
 const SHOWN = 60; // letters of a statement above its result
@@ -32,6 +34,10 @@ class Box {
       this.text.value = sql;
       this.text.text.focus();
     }) }, "History");
+    this.uploads = new Uploads((tables) => {
+      this.names.refresh();
+      if (!this.text.value.trim()) this.text.value = `SELECT * FROM ${written(tables[0])} LIMIT 100`;
+    });
     this.summary = h("p", { class: "line", hidden: true, "aria-live": "polite" });
     this.results = h("div", {});
     const form = h("form", { onsubmit: (event) => {
@@ -40,10 +46,11 @@ class Box {
     } },
       h("label", { for: "sql" }, "Statements"), this.text.element,
       h("div", { class: "actions" }, this.go, this.every, this.explain, this.stop,
-        h("span", { class: "pair" }, h("label", { for: "most" }, "Rows shown"), this.most), earlier),
+        h("span", { class: "pair" }, h("label", { for: "most" }, "Rows shown"), this.most), earlier, this.me.role === "readonly" ? null : [this.uploads.button, this.uploads.picker]),
       h("p", { id: "sql-hint", class: "hint" }, "Ctrl+Enter runs the selection or the statement at the caret, and Ctrl+Shift+Enter",
         " runs all statements. Ctrl+Space and Tab complete a name. SET applies until you sign out."));
-    const main = h("div", { class: "box" }, form, this.summary, this.results);
+    const main = h("div", { class: "box" }, form, this.uploads.shown, this.summary, this.results);
+    if (this.me.role !== "readonly") this.uploads.listen(main);
     this.element = h("div", {}, h("h1", { tabindex: "-1" }, "SQL"), h("div", { class: "beside" }, this.names.element, main));
   }
 
