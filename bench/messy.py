@@ -30,13 +30,13 @@ import pyarrow.parquet as pq
 from bench.common import Options, options_parser, report
 from bench.messy_csv import Case, csv_cases
 from bench.messy_json import folder_cases, json_cases
-from flightllm.catalog.conversion import Conversion
 from flightllm.catalog.converted import converted_format
 from flightllm.catalog.files import open_file
 from flightllm.cli.sources import named_tables
 from flightllm.config import CsvFile, FolderFile
 from flightllm.datafusion.contexts import scratch_context
 from flightllm.errors import FlightLLMError
+from flightllm.file_formats.conversion import Conversion
 from flightllm.file_formats.options import CsvOptions
 
 OUTCOMES: Final = ("right", "noted", "silent", "refused", "wrong")

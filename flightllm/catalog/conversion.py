@@ -7,37 +7,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any
 
-import pyarrow.parquet as pq
 import structlog
 
 from flightllm import errors
-from flightllm.catalog.files import base_of, files_of
-from flightllm.catalog.memory import plain_schema
 from flightllm.common.limits import over_limit
 from flightllm.errors import FlightLLMError, InternalError, InvalidInputError, LimitExceededError, check_cancelled
-from flightllm.file_formats.compressed import COMPRESSIONS, ending, open_bytes
-from flightllm.file_formats.csv_files import convert_csv
-from flightllm.file_formats.documents import ENDINGS as DOCUMENTS
-from flightllm.file_formats.documents import convert_documents
-from flightllm.file_formats.excel import convert_sheet
-from flightllm.file_formats.json_files import convert_json
-from flightllm.file_formats.json_values import ENDINGS as JSON_ENDINGS
-from flightllm.file_formats.options import CsvOptions
-from flightllm.file_formats.origins import add_origins, origins_of
-from flightllm.file_formats.parquet_files import convert_parquet
-from flightllm.file_formats.parts import ENDINGS, MEMBERS, parts_of
+from flightllm.file_formats.compressed import COMPRESSIONS, open_bytes
+from flightllm.file_formats.conversion import Conversion, SheetNames
 from flightllm.file_formats.rows import DAMAGED
-from flightllm.file_formats.sqlite import ENDINGS as SQLITE
-from flightllm.file_formats.sqlite import convert_sqlite
-from flightllm.file_formats.zip_files import ENDINGS as ZIP
-from flightllm.file_formats.zip_files import taken_out, zip_members
 
 _SMALL_CSV, _SMALL_JSON = 8 << 20, 1 << 18
 """Files up to this size need no process: rows are bounded by it, and the number of columns is bounded as well.
@@ -55,102 +38,18 @@ _PLACES = BoundedSemaphore(AT_ONCE)  # of the server: any of its databases can r
 _BOOT = """\
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-from flightllm.catalog.conversion_child import main
+class WithoutPandas:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, WithoutPandas())
+from flightllm.file_formats.conversion_child import main
 main(int(sys.argv[2]))
 """
+"""The program of a process. pyarrow imports pandas where it can, but a conversion does not use pandas."""
 _NO_MEMORY = ("memory allocation", "failed to allocate", "MemoryError", "bad_alloc", "Cannot allocate memory")
 _NO_DISK = ("File too large", "os error 27", "No space left on device")
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Conversion:
-    """The source of a conversion: a file, a folder of CSV or JSON files, or a sheet of a file."""
-
-    path: Path
-    csv: CsvOptions
-    sheet: str
-    target: Path
-    form: str = ""
-    """The format `csv`, `json`, `parquet` or `text`, if another than the names of the files tell."""
-
-    @property
-    def is_sheet(self) -> bool:
-        """Return whether the file holds several tables, as a spreadsheet does."""
-        return not self.form and self.path.is_file() and self.path.name.lower().endswith(ENDINGS)
-
-    @property
-    def is_json(self) -> bool:
-        """Return whether the files are JSON."""
-        return self.form == "json" if self.form else all(ending(file) in JSON_ENDINGS for file in self.files)
-
-    @property
-    def files(self) -> list[Path]:
-        """Return the files to read."""
-        found = files_of(self.path, any_name=bool(self.form))
-        if self.form == "text" and self.path.is_dir():
-            return [file for file in found if ending(file) in DOCUMENTS]
-        if self.form == "parquet" and self.path.is_dir():
-            return [file for file in found if ending(file) == ".parquet"]
-        return found
-
-    def run(self) -> list[str]:
-        """Write the Parquet file in this process; return notes, one line each.
-
-        Raises:
-            InvalidInputError: a file cannot be read; the message says where.
-        """
-        if self.is_sheet and self.path.name.lower().endswith(ZIP):
-            return self._run_member()
-        if self.is_sheet and self.path.name.lower().endswith(SQLITE):
-            return convert_sqlite(self.path, self.sheet, self.target)
-        if self.is_sheet:
-            return convert_sheet(self.path, self.sheet, self.target)
-        if self.form == "text":
-            return convert_documents(self.files, base_of(self.path), self.target)
-        return self._run_files(self.files)
-
-    def _run_files(self, files: Sequence[Path]) -> list[str]:
-        """Convert the files, and add the columns that their places give."""
-        counts = list[int]()
-        if self.form == "parquet":
-            schema = plain_schema(pq.read_schema(files[0]).remove_metadata())
-            notes = convert_parquet(files, schema, self.target, counts)
-        elif self.is_json:
-            notes = convert_json(files, self.target, self.csv, counts)
-        else:
-            notes = convert_csv(files, self.csv, self.target, counts)
-        origins = origins_of(files, base_of(self.path), self.csv, pq.read_schema(self.target).names)
-        if origins:
-            add_origins(self.target, counts, origins)
-        return notes
-
-    def _run_member(self) -> list[str]:
-        """Convert a member of a zip file."""
-        member = self.sheet or next(iter(zip_members(self.path, MEMBERS)), "")
-        if not member:
-            raise InvalidInputError(f"it has no file whose name ends in one of {', '.join(MEMBERS)}")
-        with taken_out(self.path, member, self.target.parent) as file:
-            if file.suffix.lower() != ".parquet":
-                return replace(self, path=file, sheet="").run()
-            shutil.copyfile(file, self.target)
-            return []
-
-
-@dataclass(frozen=True, slots=True)
-class _SheetNames:
-    """The reading of a spreadsheet's list of sheets; the process tells the names beside `target`."""
-
-    path: Path
-    target: Path
-
-    def run(self) -> list[str]:
-        """Return the names of the sheets.
-
-        Raises:
-            InvalidInputError: the file cannot be read.
-        """
-        return parts_of(self.path)
 
 
 def sheet_names(path: Path, memory_bytes: int) -> list[str]:
@@ -161,7 +60,7 @@ def sheet_names(path: Path, memory_bytes: int) -> list[str]:
         LimitExceededError: reading takes more memory than `memory_bytes`.
     """
     with tempfile.TemporaryDirectory(prefix="flightllm-") as folder:
-        return _run_apart(_SheetNames(path, Path(folder) / "names"), memory_bytes, lambda: False)
+        return _run_apart(SheetNames(path, Path(folder) / "names"), memory_bytes, lambda: False)
 
 
 def convert(work: Conversion, memory_bytes: int, stopped: Callable[[], bool]) -> list[str]:
@@ -218,12 +117,12 @@ def _place(stopped: Callable[[], bool]) -> Iterator[None]:
         _PLACES.release()
 
 
-def _run_apart(work: Conversion | _SheetNames, memory_bytes: int, stopped: Callable[[], bool]) -> list[str]:
+def _run_apart(work: Conversion | SheetNames, memory_bytes: int, stopped: Callable[[], bool]) -> list[str]:
     with _place(stopped):
         return _run_in_process(work, memory_bytes, stopped)
 
 
-def _run_in_process(work: Conversion | _SheetNames, memory_bytes: int, stopped: Callable[[], bool]) -> list[str]:
+def _run_in_process(work: Conversion | SheetNames, memory_bytes: int, stopped: Callable[[], bool]) -> list[str]:
     told = work.target.with_suffix(".told")
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
         disk_bytes = _free_bytes(work.target.parent) // 2  # others write, too
@@ -269,7 +168,7 @@ def _await(process: "subprocess.Popen[bytes]", most: int, stopped: Callable[[], 
                 return True
 
 
-def _notes(told: dict[str, Any], work: Conversion | _SheetNames, memory_bytes: int) -> list[str]:
+def _notes(told: dict[str, Any], work: Conversion | SheetNames, memory_bytes: int) -> list[str]:
     """Return the notes that the process told, or raise its error."""
     if "notes" in told:
         return [str(note) for note in told["notes"]]
@@ -286,7 +185,7 @@ def _notes(told: dict[str, Any], work: Conversion | _SheetNames, memory_bytes: i
     raise InternalError("internal error")
 
 
-def _no_memory(work: Conversion | _SheetNames, memory_bytes: int) -> LimitExceededError:
+def _no_memory(work: Conversion | SheetNames, memory_bytes: int) -> LimitExceededError:
     found = f"reading {work.path.name} takes too much memory"
     instead = "split the file, shorten its values, or convert it to Parquet"
     return over_limit("memory_bytes", memory_bytes, found, instead)

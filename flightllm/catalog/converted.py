@@ -8,23 +8,17 @@ from typing import Generic, TypeVar
 
 import pyarrow.parquet as pq
 
-from flightllm.catalog.conversion import Conversion, convert
+from flightllm.catalog.conversion import convert
 from flightllm.catalog.entries import ConvertedSource
-from flightllm.catalog.files import (
-    ConvertedTable,
-    FileTable,
-    files_of,
-    files_revision,
-    is_document,
-    is_folder_of_documents,
-    is_pattern,
-)
+from flightllm.catalog.files import ConvertedTable, FileTable, files_revision, is_document, is_folder_of_documents
 from flightllm.datafusion.contexts import scratch_context
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.compressed import ending
+from flightllm.file_formats.conversion import Conversion
 from flightllm.file_formats.json_values import ENDINGS as JSON_ENDINGS
 from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
 from flightllm.file_formats.parts import ENDINGS
+from flightllm.file_formats.paths import files_of, is_pattern
 from flightllm.storage.folder import TablesFolder
 
 _FORMATS = dict.fromkeys((".csv", ".tsv", ".tab", ".dat", ".txt"), "csv") | dict.fromkeys(JSON_ENDINGS, "json")

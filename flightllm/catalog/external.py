@@ -6,12 +6,13 @@ from typing import Any
 
 from flightllm.catalog.converted import converted_format, converted_table, kept_if_taken
 from flightllm.catalog.entries import Entry
-from flightllm.catalog.files import FORMATS, FileTable, file_suffix, open_address, opened_file
+from flightllm.catalog.files import FileTable, file_suffix, open_address, opened_file
 from flightllm.catalog.statements import check_create, target_of
 from flightllm.catalog.store import TableStore
 from flightllm.common.names import TableName
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.options import CsvOptions
+from flightllm.file_formats.paths import FORMATS
 from flightllm.sql.external_tables import OPTION
 from flightllm.sql.statement import Statement
 

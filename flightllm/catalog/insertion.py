@@ -9,9 +9,9 @@ from datafusion.catalog import Catalog, Schema, Table
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.memory import memory_table
 from flightllm.common.names import quoted
+from flightllm.common.row_groups import gathered
 from flightllm.datafusion.contexts import ROWS_ONLY, scratch_context
 from flightllm.datafusion.errors import mapped_error
-from flightllm.storage.rows import gathered
 
 _PLACE = "inserted"
 """The name of the catalog, the schema and the table that replace the INSERT's target in the plan."""

@@ -8,10 +8,11 @@ import structlog
 from datafusion.catalog import Table
 
 from flightllm.catalog.entries import ConvertedSource, Entry
-from flightllm.catalog.files import FORMATS, known_table
+from flightllm.catalog.files import known_table
 from flightllm.catalog.memory import memory_table
 from flightllm.datafusion.contexts import scratch_context
 from flightllm.errors import PermissionDeniedError
+from flightllm.file_formats.paths import FORMATS
 from flightllm.storage.folder import TablesFolder
 from flightllm.storage.places import Places
 

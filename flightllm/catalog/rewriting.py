@@ -12,13 +12,14 @@ from flightllm.catalog.memory import memory_table, with_schema
 from flightllm.catalog.opening import rows_table
 from flightllm.catalog.store import TableStore
 from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName
+from flightllm.common.row_groups import gathered
 from flightllm.common.stopping import text_is_read
 from flightllm.datafusion.contexts import QUERY_ONLY, ROWS_ONLY, plain_config
 from flightllm.datafusion.errors import mapped_error
 from flightllm.datafusion.run import STATISTICS
 from flightllm.errors import UnsupportedError
 from flightllm.plan.bounds import unbounded
-from flightllm.storage.rows import StoredFile, gathered, read_rows, write_rows
+from flightllm.storage.rows import StoredFile, read_rows, write_rows
 
 Collect = Callable[[DataFrame], Iterable[pa.RecordBatch]]
 """Runs a query to its end; the caller can pass a function that raises when the query is cancelled."""

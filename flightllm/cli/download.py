@@ -18,10 +18,10 @@ from shutil import disk_usage
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
-from flightllm.catalog.files import readable
 from flightllm.cli.download_record import DownloadedFile, find_download, record_download
 from flightllm.engines.secrets import shown_address
 from flightllm.errors import ConfigError
+from flightllm.file_formats.paths import readable
 
 MOST_BYTES = 4 << 30
 _MOST_SECONDS = 1_800.0

@@ -64,7 +64,7 @@ def with_options(place: TablePlace, csv: Sequence[tuple[str, str]]) -> TablePlac
 
 def _tables(source: str, note: Note) -> Iterator[tuple[str, TablePlace]]:
     """Yield the tables of a source, under the names of the files."""
-    from flightllm.catalog.files import files_of, is_pattern
+    from flightllm.file_formats.paths import files_of, is_pattern
 
     if source.lower().startswith(("http://", "https://")):
         from flightllm.cli.download import download
@@ -116,7 +116,8 @@ def _in_file(path: Path) -> Iterator[tuple[str, Path]]:
 
 def _in_folder(folder: Path, note: Note) -> Iterator[tuple[str, TablePlace]]:
     """Yield the folder in the command line if it is one table, or else the files in it, marked as `FolderFile`."""
-    from flightllm.catalog.files import data_files, is_document, is_folder_of_documents
+    from flightllm.catalog.files import is_document, is_folder_of_documents
+    from flightllm.file_formats.paths import data_files
 
     if is_folder_of_documents(folder):
         yield folder.name, folder
@@ -133,7 +134,8 @@ def _in_folder(folder: Path, note: Note) -> Iterator[tuple[str, TablePlace]]:
 
 def _tables_below(folder: Path, note: Note) -> Iterator[tuple[str, Path]]:
     """Yield a folder that is one table, or the tables of its files and subfolders."""
-    from flightllm.catalog.files import data_files, is_document, partitions
+    from flightllm.catalog.files import is_document, partitions
+    from flightllm.file_formats.paths import data_files
 
     files = [file for file in data_files(folder) if not is_document(file)]
     if len(files) > 1 and (_numbered(files) or partitions(folder)) and _alike(files):

@@ -9,12 +9,12 @@ from datafusion import DataFrame, SessionContext
 
 from flightllm.catalog.memory import memory_table
 from flightllm.common.names import quoted
+from flightllm.common.row_groups import gathered
 from flightllm.datafusion.contexts import with_types
 from flightllm.datafusion.errors import mapped_error
 from flightllm.errors import CancelledError
 from flightllm.operators.runtime import SpoolLimits
 from flightllm.storage.disk import disk_errors
-from flightllm.storage.rows import gathered
 
 
 class RowWriter:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flightllm.catalog.converted import converted_format, converted_table
-from flightllm.catalog.files import base_of, files_of, files_revision
+from flightllm.catalog.files import files_revision
 from flightllm.catalog.memory import plain_schema
 from flightllm.common.limits import over_limit
 from flightllm.common.names import quoted
@@ -17,6 +17,7 @@ from flightllm.execution.cancel_token import stopped
 from flightllm.execution.context import Services
 from flightllm.file_formats.options import CsvOptions
 from flightllm.file_formats.origins import Origin, origins_of
+from flightllm.file_formats.paths import base_of, files_of
 from flightllm.sql.arguments import split_arguments
 from flightllm.sql.names import identifier
 from flightllm.sql.parsed_text import ParsedText

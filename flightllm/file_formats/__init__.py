@@ -2,5 +2,5 @@
 
 A query reads the Parquet file; the catalog converts a changed source again.
 
-Imports: common, errors, storage.
+Imports: common, errors.
 """

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flightllm.common.names import quoted
+from flightllm.common.row_groups import gathered
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.columns import column_names, numbered
 from flightllm.file_formats.headers import is_header
@@ -19,7 +20,6 @@ from flightllm.file_formats.kinds import ColumnKinds, cast, kinds_of
 from flightllm.file_formats.options import TYPES, CsvOptions
 from flightllm.file_formats.plain_csv import NotPlainError, plain_chunks
 from flightllm.file_formats.rows import CsvRows, QuoteError
-from flightllm.storage.rows import gathered
 
 _UNCLEAR = (
     "dates stay texts, because day and month can be in either order; write dates 'dmy' or 'mdy' in OPTIONS of CREATE"

@@ -6,11 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from flightllm.common.row_groups import gathered
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.compressed import open_bytes
 from flightllm.file_formats.encodings import encoding_of
 from flightllm.file_formats.rows import DAMAGED
-from flightllm.storage.rows import gathered
 
 ENDINGS = (".txt", ".md", ".markdown", ".rst")
 SCHEMA = pa.schema([("name", pa.string()), ("path", pa.string()), ("text", pa.string())])

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from flightllm.common.row_groups import gathered
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.columns import column_names
 from flightllm.file_formats.json_lines import NotPlainError, convert_lines
 from flightllm.file_formats.json_types import Column, Field, Notes, value_text, written_json
 from flightllm.file_formats.json_values import JsonValues
 from flightllm.file_formats.options import NOTHING_SAID, TYPES, CsvOptions
-from flightllm.storage.rows import gathered
 
 _ONLY = "json"
 """The only column where a row is not an object."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import structlog
 
+from flightllm.common.row_groups import gathered
 from flightllm.errors import InternalError, InvalidInputError
 from flightllm.storage.digest import DigestFile
 from flightllm.storage.disk import disk_errors
@@ -19,8 +20,6 @@ from flightllm.storage.folder import TablesFolder, name_of
 
 _log = structlog.get_logger(__name__)
 _BATCH_ROWS = 8_192
-_GROUP_ROWS, _GROUP_BYTES = 131_072, 64 << 20
-"""A row group is written at this many rows, or at this many bytes in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,22 +110,6 @@ def _batches(path: Path) -> Iterator[pa.RecordBatch]:
     else:
         with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
             yield from (file.get_batch(index) for index in range(file.num_record_batches))
-
-
-def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Yield groups of non-empty batches; each group makes a good row group and fits in memory."""
-    group: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        group.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
-            yield group
-            group, rows, size = [], 0, 0
-    if group:
-        yield group
 
 
 class _File:

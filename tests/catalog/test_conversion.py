@@ -4,6 +4,8 @@ import gzip
 import json
 import os
 import signal
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,10 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 from openpyxl import Workbook
 
-from flightllm.catalog.conversion import AT_ONCE, Conversion, _notes, _place, _run_apart, sheet_names
+from flightllm.catalog.conversion import AT_ONCE, _notes, _place, _run_apart, sheet_names
 from flightllm.catalog.converted import converted_table
 from flightllm.config import Config, EngineConfig, LimitsConfig, StorageConfig
 from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, LimitExceededError, MissingExtraError
+from flightllm.file_formats.conversion import Conversion
 from flightllm.file_formats.options import NOTHING_SAID
 from flightllm.session.database import Database
 from flightllm.storage.folder import TablesFolder
@@ -258,3 +261,10 @@ def children(thread: Thread) -> list[str]:
     """Return the process ids that a thread has started."""
     listed = Path(f"/proc/{os.getpid()}/task/{thread.native_id}/children")
     return listed.read_text().split() if listed.exists() else []
+
+
+def test_a_process_loads_only_what_it_needs() -> None:
+    """The process of a conversion starts without the server's parts, which take longer to load than many files."""
+    code = "import sys, flightllm.file_formats.conversion_child; print(*{'datafusion', 'structlog'} & {*sys.modules})"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == ""

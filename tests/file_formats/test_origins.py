@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flightllm.catalog.conversion import Conversion
 from flightllm.catalog.files import open_file
 from flightllm.errors import InvalidInputError
+from flightllm.file_formats.conversion import Conversion
 from flightllm.file_formats.options import CsvOptions
 from flightllm.file_formats.origins import Origin, add_origins, origins_of
 

@@ -10,8 +10,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from flightllm.catalog.conversion import Conversion
 from flightllm.errors import FlightLLMError
+from flightllm.file_formats.conversion import Conversion
 
 _NICE = 10
 """The priority of this process, below the server's."""
