@@ -46,7 +46,7 @@ sys.meta_path.insert(0, WithoutPandas())
 from flightllm.file_formats.conversion_child import main
 main(int(sys.argv[2]))
 """
-"""The program of a process. pyarrow imports pandas where it can, and a conversion needs none."""
+"""The program of a process. pyarrow imports pandas where it can, but a conversion does not use pandas."""
 _NO_MEMORY = ("memory allocation", "failed to allocate", "MemoryError", "bad_alloc", "Cannot allocate memory")
 _NO_DISK = ("File too large", "os error 27", "No space left on device")
 _log = structlog.get_logger(__name__)

@@ -1,4 +1,4 @@
-"""What to convert: files, a folder, or a part of a file. Another process can do it without the server's parts."""
+"""A conversion of files, a folder, or a part of a file, which also a process without the server's parts can run."""
 
 import shutil
 from collections.abc import Sequence
