@@ -59,7 +59,8 @@ export function openProfile(column, at, rows, more) {
   const dialog = openDialog(column.name, `Profile of ${column.name}`, h("p", { class: "hint" }, of),
     h("dl", { class: "figures" }, figures.map(([name, text]) => h("div", {}, h("dt", {}, name), h("dd", {}, text)))),
     numbers?.length && least !== most ? bars(numbers, short(least), short(most)) : null,
-    top.length ? [h("h3", {}, "Most frequent values"), table("Most frequent values", ["Value", ["Rows", "number"], ["Share", "number"]],
+    values.length > 1 && counts.size === values.length ? h("p", { class: "hint" }, "All values differ.") : null,
+    counts.size < values.length ? [h("h3", {}, "Most frequent values"), table("Most frequent values", ["Value", ["Rows", "number"], ["Share", "number"]],
       h("tbody", {}, top.map(([text, number]) => h("tr", {}, h("td", { class: "value" }, text === "" ? h("span", { class: "null" }, "empty text") : short(text)),
         h("td", { class: "number" }, count(number)), h("td", { class: "number" }, share(number, rows.length))))))] : null,
     h("p", { class: "actions" }, h("button", { type: "button", onclick: () => dialog.close() }, "Close")));

@@ -15,7 +15,7 @@ function pretty(text, type) {
 
 // Open a dialog that is removed when it is closed.
 export function openDialog(title, label, ...children) {
-  const dialog = h("dialog", { "aria-label": label, onclose: () => dialog.remove() }, h("h2", {}, title), children.flat());
+  const dialog = h("dialog", { "aria-label": label, onclose: () => dialog.remove() }, h("h2", { tabindex: "-1", autofocus: true }, title), children.flat());
   document.body.append(dialog);
   dialog.showModal();
   return dialog;
