@@ -16,6 +16,8 @@ class _Found:
 
     tables: Mapping[str, Sequence[TableName]] = field(default_factory=dict)
     """The tables with capitals in their names or schemas, by their names."""
+    words: frozenset[str] = frozenset()
+    """The names of these tables and schemas."""
     columns: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The names of columns and fields with capitals, by the names of their tables."""
 
@@ -32,14 +34,14 @@ class Spellings:
     def named_in(self, text: ParsedText) -> bool:
         """Return whether a text can have an unquoted name of a table, column or field whose name has capitals."""
         found = self._present()
-        if not found.tables and not found.columns:
+        if not found.words and not found.columns:
             return False
         names, words = text.names, text.words
         if not text.sql.isascii():
             names, words = _without_case(names), _without_case(words)
-        if not names.isdisjoint(found.tables):
+        if not words.isdisjoint(found.words):
             return True
-        named = [columns for table, columns in found.columns.items() if table in names]
+        named = [found.columns[name] for name in names if name in found.columns]
         return any(not columns.isdisjoint(words) for columns in named) or (bool(named) and "natural" in words)
 
     def tables(self, schema: str, name: str) -> list[TableName]:
@@ -62,15 +64,16 @@ class Spellings:
             before = known.get(key)
             schema = entry.schema
             same = before is not None and before[0] is schema
-            spelt = before[1] if before is not None and same else frozenset(_capitals(_names(schema)))
-            seen[key] = schema, spelt
+            capitals = before[1] if before is not None and same else frozenset(_capitals(_names(schema)))
+            seen[key] = schema, capitals
             name = key.name.casefold()
             if name != key.name or key.schema.casefold() != key.schema:
                 tables.setdefault(name, []).append(key)
-            if spelt:
-                columns[name] = columns.get(name, frozenset()) | spelt
+            if capitals:
+                columns[name] = columns.get(name, frozenset()) | capitals
         self._columns = seen
-        return _Found(tables, columns)
+        spelt = _capitals(part for many in tables.values() for one in many for part in (one.schema, one.name))
+        return _Found(tables, frozenset(spelt), columns)
 
 
 def _without_case(names: Iterable[str]) -> frozenset[str]:

@@ -100,7 +100,7 @@ class Rule:
             return True
         if not any(trigger.is_in(source) for trigger in self._triggers):
             return False
-        return not self._of_spellings or source.may_be_spelt()
+        return not self._of_spellings or source.may_be_spelt
 
 
 def _words(*words: str) -> Trigger:

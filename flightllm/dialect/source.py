@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from flightllm.common.cached import cached_property
 from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName, table_name
 from flightllm.errors import SqlError
 from flightllm.sql.calls import follows_keyword
@@ -101,6 +102,7 @@ class Source(ParsedText):
         except SqlError:
             return None
 
+    @cached_property
     def may_be_spelt(self) -> bool:
         """Return quickly whether an unquoted name of the text can mean a name with capitals."""
         return self.place.names_spelt(self) or self._quotes_capitals()
