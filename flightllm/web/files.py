@@ -13,12 +13,13 @@ import pyarrow.parquet as pq
 from anyio import fail_after, open_file
 from starlette.requests import Request
 
-from flightllm.catalog.conversion import Conversion, convert, sheet_names
+from flightllm.catalog.conversion import convert, sheet_names
 from flightllm.catalog.files import is_document
 from flightllm.common.limits import over_limit
 from flightllm.common.names import is_temporary
 from flightllm.errors import InvalidInputError, LimitExceededError, StatementTimeoutError
 from flightllm.file_formats.compressed import ending
+from flightllm.file_formats.conversion import Conversion
 from flightllm.file_formats.documents import ENDINGS as DOCUMENTS
 from flightllm.file_formats.json_values import ENDINGS as JSON
 from flightllm.file_formats.options import NOTHING_SAID
