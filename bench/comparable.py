@@ -97,6 +97,9 @@ SCRIPTS: Final[Mapping[str, Script]] = {
         sizes=("vectors", "queries"),
         needs=("faiss",),
     ),
+    "messy": Script(
+        {"families / * / flightllm / right": "higher", "families / * / flightllm / wrong": "lower"}, ("--quick",)
+    ),
     "priorities": Script({"* / median": "lower"}),
     "load": Script({"MiB per second": "higher", "* / p50_ms": "lower"}),
     "router_sim": Script(

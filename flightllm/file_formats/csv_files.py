@@ -149,11 +149,12 @@ class _Texts:
     def _begin(self, path: Path, rows: CsvRows, sink: pa.NativeFile) -> None:
         """Take the columns of the first file, and decide whether its first row has their names."""
         self._given = rows.first
+        commas = rows.dialect.delimiter == ";" and self._known.decimal is None
         self._kinds = [
             ColumnKinds(
                 self._decimal,
-                kinds_of(self._decimal, self._known.dates),
-                commas_are_decimal=rows.dialect.delimiter == ";",
+                kinds_of(self._decimal, self._known.dates, commas_are_decimal=commas),
+                commas_are_decimal=commas,
             )
             for _ in rows.first
         ]
@@ -263,6 +264,8 @@ class _Texts:
                 continue
             if kind.grouped:
                 said.setdefault("commas separate thousands in", []).append(name)
+            if kind.guessed:
+                said.setdefault("commas are decimal in", []).append(name)
             if kind.written is not None:
                 said.setdefault(f"read as {kind.written.shown}", []).append(name)
             if kinds.missing:

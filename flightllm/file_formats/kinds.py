@@ -54,11 +54,13 @@ class TypePattern:
     """Whether commas can separate thousands."""
     written: WrittenTime | None = None
     """The notation of dates, if it is another than that of ISO 8601."""
+    guessed: bool = False
+    """Whether no option says that commas are decimal."""
 
     @property
     def is_plain(self) -> bool:
         """Return whether the notation is the usual one."""
-        return not self.grouped and self.written is None
+        return not self.grouped and not self.guessed and self.written is None
 
     def fits(self, texts: pa.Array) -> bool:
         """Return whether trimmed texts without NULLs all have the type."""
@@ -152,12 +154,19 @@ _COMMA_KINDS = tuple(
 )
 
 
-def kinds_of(decimal: str = ".", dates: str | None = None) -> list[TypePattern]:
-    """Return the kinds of values in CSV files, from narrow to wide; `dates` is the only order of dates to try."""
+_GUESSED = TypePattern(pa.float64(), _COMMA_FLOAT, ",", guessed=True)
+
+
+def kinds_of(decimal: str = ".", dates: str | None = None, *, commas_are_decimal: bool = False) -> list[TypePattern]:
+    """Return the kinds of values in CSV files, from narrow to wide; `dates` is the only order of dates to try.
+
+    `commas_are_decimal` means that commas in numbers are probably decimal, as in files with semicolons.
+    """
     written = [kind for kind in _WRITTEN if not (kind.grouped and decimal == ",")]
     if dates is not None:
         written = [kind for kind in written if kind.written is None or kind.written.order in {"", dates}]
-    return [*(_COMMA_KINDS if decimal == "," else KINDS), *written]
+    guessed = [_GUESSED] if commas_are_decimal and decimal == "." else []
+    return [*(_COMMA_KINDS if decimal == "," else KINDS), *written, *guessed]
 
 
 class ColumnKinds:
@@ -184,6 +193,8 @@ class ColumnKinds:
         """Whether all values can be numbers with decimal commas."""
         self._dots = self._comma = self._decimal_comma = False
         """Whether a value had a dot, a comma, or a comma that is surely decimal, while `_commas` was true."""
+        self._choices = False
+        """Whether a value such as `1,3` can also be two answers of a survey."""
 
     def see(self, texts: pa.Array) -> None:
         """Take more values into account: texts and NULLs."""
@@ -222,6 +233,7 @@ class ColumnKinds:
         self._dots = self._dots or _any(given, r"\.")
         self._comma = self._comma or _any(given, ",")
         self._decimal_comma = self._decimal_comma or _any(given, _DECIMAL_COMMA)
+        self._choices = self._choices or _any(given, r",\d$")
 
     @property
     def separators(self) -> str:
@@ -240,7 +252,8 @@ class ColumnKinds:
     @property
     def kind(self) -> TypePattern | None:
         """Return the narrowest kind that fits, or None for texts, also if only NaN and infinity were seen."""
-        left = [kind for kind in self._fitting() if self._grouped or not kind.grouped]
+        fitting = (kind for kind in self._fitting() if self._grouped or not kind.grouped)
+        left = [kind for kind in fitting if not kind.guessed or (self._decimal_comma and not self._choices)]
         if not left or (left[0].written is not None and self.unclear_dates):
             return None
         return left[0]

@@ -150,6 +150,30 @@ def test_decimal_commas_are_noted(tmp_path: Path, cells: list[str], noted: str |
         assert "the column value stays text" in notes[0]
 
 
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["12,50", "-0,05", "3", ""], [12.5, -0.05, 3.0, None]),
+        (["1.299,00", "39,90"], [1299.0, 39.9]),
+        (["1"] * 5_000 + ["12,50"], [1.0] * 5_000 + [12.5]),
+        (["12,50", "1,3"], None),
+        (["12,50", "1.5"], None),
+        (["1,234", "5,678"], None),
+    ],
+)
+def test_prices_between_semicolons(tmp_path: Path, cells: list[str], values: list[float | None] | None) -> None:
+    """Prices with decimal commas are numbers, with a note, where semicolons separate the columns; nowhere else."""
+    content = "key;price\n" + "".join(f"k;{cell}\n" for cell in cells)
+    table, notes = converted(tmp_path / "t.csv", content)
+    assert (table["price"].type == pa.float64()) == (values is not None)
+    if values is not None:
+        assert (table["price"].to_pylist(), notes) == (values, ["commas are decimal in: price"])
+    if cells == ["1,234", "5,678"]:  # thousands, between commas
+        return
+    quoted = "key,price\n" + "".join(f'k,"{cell}"\n' for cell in cells)
+    assert converted(tmp_path / "u.csv", quoted)[0]["price"].type == pa.string()
+
+
 def plain(cell: str) -> str:
     """Return a cell as its column has it, which holds decimal points or texts."""
     return "2.0" if cell == "2" else cell
