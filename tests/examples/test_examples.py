@@ -9,6 +9,8 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from docs.generate import options_of
@@ -62,6 +64,41 @@ def test_analysis_of_a_csv_file() -> None:
     assert re.search(r"\d+% of the tickets are negative; calls so far: 24 12$", ended.stdout.strip())
 
 
+def _run_script(script: str, opened: str, folder: Path, *options: str) -> str:
+    """Run a script of the shell on files, in a folder without a configuration; return what it prints."""
+    command = [sys.executable, "-m", "flightllm", "shell", *options, str(EXAMPLES / opened)]
+    text = (EXAMPLES / script).read_text(encoding="utf-8")
+    ended = subprocess.run(command, cwd=folder, input=text, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def test_a_german_csv_file_becomes_classified_parquet(tmp_path: Path) -> None:
+    """Semicolons, capitals, days and prices are read, and each review has one of the classes in the Parquet file."""
+    printed = _run_script("classify_reviews.sql", "bewertungen.csv", tmp_path, "--engine", "fake")
+    assert re.search(r"6 │ 2024-11-03 │ 2024-12-31 │ 1690.35", printed)
+    table = pq.read_table(tmp_path / "classified.parquet")
+    names = ["Nummer", "Gekauft", "Preis", "Bewertung", "kind"]
+    assert table.column_names == names
+    assert [field.type for field in table.schema][:3] == [pa.int64(), pa.date32(), pa.float64()]
+    assert table["Preis"].to_pylist() == [1299.0, 39.9, None, 12.5, 249.0, 89.95]
+    assert table["Bewertung"][3].as_py() == "Gute Tasse; der Henkel ist etwas klein."
+    assert set(table["kind"].to_pylist()) <= {"praise", "complaint", "question"}
+
+
+@pytest.mark.parametrize("options", [("--engine", "fake"), pytest.param((), marks=pytest.mark.slow)])
+def test_a_folder_of_markdown_becomes_a_table_of_topics(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """Each note has a topic, without a key: the demonstration model answers, or answers are made up."""
+    if not options:
+        pytest.importorskip("torch")
+    printed = _run_script("topics.sql", "notes", tmp_path, *options)
+    rows = re.findall(r"^(\w+) +│ +(\d+) │ (.+)$", printed, re.MULTILINE)
+    assert {topic for topic, _, _ in rows} <= {"cooking", "travel", "money"}
+    notes = [name for _, _, names in rows for name in names.strip().split(", ")]
+    assert sorted(notes) == sorted(path.name for path in (EXAMPLES / "notes").iterdir())
+    assert sum(int(count) for _, count, _ in rows) == len(notes)
+
+
 def test_configurations() -> None:
     """Each configuration loads, and its engine knows the options where the engine's package is installed."""
     paths = sorted(EXAMPLES.glob("*.toml"))
@@ -74,7 +111,7 @@ def test_configurations() -> None:
 
 def test_readme_lists_all() -> None:
     """README names each script and configuration, and each script is run by a test."""
-    files = {path.name for path in EXAMPLES.iterdir() if path.suffix in {".py", ".toml"}}
+    files = {path.name for path in EXAMPLES.iterdir() if path.suffix in {".py", ".sql", ".toml"}}
     listed = set(re.findall(r"\]\(([\w.]+)\)", (EXAMPLES / "README.md").read_text(encoding="utf-8")))
     assert listed == files
     assert {name for name in files if name.endswith(".py")} == {f"{name}.py" for name in (*PRINTED, "analyse_csv")}
