@@ -52,6 +52,7 @@ RECORDS: Final[Mapping[str, str]] = {
     "ordering": "ordering --generate 1000000",
     "rag": "rag --quick",
     "messy": "messy",
+    "start": "start",
 }
 """The script and its arguments, by the name of the file."""
 READ_TABLES: Final = frozenset((

@@ -165,6 +165,14 @@ def messy(figures: Figures) -> str:
     return table(("family", "files", *heads), [*rows, ("all", f"{files}", *map(str, sums))])
 
 
+def start(figures: Figures) -> str:
+    """Return the CPU seconds of each step by system."""
+    steps = [name.removesuffix("_flightllm_cpu_seconds") for name in figures if name.endswith("_flightllm_cpu_seconds")]
+    systems = [name for name in ("flightllm", "duckdb") if f"version_{name}_cpu_seconds" in figures]
+    rows = [(f"`{step}`", *(f"{figures[f'{step}_{name}_cpu_seconds']:.2f}" for name in systems)) for step in steps]
+    return table(("CPU seconds of", *("FlightLLM" if name == "flightllm" else "DuckDB" for name in systems)), rows)
+
+
 MEASURED: Final[Mapping[str, Callable[[Figures], str]]] = {
     "streaming": streaming,
     "planning": planning,
@@ -175,5 +183,6 @@ MEASURED: Final[Mapping[str, Callable[[Figures], str]]] = {
     "ablations_counts": ablations_counts,
     "gpu": gpu,
     "messy": messy,
+    "start": start,
 }
 """The function that makes the table of each record."""

@@ -38,15 +38,12 @@ _PLACES = BoundedSemaphore(AT_ONCE)  # of the server: any of its databases can r
 _BOOT = """\
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-class WithoutPandas:
-    def find_spec(self, name, path=None, target=None):
-        if name == "pandas":
-            raise ModuleNotFoundError(name)
-sys.meta_path.insert(0, WithoutPandas())
+from flightllm.common.pandas_import import put_off_pandas
+put_off_pandas()
 from flightllm.file_formats.conversion_child import main
 main(int(sys.argv[2]))
 """
-"""The program of a process. pyarrow imports pandas where it can, but a conversion does not use pandas."""
+"""The program of a process."""
 _NO_MEMORY = ("memory allocation", "failed to allocate", "MemoryError", "bad_alloc", "Cannot allocate memory")
 _NO_DISK = ("File too large", "os error 27", "No space left on device")
 _log = structlog.get_logger(__name__)

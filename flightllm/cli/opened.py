@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from flightllm.cli.common import Files, found_config, load_config
 from flightllm.common.collection import no_collection
 from flightllm.common.command_line import Server
+from flightllm.common.pandas_import import put_off_pandas
 from flightllm.config import Config, EngineConfig, ServerConfig
 from flightllm.errors import FlightLLMError
 
@@ -41,10 +42,12 @@ def asked_server(files: Files, server: Server, sql: str | None = None) -> Iterat
 
 def _config_of(files: Files, sql: str | None) -> Config:
     """Return the configuration with a table for each file; say where nobody chose a model."""
+    config_file = found_config(files.config_file)
+    if config_file is None:  # there are no functions of users, which could pass missing values of pandas
+        put_off_pandas()
     from flightllm.cli.sources import DEMONSTRATION, named_tables, tell
     from flightllm.functions.registry import FunctionRegistry
 
-    config_file = found_config(files.config_file)
     tables = named_tables(files.sources, tell, files.csv)
     config = load_config(config_file, files.engine, files.model, tables=tables)
     nothing_said = not (config_file or files.engine or files.model)

@@ -9,7 +9,8 @@ import re
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
@@ -51,8 +52,8 @@ class FunctionRegistry:
         found: dict[str, AIFunction | ScalarFunction] = {}
         origin: dict[str, Path] = {}
         shipped = packaged_folder("udfs")
-        for path in (path for folder in (shipped, *folders) for path in _files(folder)):
-            function = _read(path)
+        own = ((path, _read(path)) for folder in folders for path in _files(folder))
+        for path, function in chain(_read_shipped(shipped), own):
             for name in function.names:
                 if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
                     raise ConfigError(f"{path}: {name!r} is not a function name: use lower-case letters, digits and _")
@@ -138,6 +139,12 @@ def _files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise ConfigError(f"functions.folders: {folder} is not a folder")
     return sorted(path for path in folder.glob("*.py") if not path.name.startswith("_"))
+
+
+@cache
+def _read_shipped(folder: Path) -> Sequence[tuple[Path, AIFunction | ScalarFunction]]:
+    """Return the functions of a folder whose files do not change."""
+    return [(path, _read(path)) for path in _files(folder)]
 
 
 def _read(path: Path) -> AIFunction | ScalarFunction:
