@@ -7,6 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from flightllm.common.names import quoted
 from flightllm.errors import SqlError
 
 IN_BRACES, IN_PERCENTS = "__format", "__printf"
@@ -17,11 +18,16 @@ _PLACE: Final = re.compile(r"\{\{|\}\}|\{(\d*)(?::([^{}]*))?\}|[{}]")
 _PERCENT: Final = re.compile(r"%(?:%|([-+ 0,#]*)(\d*)(\.\d+)?([a-zA-Z]))|%")
 _SPEC: Final = re.compile(r"(?:.?[<>^])?[-+ ]?#?0?(\d{0,3})[,_']?(?:\.(\d{1,3}))?[bdeEfFgGosxXc]?")
 _WIDEST: Final = 1_000
+_POSTGRES: Final = re.compile(r"%(?:\d+\$)?-?\d*[sIL]")
+_POSTGRES_PLACE: Final = re.compile(r"%(?:%|(?:(\d{1,3})\$)?(-?)(\d{0,4})([sIL]))|%")
+_PLAIN_NAME: Final = re.compile(r"[a-z_][a-z0-9_]*")
 _INTEGERS: Final = "doxX"
 
 
 def in_braces(templates: pa.Array, values: pa.Array, types: pa.Array) -> pa.Array:
     """Return templates with values in place of `{}`, `{0}` and `{:.2f}`; `{{` is a brace, and a NULL gives NULL.
+
+    A template with `%s`, `%I` or `%L` and without braces is one of PostgreSQL.
 
     Raises:
         SqlError: a place has no value, or its format does not fit the value.
@@ -44,7 +50,13 @@ def _filled(
     rows = zip(templates.to_pylist(), values.to_pylist(), types.to_pylist(), strict=True)
     made: list[str | None] = []
     for template, texts, kinds in rows:
-        if template is None or texts is None or None in texts:
+        if template is None or texts is None:
+            made.append(None)
+            continue
+        if fill is _braces and _POSTGRES.search(template) and not _PLACE.search(template):
+            made.append(_as_postgres(template, texts))
+            continue
+        if None in texts:
             made.append(None)
             continue
         given = [_value(text, kind) for text, kind in zip(texts, kinds, strict=True)]
@@ -53,6 +65,36 @@ def _filled(
         except (ValueError, IndexError, OverflowError, TypeError) as error:
             raise SqlError(f"the format {template[:100]!r} does not fit its values: {error}") from error
     return pa.array(made, pa.string())
+
+
+def _as_postgres(template: str, texts: list[str | None]) -> str:
+    """Return a template of PostgreSQL with texts in place of `%s`, names for `%I` and literals for `%L`."""
+    count = 0
+
+    def one(found: re.Match[str]) -> str:
+        nonlocal count
+        if found[0] == "%%":
+            return "%"
+        if found[4] is None:
+            raise SqlError("format reads %s, %I and %L: write %% for a percent sign")
+        count = int(found[1]) if found[1] else count + 1
+        if not 1 <= count <= len(texts) or int(found[3] or 0) > _WIDEST:
+            raise SqlError(f"the format {template[:100]!r} has a place {count}, and there are {len(texts)} values")
+        text = _quoted(texts[count - 1], found[4])
+        width = int(found[3] or 0)
+        return text.ljust(width) if found[2] else text.rjust(width)
+
+    return _POSTGRES_PLACE.sub(one, template)
+
+
+def _quoted(text: str | None, kind: str) -> str:
+    if kind == "s":
+        return text or ""
+    if kind == "L":
+        return "NULL" if text is None else "'" + text.replace("'", "''") + "'"
+    if text is None:
+        raise SqlError("a name for %I in a format is NULL: write coalesce(name, '')")
+    return text if _PLAIN_NAME.fullmatch(text) else quoted(text)
 
 
 def _value(text: str, kind: str) -> object:

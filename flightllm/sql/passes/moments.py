@@ -33,16 +33,21 @@ _FORMS: Final[Mapping[str, str]] = {
     "entropy": f"{ENTROPY}(t)",
 }
 """The value of each aggregate: `n` counts the values, and `a` to `d` are the sums of their powers."""
+_X: Final = "arrow_cast(v, 'Float64')"
+"""A value as a double. `arrow_cast` has a name of its own; a CAST has that of its column, which `sum(x)` has too."""
 _PARTS: Final[Mapping[str, tuple[str, str]]] = {
     "n": ("count", "v"),
-    "a": ("sum", "CAST(v AS DOUBLE)"),
-    "b": ("sum", "CAST(v AS DOUBLE) * CAST(v AS DOUBLE)"),
-    "c": ("sum", "CAST(v AS DOUBLE) * CAST(v AS DOUBLE) * CAST(v AS DOUBLE)"),
-    "d": ("sum", "CAST(v AS DOUBLE) * CAST(v AS DOUBLE) * CAST(v AS DOUBLE) * CAST(v AS DOUBLE)"),
-    "p": ("var_pop", "CAST(v AS DOUBLE)"),
-    "g": ("avg", "ln(CAST(v AS DOUBLE))"),
-    "l": ("array_agg", "CAST(v AS DOUBLE)"),
-    "t": ("array_agg", "CAST(v AS VARCHAR)"),
+    "a": ("sum", _X),
+    "b": ("sum", f"{_X} * {_X}"),
+    "c": ("sum", f"{_X} * {_X} * {_X}"),
+    "d": (
+        "sum",
+        "arrow_cast(v, 'Float64') * arrow_cast(v, 'Float64') * arrow_cast(v, 'Float64') * arrow_cast(v, 'Float64')",
+    ),
+    "p": ("var_pop", _X),
+    "g": ("avg", f"ln({_X})"),
+    "l": ("array_agg", _X),
+    "t": ("array_agg", "arrow_cast(v, 'Utf8')"),
 }
 MOMENTS: Final = frozenset(_FORMS)
 """The aggregates that the pass rewrites."""

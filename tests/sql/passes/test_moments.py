@@ -42,6 +42,12 @@ def test_groups_and_windows(session: Session) -> None:
     assert [row["r"] for row in running] == [0.0, pytest.approx(0.5 / 2**0.5)]
 
 
+def test_together(session: Session) -> None:
+    """Several aggregates of a column can stand beside its sum and its list."""
+    query = f"SELECT entropy(x) > 1 AS e, product(x) AS p, sem(x) > 1 AS s, sum(x) AS a, count(x) AS n FROM {_GIVEN}"
+    assert rows(session, query) == [{"e": True, "p": 180.0, "s": True, "a": 19, "n": 5}]
+
+
 def test_model(session: Session) -> None:
     """A value that calls a model is not computed several times."""
     with pytest.raises(UnsupportedError, match="subquery"):

@@ -22,6 +22,11 @@ _GIVEN = """(SELECT * FROM (VALUES (1, 'a"b', 1, CAST(2.5 AS DOUBLE), DATE '2024
         ("printf('%d of %s', n, s)", ['1 of a"b', "2 of ", None, "12 of xyz"]),
         ("printf('%% %5s|%-4s|%.2f', s, s, d)", ['%   a"b|a"b |2.50', None, None, "%   xyz|xyz |-1.50"]),
         ("printf('%05d|%5d|%-3d|', n, n, n)", ["00001|    1|1  |", "00002|    2|2  |", None, "00012|   12|12 |"]),
+        ("format('%s is %-3s|%2$s', s, n)", ['a"b is 1  |1', " is 2  |2", " is    |", "xyz is 12 |12"]),
+        (
+            "CASE WHEN s IS NULL THEN '' ELSE format('%I %L %%', coalesce(s, ''), n) END",
+            ['"a""b" \'1\' %', "\"\" '2' %", "", "xyz '12' %"],
+        ),
         ("to_json(s)", ['"a\\"b"', '""', None, '"xyz"']),
         ("to_json(d)", ["2.5", None, "4.0", "-1.5"]),
         ("to_json(t)", ['"2024-01-31"', None, None, '"2024-03-01"']),
