@@ -107,6 +107,8 @@ class _Writer:
         source, word = self._source, self._source.tokens[index].text.lower()
         if (word not in _FORMS and word not in _FOLDS) or not source.is_symbol(index + 1, "("):
             return None
+        if source.is_word(index + 2, "select", "with", "values", "from"):  # EXISTS (SELECT a, j -> 'b' …)
+            return None
         if word in source.place.own_functions or source.is_symbol(index - 1, ".") or index + 1 not in source.closing:
             return None
         closing = source.closing[index + 1]

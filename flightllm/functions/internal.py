@@ -5,6 +5,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from flightllm.functions.ages import AGE, AGE_ARGUMENTS, AGE_OUTPUT, ages
 from flightllm.functions.array_keys import KEY_FUNCTIONS, array_key, key_type
 from flightllm.functions.half_even import HALF_EVEN, HALF_EVEN_ARGUMENTS, HALF_EVEN_OUTPUT, half_even
 from flightllm.functions.interval_parts import INTERVAL_EPOCH, WITH_DAYS, interval_epoch, with_days
@@ -15,6 +16,7 @@ from flightllm.functions.interval_times import (
     INTERVAL_TIMES_OUTPUT,
     interval_times,
 )
+from flightllm.functions.json_texts import JSON_LIST, JSON_OBJECT, JSON_TEXT, json_list, json_object, json_text
 from flightllm.functions.longest_run import (
     LONGEST_RUN,
     LONGEST_RUN_ARGUMENTS,
@@ -23,6 +25,18 @@ from flightllm.functions.longest_run import (
 )
 from flightllm.functions.search import VECTOR_BYTES, vector_bytes
 from flightllm.functions.text_bytes import TEXT_BYTES, text_bytes
+from flightllm.functions.text_formats import FORMAT_ARGUMENTS, IN_BRACES, IN_PERCENTS, in_braces, in_percents
+from flightllm.functions.text_parts import ALL_MATCHES, SPLIT, SPLIT_BY_PATTERN, all_matches, split, split_by_pattern
+from flightllm.functions.text_similarity import (
+    DAMERAU,
+    HAMMING,
+    JARO,
+    JARO_WINKLER,
+    damerau_levenshtein,
+    hamming,
+    jaro,
+    jaro_winkler,
+)
 from flightllm.functions.time_texts import (
     TIME_TEXT,
     TIMESTAMP_TEXT,
@@ -32,6 +46,7 @@ from flightllm.functions.time_texts import (
     zoned_text,
 )
 from flightllm.functions.type_names import TYPE_NAME, type_names
+from flightllm.functions.value_hashes import ENTROPY, HASH, entropies, hashes
 from flightllm.functions.value_texts import (
     ARRAY_TEXT,
     DOUBLE_TEXT,
@@ -62,12 +77,29 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     (text_bytes, [pa.string()], pa.binary(), "immutable", TEXT_BYTES),
     (array_text, [pa.list_(pa.string())], pa.string(), "immutable", ARRAY_TEXT),
     *((array_key, [pa.list_(one)], key_type(one), "immutable", name) for one, name in KEY_FUNCTIONS.items()),
+    (ages, list(AGE_ARGUMENTS), AGE_OUTPUT, "immutable", AGE),
+    (all_matches, [pa.string(), pa.string(), pa.int64()], pa.list_(pa.string()), "immutable", ALL_MATCHES),
+    (split, [pa.string(), pa.string()], pa.list_(pa.string()), "immutable", SPLIT),
+    (split_by_pattern, [pa.string(), pa.string()], pa.list_(pa.string()), "immutable", SPLIT_BY_PATTERN),
+    (jaro, [pa.string(), pa.string()], pa.float64(), "immutable", JARO),
+    (jaro_winkler, [pa.string(), pa.string()], pa.float64(), "immutable", JARO_WINKLER),
+    (damerau_levenshtein, [pa.string(), pa.string()], pa.int64(), "immutable", DAMERAU),
+    (hamming, [pa.string(), pa.string()], pa.int64(), "immutable", HAMMING),
+    (in_braces, list(FORMAT_ARGUMENTS), pa.string(), "immutable", IN_BRACES),
+    (in_percents, list(FORMAT_ARGUMENTS), pa.string(), "immutable", IN_PERCENTS),
+    (json_text, [pa.string(), pa.string()], pa.string(), "immutable", JSON_TEXT),
+    (json_object, [pa.list_(pa.string()), pa.list_(pa.string())], pa.string(), "immutable", JSON_OBJECT),
+    (json_list, [pa.list_(pa.string())], pa.string(), "immutable", JSON_LIST),
+    (hashes, [pa.list_(pa.string())], pa.uint64(), "immutable", HASH),
+    (entropies, [pa.list_(pa.string())], pa.float64(), "immutable", ENTROPY),
     (longest_run, list(LONGEST_RUN_ARGUMENTS), LONGEST_RUN_OUTPUT, "immutable", LONGEST_RUN),
 )
 """The arguments of `datafusion.udf` for each function."""
 CALLED: Final = (
     *(ZONED_TIME, INTERVAL_TIMES, INTERVAL_SUM, HALF_EVEN, DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT),
     *(WITH_DAYS, INTERVAL_EPOCH, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES, LONGEST_RUN, TYPE_NAME),
+    *(AGE, ALL_MATCHES, SPLIT, SPLIT_BY_PATTERN, JARO, JARO_WINKLER, DAMERAU, HAMMING, IN_BRACES, IN_PERCENTS),
+    *(JSON_TEXT, JSON_OBJECT, JSON_LIST, HASH, ENTROPY),
     *KEY_FUNCTIONS.values(),
 )
 """The names that the passes over a text write in it."""

@@ -152,6 +152,9 @@ def test_errors(session: Session) -> None:
 
 def test_arrows_of_json(session: Session) -> None:
     """An arrow outside of these functions still reads JSON, and columns can have a parameter's name."""
+    query = """SELECT id FROM likes JOIN lists ON id = person_id
+        WHERE EXISTS (SELECT weight, j -> 'a' FROM (SELECT '{"a": 1}' AS j) q) AND any_match(a, x -> x > 2)"""
+    assert rows(session, query) == [{"id": 1}] * 2
     assert rows(session, """SELECT '{"a": 1}' -> 'a' AS r, filter, x FROM (SELECT 1 AS filter, 2 AS x) q""") == [
         {"r": "1", "filter": 1, "x": 2}
     ]

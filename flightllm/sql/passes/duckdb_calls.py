@@ -1,10 +1,14 @@
 """Write functions that people know from DuckDB by DataFusion's functions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
 
+from flightllm.errors import UnsupportedError
+from flightllm.functions.ages import AGE
+from flightllm.functions.text_parts import ALL_MATCHES, SPLIT, SPLIT_BY_PATTERN
+from flightllm.functions.text_similarity import DAMERAU, HAMMING, JARO, JARO_WINKLER
 from flightllm.functions.type_names import TYPE_NAME
 from flightllm.sql.nodes import Json, Node, body, kind
 from flightllm.sql.query_columns import TableColumns, own_functions
@@ -30,14 +34,39 @@ _OF_ONE: Final[Mapping[str, str]] = {
     "week": "date_part('week', v)",
     "weekofyear": "date_part('week', v)",
     "epoch": "date_part('epoch', v)",
+    **dict.fromkeys(("base64", "to_base64"), "encode(v, 'base64pad')"),
+    "from_base64": "decode(v, 'base64pad')",
+    "age": f"{AGE}(CAST(current_date AS TIMESTAMP(6)), CAST(v AS TIMESTAMP(6)))",
     "last_day": "CAST(date_trunc('month', CAST(v AS DATE)) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)",
 }
 """Functions of one value, which is `v`."""
-_OF_TWO: Final[Mapping[str, str]] = {"date_add": "(v + w)"}
+_OF_TWO: Final[Mapping[str, str]] = {
+    "date_add": "(v + w)",
+    "age": f"{AGE}(CAST(v AS TIMESTAMP(6)), CAST(w AS TIMESTAMP(6)))",
+    "prefix": "starts_with(v, w)",
+    "suffix": "ends_with(v, w)",
+    **dict.fromkeys(("string_split", "str_split", "split"), f"{SPLIT}(v, w)"),
+    **dict.fromkeys(("string_split_regex", "str_split_regex", "regexp_split_to_array"), f"{SPLIT_BY_PATTERN}(v, w)"),
+    "regexp_extract_all": f"{ALL_MATCHES}(v, w, 0)",
+    "jaro_similarity": f"{JARO}(v, w)",
+    "jaro_winkler_similarity": f"{JARO_WINKLER}(v, w)",
+    "damerau_levenshtein": f"{DAMERAU}(v, w)",
+    **dict.fromkeys(("hamming", "mismatches"), f"{HAMMING}(v, w)"),
+}
 """Functions of two values, which are `v` and `w`."""
+_OF_LISTS: Final[Mapping[str, str]] = {
+    "sum": "array_sum(l)",
+    "avg": "array_avg(l)",
+    "min": "array_min(l)",
+    "max": "array_max(l)",
+    "count": "array_length(array_compact(l))",
+    "product": "array_product(l)",
+}
+"""The function of a list for each aggregate that `list_aggregate` can name."""
+_AGGREGATES: Final = frozenset({"list_aggregate", "list_aggr", "array_aggregate", "array_aggr"})
 _LISTS: Final = frozenset({"array_transform", "array_filter"})
 """Functions with a lambda, which return lists."""
-CALLS: Final = frozenset({*_RENAMED, *_OF_ONE, *_OF_TWO, "len"})
+CALLS: Final = frozenset({*_RENAMED, *_OF_ONE, *_OF_TWO, *_AGGREGATES, "len"})
 """The functions that the pass rewrites."""
 
 
@@ -67,7 +96,22 @@ def _written(node: Node, types: ExpressionTypes) -> Json:
         return written(_OF_ONE[name], v=given[0])
     if len(given) == 2 and name in _OF_TWO:
         return written(_OF_TWO[name], v=given[0], w=given[1])
+    if len(given) == 3 and name == "regexp_extract_all":
+        return written(f"{ALL_MATCHES}(v, w, g)", v=given[0], w=given[1], g=given[2])
+    if name in _AGGREGATES and len(given) > 1:
+        return _aggregated(name, given)
     return node
+
+
+def _aggregated(name: str, given: Sequence[Json]) -> Json:
+    """Return an aggregate of a list, whose name is a text literal."""
+    literal = body(given[1])["value"] if kind(given[1]) == "Value" else {}
+    text = str(body(literal)).lower() if kind(literal) == "SingleQuotedString" else ""
+    if len(given) > 2 or text not in _OF_LISTS:
+        raise UnsupportedError(
+            f"{name} accepts {', '.join(_OF_LISTS)}: for others, write the aggregate over FROM unnest(list) AS u(x)"
+        )
+    return written(_OF_LISTS[text], l=given[0])
 
 
 def _length(node: Node, value: Json, types: ExpressionTypes) -> Json:

@@ -25,7 +25,7 @@ def extremes(tree: Tree, columns_of: TableColumns) -> Tree:
     """Rewrite `max_by(a, b)` as `first_value(a ORDER BY b DESC) FILTER (WHERE a IS NOT NULL AND b IS NOT NULL)`.
 
     Raises:
-        UnsupportedError: a call has OVER, or a number of rows as third argument.
+        UnsupportedError: a call has OVER.
     """
     own = own_functions(columns_of)
     return tree.rebuilt(lambda node: _written(node, own))
@@ -36,13 +36,14 @@ def _written(node: Node, own: Collection[str]) -> Json:
     if kind(node) != "Function" or (name := function_name(fields)) not in _ORDERS or name in own:
         return node
     given = arguments(fields)
-    if len(given) == 3:
-        raise UnsupportedError(f"{name} of several rows is not known: write array_agg(a ORDER BY b) and slice the list")
     if fields["over"] is not None:
         raise UnsupportedError(f"{name} cannot be a window function: write first_value(a) OVER (ORDER BY b)")
-    if len(given) != 2:
+    if not 2 <= len(given) <= 3:
         return node
-    value, key = given
+    value, key = given[:2]
     rows = "x IS NOT NULL AND k IS NOT NULL" + (" AND f" if fields["filter"] is not None else "")
     condition = {"Nested": fields["filter"]}
+    if len(given) == 3:
+        first = f"array_slice(array_agg(x ORDER BY k {_ORDERS[name]}) FILTER (WHERE {rows}), 1, n)"
+        return written(first, x=value, k=key, f=condition, n=given[2])
     return written(f"first_value(x ORDER BY k {_ORDERS[name]}) FILTER (WHERE {rows})", x=value, k=key, f=condition)

@@ -44,6 +44,7 @@ from flightllm.sql.passes.lambda_bodies import lambda_bodies
 from flightllm.sql.passes.like_lists import has_like_list, like_lists
 from flightllm.sql.passes.mixed_times import WORDS as MIXING
 from flightllm.sql.passes.mixed_times import mixed_times
+from flightllm.sql.passes.moments import MOMENTS, moments
 from flightllm.sql.passes.null_safe_joins import has_null_safe, null_safe_joins
 from flightllm.sql.passes.numeric_division import numeric_division
 from flightllm.sql.passes.offset_defaults import FUNCTIONS as OFFSETS
@@ -61,7 +62,10 @@ from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations
 from flightllm.sql.passes.shifts import SHIFTS, shifts
 from flightllm.sql.passes.subqueries.subqueries import subqueries
 from flightllm.sql.passes.table_functions import has_table_function, table_functions
+from flightllm.sql.passes.text_calls import CALLS as TEXT_CALLS
+from flightllm.sql.passes.text_calls import text_calls
 from flightllm.sql.passes.text_lengths import TYPES, text_lengths
+from flightllm.sql.passes.text_lists import TEXT_LISTS, text_lists
 from flightllm.sql.passes.text_values import has_text_of_value, text_values
 from flightllm.sql.passes.time_texts import TYPES as TIME_TYPES
 from flightllm.sql.passes.time_texts import has_time_text, time_texts
@@ -144,6 +148,9 @@ PASSES = (
     Pass(extremes, frozenset(), some=EXTREMES, of_duckdb=True),
     Pass(date_differences, frozenset(), some=DIFFERENCES, of_duckdb=True),
     Pass(duckdb_calls, frozenset(), some=CALLS, of_duckdb=True),
+    Pass(text_lists, frozenset(), some=TEXT_LISTS),
+    Pass(text_calls, frozenset(), some=TEXT_CALLS, of_duckdb=True),
+    Pass(moments, frozenset(), some=MOMENTS, of_duckdb=True),
     Pass(whole_division, frozenset(), some=frozenset({"//"}), of_duckdb=True),
     Pass(element_fields, frozenset(), some=AFTER_BRACKET),
     Pass(like_lists, frozenset(), has_like_list, frozenset({"any", "some"})),
