@@ -22,8 +22,8 @@ def put_off_pandas() -> None:
     import pyarrow as pa
 
     finder = _NoPandas()
-    sys.meta_path.insert(0, finder)  # type: ignore[arg-type] # one method is enough
+    sys.meta_path.insert(0, finder)
     try:
         pa.array([""])
     finally:
-        sys.meta_path.remove(finder)  # type: ignore[arg-type]
+        sys.meta_path.remove(finder)
