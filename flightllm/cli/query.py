@@ -2,7 +2,7 @@
 
 import re
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import click
@@ -11,7 +11,7 @@ from flightllm.cli.common import Files, SettingParameter, connect, file_options,
 from flightllm.cli.opened import asked_server
 from flightllm.cli.results import FORMS, Output
 from flightllm.cli.run import run_statement
-from flightllm.cli.statements import errors_at, located_statements, split_statements
+from flightllm.cli.statements import Statement, errors_at, located_statements
 from flightllm.cli.writers import BINARY, WRITERS, form_of
 from flightllm.client import Client
 from flightllm.common.command_line import Server
@@ -57,19 +57,16 @@ def query(
     results = Output(format_ or _form_of(output), output)
     if results.form in BINARY and output is None and sys.stdout.isatty():
         raise click.UsageError(f"{results.form} is binary: name a file with --output.")
-    statements = list(split_statements(text))
+    statements = list(located_statements(text))
     if len(statements) > 1 and (output is not None or results.form in BINARY):
         raise click.UsageError(f"A file can hold the rows of only one statement, and the text has {len(statements)}.")
     with ExitStack() as stack:
         server = stack.enter_context(asked_server(files, server, text))
         client = stack.enter_context(connect(server, dict(settings)))
-        if len(statements) > 1:
-            for one, line in located_statements(text):
-                with errors_at(line):
-                    _run(client, one, results, ask_above)
-        else:
-            _run(client, (statements or [text])[0], results, ask_above)
-    if statements and _SETTING.match(statements[-1]):
+        for one, line in statements or [Statement(text)]:
+            with errors_at(line) if len(statements) > 1 else nullcontext():
+                _run(client, one, results, ask_above)
+    if statements and _SETTING.match(statements[-1].text):
         click.echo("a setting lasts for one session, which here is this command only: use --set key=value", err=True)
 
 

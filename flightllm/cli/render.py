@@ -10,6 +10,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from flightllm.common.amounts import counted
 from flightllm.common.text import json_text, plain_text
 
 TABLE_ROWS = 200
@@ -113,8 +114,7 @@ def write_table(schema: pa.Schema, batches: Sequence[pa.RecordBatch], out: IO[st
     out.write("━╇━".join("━" * width for width in widths) + "\n")
     for row in rows_of(batches):
         out.write(" │ ".join(map(_padded, map(text_of, row), widths, right)).rstrip() + "\n")
-    total = sum(batch.num_rows for batch in batches)
-    out.write(f"({total} row{'' if total == 1 else 's'})\n")
+    out.write(f"({counted(sum(batch.num_rows for batch in batches), 'row')})\n")
 
 
 def _padded(text: str, width: int, right: bool) -> str:  # noqa: FBT001 - for `map`

@@ -34,15 +34,16 @@ def split_statements(text: str) -> Iterator[str]:
 
     A line between statements that begins with a backslash or a dot is a shell command, as in psql and duckdb.
     """
-    alone = text.strip().removesuffix(";").rstrip()
-    if any(sign in alone for sign in _SIGNS) or alone.startswith("."):
-        yield from (one.text for one in located_statements(text))
-    elif alone:
-        yield alone
+    yield from (one.text for one in located_statements(text))
 
 
 def located_statements(text: str) -> Iterator[Statement]:
     """Yield statements as `split_statements` does, each with its line."""
+    alone = text.strip().removesuffix(";").rstrip()
+    if not any(sign in alone for sign in _SIGNS) and not alone.startswith("."):
+        if alone:
+            yield Statement(alone, text[: text.index(alone)].count("\n") + 1)
+        return
     from flightllm.sql.splitting import pieces  # slow to import
 
     ends = [place for place, letter in enumerate(text) if letter == "\n"]
