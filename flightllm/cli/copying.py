@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from flightllm.cli.results import Output
 from flightllm.cli.writers import WRITERS, Writing, form_of
-from flightllm.client import Client
-from flightllm.common.names import quoted
+from flightllm.client import BOOKKEEPING, Client
 from flightllm.errors import InvalidInputError
 
 _COPY: Final = re.compile(r"\bcopy\b", re.IGNORECASE)
@@ -33,10 +32,14 @@ class CopyTo(NamedTuple):
 class CopyFrom(NamedTuple):
     """A file whose rows go into a table; without columns, the names in the file decide."""
 
-    table: Sequence[str]
-    """The parts of its name."""
-    columns: Sequence[str]
-    path: Path
+    table: str
+    """Its name as written."""
+    parts: Sequence[str]
+    """The parts of this name."""
+    columns: str
+    """The list of columns as written, without parentheses; empty for all."""
+    source: str
+    """A path or an address."""
     options: Sequence[tuple[str, str]]
     """Options of a CSV file."""
 
@@ -71,12 +74,13 @@ def copy_from(client: Client, copy: CopyFrom) -> int:
     from flightllm.cli.sources import named_tables, tell
     from flightllm.config import Config
 
-    tables = named_tables([str(copy.path)], tell, copy.options)
+    tables = named_tables([copy.source], tell, copy.options)
     if len(tables) != 1:
-        raise InvalidInputError(f"{copy.path} holds {len(tables)} tables: COPY reads a file with one")
+        raise InvalidInputError(f"{copy.source} holds {len(tables)} tables: COPY reads a file with one")
     config = Config.load(None, engine="fake", tables=dict(tables))
-    wanted, rows = client.query(f"SELECT * FROM {_written(copy.table)} LIMIT 0")
+    wanted, rows = client.query(f"SELECT {copy.columns or '*'} FROM {copy.table} LIMIT 0")
     _ = list(rows)
+    table = _spelled(client, copy.parts)
     token = secrets.token_urlsafe()
     with (
         opened_server(config, "SELECT", token) as uri,
@@ -86,7 +90,7 @@ def copy_from(client: Client, copy: CopyFrom) -> int:
         named = pa.schema(
             [field.with_name(name) for field, name in zip(schema, _names(copy, schema, wanted), strict=True)]
         )
-        return client.append(copy.table, named, _renamed(batches, named))
+        return client.append(table, named, _renamed(batches, named))
 
 
 def _renamed(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -94,21 +98,38 @@ def _renamed(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[p
         yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
+def _spelled(client: Client, parts: Sequence[str]) -> Sequence[str]:
+    """Return the parts of a table's name in the table's own spelling."""
+    *schemas, name = parts
+    literal = name.casefold().replace("'", "''")
+    _, batches = client.query(
+        f"{BOOKKEEPING}SELECT table_schema AS s, table_name AS t FROM information_schema.tables"
+        f" WHERE lower(table_name) = '{literal}'"
+    )
+    found = [(row["s"], row["t"]) for batch in batches for row in batch.to_pylist()]
+    if schemas:
+        found = [(schema, table) for schema, table in found if schema.casefold() == schemas[-1].casefold()]
+    if any(table == name for _, table in found) or len(found) != 1:
+        return parts  # if there is no such table, the server says so
+    [(schema, table)] = found
+    return (schema, table) if schemas else (table,)
+
+
 def _names(copy: CopyFrom, found: pa.Schema, wanted: pa.Schema) -> Sequence[str]:
     """Return the table's column for each column of the file."""
     if copy.columns:
-        if len(copy.columns) != len(found):
+        if len(wanted) != len(found):
             raise InvalidInputError(
-                f"{copy.path} has {len(found)} columns, and COPY {_written(copy.table)} names {len(copy.columns)}"
+                f"{copy.source} has {len(found)} columns, and COPY {copy.table} names {len(wanted)}"
             )
-        return copy.columns
+        return list(wanted.names)
     by_case = {name.casefold(): name for name in wanted.names}
-    names = [by_case.get(name.casefold(), "") for name in found.names]
+    names = [name if name in wanted.names else by_case.get(name.casefold(), "") for name in found.names]
     if all(names) and len({*names}) == len(names):
         return names
     raise InvalidInputError(
-        f"the columns of {copy.path} ({', '.join(found.names)}) are not those of {_written(copy.table)}"
-        f" ({', '.join(wanted.names)}): name the columns, as in COPY {_written(copy.table)} (a, b) FROM …"
+        f"the columns of {copy.source} ({', '.join(found.names)}) are not those of {copy.table}"
+        f" ({', '.join(wanted.names)}): name the columns, as in COPY {copy.table} (a, b) FROM …"
     )
 
 
@@ -131,36 +152,41 @@ class _Reader:
             query = self._inside()
             at.need(_USAGE, "to")
             return self._to(query)
-        table, at.at = read_parts(at.tokens, at.at)
-        if not table:
+        begin = at.at
+        parts, at.at = read_parts(at.tokens, begin)
+        if not parts:
             raise InvalidInputError(f"a table or a query in parentheses must follow COPY: {_USAGE}")
-        columns = self._columns() if at.symbol("(") else ()
+        table = self._text[at.tokens[begin].start : at.tokens[at.at - 1].end]
+        columns = self._inside() if at.symbol("(") else ""
         if at.take("from"):
-            return self._from(table, columns)
+            return self._from(table, parts, columns)
         at.need(_USAGE, "to")
-        chosen = ", ".join(map(quoted, columns)) if columns else "*"
-        return self._to(f"SELECT {chosen} FROM {_written(table)}")
+        return self._to(f"SELECT {columns or '*'} FROM {table}")
 
     def _to(self, query: str) -> CopyTo:
-        path = self._target("stdout")
+        target = self._target("stdout")
+        if target is not None and "://" in target:
+            raise InvalidInputError(f"COPY writes files of this machine, and {target} is an address")
+        path = None if target is None else Path(target).expanduser()
         given = self._options()
         wished = given.pop("format", "").lower()
-        form = _FORMS.get(wished, wished) or ("csv" if path is None else form_of(path))
+        form = _FORMS.get(wished, wished) or ("csv" if path is None or not path.suffix else form_of(path))
         if form is None or form not in WRITERS:
             raise InvalidInputError(
                 f"COPY cannot tell the format of {path or 'STDOUT'}: write (FORMAT name), one of {', '.join(WRITERS)}"
             )
         return CopyTo(query, Output(form, path, writing=_writing(given), counts=path is not None))
 
-    def _from(self, table: Sequence[str], columns: Sequence[str]) -> CopyFrom:
-        path = self._target("stdin")
-        if path is None:
+    def _from(self, table: str, parts: Sequence[str], columns: str) -> CopyFrom:
+        source = self._target("stdin")
+        if source is None:
             raise InvalidInputError("COPY … FROM STDIN is not supported: write the rows to a file")
         given = self._options()
         given.pop("format", None)  # the file shows its format
-        if given and form_of(path) in WRITERS and form_of(path) not in {"csv", "tsv"}:
-            raise InvalidInputError(f"{min(given)}: only files of CSV have options, and {path} has another ending")
-        return CopyFrom(table, columns, path, tuple(given.items()))
+        form = form_of(Path(source))
+        if given and form in WRITERS and form not in {"csv", "tsv"}:
+            raise InvalidInputError(f"{min(given)}: only files of CSV have options, and {source} has another ending")
+        return CopyFrom(table, parts, columns, source, tuple(given.items()))
 
     def _inside(self) -> str:
         """Return the text up to the parenthesis that closes the open one."""
@@ -171,16 +197,8 @@ class _Reader:
                 return self._text[at.tokens[begin].start : token.start].strip()
         raise InvalidInputError(f"a parenthesis is open: {_USAGE}")
 
-    def _columns(self) -> Sequence[str]:
-        found = [self._at.name("a column", _USAGE)]
-        while self._at.symbol(","):
-            found.append(self._at.name("a column", _USAGE))
-        if not self._at.symbol(")"):
-            raise InvalidInputError(f"a parenthesis is open: {_USAGE}")
-        return found
-
-    def _target(self, stream: str) -> Path | None:
-        """Return the file after TO or FROM, with or without quotes; None for the stream."""
+    def _target(self, stream: str) -> str | None:
+        """Return the path or address after TO or FROM, with or without quotes; None for the stream."""
         from flightllm.sql.tokens import TokenKind
 
         at = self._at
@@ -192,12 +210,12 @@ class _Reader:
         if token is None:
             raise InvalidInputError(f"the file is missing: {_USAGE}")
         if token.kind in {TokenKind.STRING, TokenKind.QUOTED}:
-            return Path(token.text).expanduser()
+            return token.text
         end = re.compile(r"\s|\Z").search(self._text, token.start)
         last = len(self._text) if end is None else end.start()
         while at.at < len(at.tokens) and at.tokens[at.at].start < last:
             at.at += 1
-        return Path(self._text[token.start : last]).expanduser()
+        return self._text[token.start : last]
 
     def _options(self) -> dict[str, str]:
         """Read the rest: `WITH (name value, …)`, `(name value, …)`, or words such as `CSV HEADER DELIMITER ';'`."""
@@ -229,11 +247,6 @@ class _Reader:
                 at.next()
         at.end(_USAGE)
         return found
-
-
-def _written(parts: Sequence[str]) -> str:
-    """Return a table's name as SQL reads it."""
-    return ".".join(part if part.isidentifier() and part == part.lower() else quoted(part) for part in parts)
 
 
 def _is_truth(text: str) -> bool:

@@ -100,8 +100,9 @@ def _opened(own: Config, config: Config, sql: str | None) -> "Database":
 
     without = replace(own, recovery=replace(own.recovery, on_engine_down="fail"))
     if sql is not None and not FunctionRegistry.load(config.functions.folders).may_be_in(sql):
-        # The fake engine opens at once. Only a system table can show which engine is configured.
-        engine = own.engine if "system" in sql.lower() else EngineConfig("fake")
+        # The fake engine opens at once, and here it answers nothing: made-up answers could be taken for a model's.
+        # Only a system table can show which engine is configured.
+        engine = own.engine if "system" in sql.lower() else EngineConfig("fake", options={"fail_every": 1})
         return Database.open(replace(without, engine=engine), restarted=True)
     try:
         database = Database.open(own)

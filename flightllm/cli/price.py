@@ -12,7 +12,11 @@ from flightllm.client import BOOKKEEPING, Client
 from flightllm.common.amounts import counted, money
 from flightllm.errors import FlightLLMError
 
-_QUERY = re.compile(r"\s*(?:select|with|insert|create|update|delete|merge|values|from)\b", re.IGNORECASE)
+_QUERY = re.compile(
+    r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:select|with|insert|create|update|delete|merge|values|from)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Matches the start of a statement that can ask a model, after comments and parentheses."""
 
 
 @dataclass(frozen=True, slots=True)

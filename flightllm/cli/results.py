@@ -64,8 +64,8 @@ class Output:
             )
         try:
             with self.path.open("ab") if self._begun else replaced(self.path) as file:
-                self._begun = True
                 yield file
+            self._begun = True
         except OSError as error:
             raise FlightLLMError(f"cannot write {self.path}: {error.strerror or error}") from error
 

@@ -10,7 +10,7 @@ import click
 from flightllm.cli.common import Files, SettingParameter, connect, file_options, server_options
 from flightllm.cli.opened import asked_server
 from flightllm.cli.shell_commands import Shell, read_script
-from flightllm.cli.statements import is_statement, split_statements
+from flightllm.cli.statements import is_statement, reads_scripts, split_statements
 from flightllm.common.command_line import CommandError, Server
 from flightllm.errors import FlightLLMError
 
@@ -61,7 +61,7 @@ def shell(
         click.echo(click.get_current_context().find_root().get_help())
         return
     with ExitStack() as stack:
-        server = stack.enter_context(asked_server(files, server, script))
+        server = stack.enter_context(asked_server(files, server, None if script and reads_scripts(script) else script))
         client = stack.enter_context(connect(server, dict(settings)))
         if script is not None:
             Shell(client, None).run_script(script)

@@ -15,6 +15,8 @@ _COMMANDS = ("\\", ".")
 """The first letters of the shell's commands, as in psql and in duckdb; no statement begins with them."""
 
 
+_READERS = ("\\i", ".read", "\\e", ".edit")
+"""The commands that run the statements of a file or of an editor."""
 _STATEMENT = re.compile(
     r"[\s(]*(?:--[^\n]*\n\s*)*(?:select|from|with|values|insert|update|delete|merge|create|drop|alter|copy|explain|"
     r"describe|desc|summarize|show|set|reset|truncate|refresh|comment|pivot|unpivot|table)\s*[\s(*'\"\[]",
@@ -54,6 +56,11 @@ def located_statements(text: str) -> Iterator[Statement]:
 def is_statement(text: str) -> bool:
     """Return whether an argument of a command begins as SQL does, and has several words."""
     return _STATEMENT.match(text) is not None
+
+
+def reads_scripts(text: str) -> bool:
+    """Return whether a command in a script can run statements that are not in the script."""
+    return any(one.text.lower().startswith(_READERS) for one in located_statements(text))
 
 
 def is_command(text: str) -> bool:

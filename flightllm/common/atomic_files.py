@@ -46,7 +46,8 @@ def write_atomically(path: Path, content: bytes) -> None:
 def replaced(path: Path) -> Iterator[IO[bytes]]:
     """Open a new file that replaces the one at `path` at the end; after an error, the old file is as it was.
 
-    The new file has the old one's permissions. A device such as `/dev/stdout` is opened itself.
+    The new file has the old one's permissions, and is not synced to disk. A device such as `/dev/stdout` is opened
+    itself.
 
     Raises:
         OSError: the file cannot be written.

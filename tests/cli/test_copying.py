@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
@@ -36,7 +37,7 @@ def run(uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     [
         ("COPY (SELECT ')' AS a) TO 'a.parquet'", "SELECT ')' AS a", "a.parquet", "parquet"),
         ("/* x */ copy t to 'b.csv' with (format csv, header true, delimiter ';')", "SELECT * FROM t", "b.csv", "csv"),
-        (r"\copy t(id, name) to c.csv csv header", 'SELECT "id", "name" FROM t', "c.csv", "csv"),
+        (r"\copy t(Id, name) to c.csv csv header", "SELECT Id, name FROM t", "c.csv", "csv"),
         ("COPY s.\"T\" TO 'd.bin' (FORMAT 'jsonl');", 'SELECT * FROM s."T"', "d.bin", "json"),
         ("COPY t TO STDOUT WITH DELIMITER AS '|' CSV HEADER", "SELECT * FROM t", None, "csv"),
         ("COPY t TO '/x/e.xlsx' (HEADER)", "SELECT * FROM t", "/x/e.xlsx", "xlsx"),
@@ -53,7 +54,7 @@ def test_copy_from_is_read() -> None:
     """The options of a CSV file go to its reader."""
     copy = read_copy("COPY t (a, \"B\") FROM 'x.csv' (FORMAT csv, DELIMITER ';', NULL 'NA', HEADER)")
     options = (("delimiter", ";"), ("null", "NA"), ("header", "true"))
-    assert copy == CopyFrom(("t",), ["a", "B"], Path("x.csv"), options)
+    assert copy == CopyFrom("t", ("t",), 'a, "B"', "x.csv", options)
 
 
 @pytest.mark.parametrize("sql", ["SELECT 'copy' FROM t", "SELECT copy FROM t", "INSERT INTO copy VALUES (1)"])
@@ -75,6 +76,7 @@ def test_other_statements_are_no_copy(sql: str) -> None:
         ("COPY t TO 'a.csv' (HEADER, HEADER false)", "given twice"),
         ("COPY t TO 'a.parquet' (COMPRESSION zip)", "write one of zstd"),
         ("COPY t TO PROGRAM 'gzip'", "PROGRAM is not supported"),
+        ("COPY t TO 's3://bucket/a.csv'", "is an address"),
         ("COPY t FROM STDIN", "write the rows to a file"),
         ("COPY t FROM 'x.parquet' (DELIMITER ';')", "only files of CSV have options"),
     ],
@@ -105,6 +107,23 @@ def test_rows_go_to_files_and_back(run: Run, tmp_path: Path) -> None:
         {"id": 1, "name": "Ä", "more": None},
         {"id": None, "name": "Ä", "more": "1"},
     ]
+
+
+def test_names_of_copy_are_found_in_any_case(run: Run, tmp_path: Path) -> None:
+    """COPY finds a table and its columns as SELECT does, and keeps names that differ only in case apart."""
+    pq.write_table(pa.table({"Id": [1], "id": [2]}), tmp_path / "both.parquet")
+    (tmp_path / "two.csv").write_text("x,y\n1,2\n")
+    ran = run(
+        'CREATE TABLE "Kept" ("Id" BIGINT, id BIGINT, "Name" TEXT);\n'
+        "COPY kept FROM 'both.parquet';\n"
+        "COPY KEPT (NAME, id) FROM 'two.csv' (HEADER true, TYPES 'x=text');\n"
+        "COPY kept (\"Id\", ID, name) TO 'out.csv';\n"
+        'DROP TABLE "Kept";'
+    )
+    assert ran.exit_code == 0, ran.output
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert lines[0] == '"Id","id","Name"'
+    assert sorted(lines[1:]) == [',2,"1"', "1,2,"]
 
 
 def test_wrong_columns_add_nothing(run: Run, tmp_path: Path) -> None:

@@ -96,6 +96,28 @@ def test_output(run: Run, tmp_path: Path) -> None:
     assert "ends in none of .txt, .csv, .tsv, .json, .parquet, .xlsx" in run("\\o a.docx").stderr
 
 
+def test_a_failed_first_result_is_replaced(run: Run, tmp_path: Path) -> None:
+    r"""After `\o FILE`, a statement that fails leaves the old file, and the next result replaces it."""
+    (tmp_path / "a.csv").write_text("old")
+    run("\\o a.csv\nSELECT 1 / (length(c0) - 6) AS n FROM wide;")
+    assert (tmp_path / "a.csv").read_text() == "old"
+    run("\\o a.csv\nSELECT 1 AS n;")
+    assert (tmp_path / "a.csv").read_text() == '"n"\n1\n'
+
+
+def test_files_with_ai_calls_are_not_answered_by_chance(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    r"""The statements of `\i FILE` ask the configured engine, and made-up answers never stand in for it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    (tmp_path / "t.csv").write_text("note\nfine\n")
+    (tmp_path / "ai.sql").write_text("SELECT ai_classify(note, ['good', 'bad']) AS c FROM t;")
+    arguments = ["shell", "t.csv", "--engine", "openai", "--model", "nope"]
+    for script in (r"\i ai.sql", ".read ai.sql"):
+        ran = CliRunner().invoke(main, arguments, input=script)
+        assert (ran.exit_code, ran.stdout) == (1, "")
+        assert "OPENAI_API_KEY" in ran.stderr
+
+
 def test_edit(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     r"""`\e` runs what the editor leaves of the last statement."""
     editor = "import os, pathlib, sys; p = pathlib.Path(sys.argv[1]); p.write_text(p.read_text().replace('40', '42'))"
