@@ -17,6 +17,7 @@ from flightllm.file_formats.compressed import ending
 from flightllm.file_formats.conversion import Conversion
 from flightllm.file_formats.json_values import ENDINGS as JSON_ENDINGS
 from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
+from flightllm.file_formats.parquet_files import hides_nan
 from flightllm.file_formats.parts import ENDINGS
 from flightllm.file_formats.paths import files_of, is_pattern
 from flightllm.storage.folder import TablesFolder
@@ -41,9 +42,10 @@ def converted_format(path: Path, known: CsvOptions = NOTHING_SAID) -> str | None
     """Return the format of a file or folder that is read through a Parquet copy, or None.
 
     It is `csv`, `json`, `text` for documents, or `sheet` for a file that holds several tables. It is `parquet` for
-    Parquet files that get the column `filename`.
+    Parquet files that get the column `filename`, or that hide NaN; see `hides_nan`.
     """
-    if known.filename and {ending(file) for file in files_of(path)} == {".parquet"}:
+    files = files_of(path)
+    if {ending(file) for file in files} == {".parquet"} and (known.filename or any(map(hides_nan, files))):
         return "parquet"
     if path.is_file() and is_document(path):
         return "text"

@@ -1,4 +1,4 @@
-"""Groups of batches that make good row groups of a Parquet file."""
+"""Row groups of Parquet files: their batches, and their statistics."""
 
 from collections.abc import Iterable, Iterator
 
@@ -22,3 +22,12 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]
             group, rows, size = [], 0, 0
     if group:
         yield group
+
+
+def columns_with_statistics(schema: pa.Schema) -> list[str]:
+    """Return the columns whose least and greatest values a file tells, by which readers skip rows.
+
+    Statistics of floats ignore NaN, which is greater than any number in SQL. Readers would then skip matching rows, and
+    DataFusion takes a column whose least value is its greatest one for a constant.
+    """
+    return [field.name for field in schema if not (pa.types.is_floating(field.type) or pa.types.is_nested(field.type))]

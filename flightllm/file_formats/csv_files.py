@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from flightllm.common.names import quoted
 from flightllm.common.row_groups import gathered
@@ -20,6 +19,7 @@ from flightllm.file_formats.kinds import ColumnKinds, cast, kinds_of
 from flightllm.file_formats.options import TYPES, CsvOptions
 from flightllm.file_formats.plain_csv import NotPlainError, plain_chunks
 from flightllm.file_formats.rows import CsvRows, QuoteError
+from flightllm.file_formats.table_writer import table_writer
 
 _UNCLEAR = (
     "dates stay texts, because day and month can be in either order; write dates 'dmy' or 'mdy' in OPTIONS of CREATE"
@@ -224,7 +224,7 @@ class _Texts:
         types = [forced.get(place, kind) for place, kind in zip(left, schema.types, strict=True)]
         schema = pa.schema(zip(schema.names, types, strict=True))
         with (
-            pq.ParquetWriter(target, schema, compression="zstd", compression_level=1) as writer,
+            table_writer(target, schema) as writer,
             pa.memory_map(str(texts)) as source,
             pa.ipc.open_stream(source) as stream,
         ):

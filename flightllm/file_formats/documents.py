@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from flightllm.common.row_groups import gathered
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.compressed import open_bytes
 from flightllm.file_formats.encodings import encoding_of
 from flightllm.file_formats.rows import DAMAGED
+from flightllm.file_formats.table_writer import table_writer
 
 ENDINGS = (".txt", ".md", ".markdown", ".rst")
 SCHEMA = pa.schema([("name", pa.string()), ("path", pa.string()), ("text", pa.string())])
@@ -25,7 +25,7 @@ def convert_documents(paths: Sequence[Path], folder: Path, target: Path) -> list
         InvalidInputError: a file is too large or damaged.
     """
     notes = list[str]()
-    with pq.ParquetWriter(target, SCHEMA, compression="zstd") as writer:
+    with table_writer(target, SCHEMA) as writer:
         for group in gathered(_rows(paths, folder, notes)):
             writer.write_table(pa.Table.from_batches(group, SCHEMA))
     return notes

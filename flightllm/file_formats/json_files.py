@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from flightllm.common.row_groups import gathered
 from flightllm.errors import InvalidInputError
@@ -16,6 +15,7 @@ from flightllm.file_formats.json_lines import NotPlainError, convert_lines
 from flightllm.file_formats.json_types import Column, Field, Notes, value_text, written_json
 from flightllm.file_formats.json_values import JsonValues
 from flightllm.file_formats.options import NOTHING_SAID, TYPES, CsvOptions
+from flightllm.file_formats.table_writer import table_writer
 
 _ONLY = "json"
 """The only column where a row is not an object."""
@@ -96,7 +96,7 @@ class _Conversion:
         )
         columns = self._forced(new, columns)
         schema = pa.schema([(name, column.type) for name, column in zip(new, columns, strict=True)])
-        with pq.ParquetWriter(target, schema, compression="zstd", compression_level=1) as writer:
+        with table_writer(target, schema) as writer:
             for group in gathered(self._batches(names if objects else None, columns, schema)):
                 writer.write_table(pa.Table.from_batches(group, schema))
         return self._notes + self._said(names, new) + notes.lines()

@@ -7,13 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
-import pyarrow.parquet as pq
 
 from flightllm.file_formats.columns import MOST_COLUMNS
 from flightllm.file_formats.compressed import open_bytes
 from flightllm.file_formats.encodings import encoding_of
 from flightllm.file_formats.json_types import DATE, EXACT
 from flightllm.file_formats.kinds import DATES, ColumnKinds
+from flightllm.file_formats.table_writer import table_writer
 
 _BLOCK = 1 << 22
 _LONGEST = 1 << 24
@@ -98,7 +98,7 @@ class _Types:
             for field, kind in zip(given, kinds, strict=True)
         ]
         schema = pa.schema(zip(given.names, types, strict=True))
-        with pq.ParquetWriter(target, schema, compression="zstd", compression_level=1) as writer:
+        with table_writer(target, schema) as writer:
             for path in self._paths:
                 rows = 0
                 for block in _blocks(path):

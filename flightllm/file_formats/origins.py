@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.options import CsvOptions
+from flightllm.file_formats.table_writer import table_writer
 
 FILENAME = "filename"
 _NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -80,7 +81,7 @@ def add_origins(target: Path, rows: Sequence[int], origins: Sequence[Origin]) ->
     try:
         with pq.ParquetFile(plain) as source:
             schema = pa.schema([*source.schema_arrow, *((one.name, one.type) for one in origins)])
-            with pq.ParquetWriter(target, schema, compression="zstd", compression_level=1) as writer:
+            with table_writer(target, schema) as writer:
                 for batch in source.iter_batches():
                     begin = 0
                     while begin < len(batch):

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from flightllm.common.names import quoted
 from flightllm.common.text import plain_text
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.columns import column_names
 from flightllm.file_formats.kinds import CLOCKS, DATES, ColumnKinds, cast
+from flightllm.file_formats.table_writer import table_writer
 
 ENDINGS = (".sqlite", ".sqlite3", ".db")
 _HEAD = b"SQLite format 3\0"
@@ -109,7 +109,7 @@ class _Reading:
         """Write all rows; return notes."""
         types = [self._type(place) for place in range(len(self._names))]
         schema = pa.schema(zip(column_names(self._names), types, strict=True))
-        with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+        with table_writer(target, schema) as writer:
             for rows in self._rows("*"):
                 columns = enumerate(zip(*rows, strict=True))
                 arrays = [self._array(place, cells, types[place]) for place, cells in columns]

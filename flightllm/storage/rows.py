@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import structlog
 
-from flightllm.common.row_groups import gathered
+from flightllm.common.row_groups import columns_with_statistics, gathered
 from flightllm.errors import InternalError, InvalidInputError
 from flightllm.storage.digest import DigestFile
 from flightllm.storage.disk import disk_errors
@@ -58,14 +58,6 @@ def _parquet_holds(kind: pa.DataType) -> bool:
 
 def _field_held(field: pa.Field) -> bool:
     return bool(field.nullable) and _parquet_holds(field.type)
-
-
-def _has_statistics(kind: pa.DataType) -> bool:
-    """Return whether to write a column's least and greatest values, by which readers skip rows.
-
-    Statistics of floats ignore NaN, which is greater than any number in SQL. Readers would then skip matching rows.
-    """
-    return not (pa.types.is_floating(kind) or pa.types.is_nested(kind))
 
 
 def write_rows(folder: TablesFolder, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> StoredFile | None:
@@ -129,9 +121,11 @@ class _File:
             self._file = DigestFile(self._path)
             self._sink = self._file.sink()
             if self._path.suffix == ".parquet":
-                told = [field.name for field in self._schema if _has_statistics(field.type)]
                 self._writer = pq.ParquetWriter(
-                    self._sink, self._schema, write_statistics=told, **column_encodings(self._schema, batches)
+                    self._sink,
+                    self._schema,
+                    write_statistics=columns_with_statistics(self._schema),
+                    **column_encodings(self._schema, batches),
                 )
             else:
                 self._writer = pa.ipc.new_file(self._sink, self._schema)
