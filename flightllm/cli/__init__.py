@@ -4,6 +4,7 @@ Imports: access, catalog, client, common, config, demo, engines, errors, file_fo
 llm, log, router, server, session, sql, storage, vector.
 """
 
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -49,6 +50,12 @@ A command is imported when it runs, because all of them together take a second t
 """
 
 
+_FILE: Final = re.compile(
+    r"[*?]|\.(?:csv|tsv|tab|txt|dat|json|jsonl|ndjson|parquet|xlsx|sqlite|db|zip|md)(?:\.\w+)?\Z", re.IGNORECASE
+)
+"""Matches a pattern, or the name of a file that perhaps does not exist."""
+
+
 class _Commands(OneLineErrors):
     """The group of commands. Options or a file without a command start the shell, as in duckdb and psql."""
 
@@ -79,7 +86,7 @@ class _Commands(OneLineErrors):
         own = {name for option in self.get_params(ctx) for name in option.opts}
         if (first.startswith("-") and first not in own) or is_statement(first):
             args = ["shell", *args]
-        elif first and first not in COMMANDS and ("://" in first or Path(first).exists()):
+        elif first and first not in COMMANDS and ("://" in first or Path(first).exists() or _FILE.search(first)):
             args = ["shell", "--open", *args]
         return super().parse_args(ctx, args)
 

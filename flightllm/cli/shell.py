@@ -1,5 +1,6 @@
 """`flightllm` without a command, on a terminal: a shell for SQL."""
 
+import re
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
@@ -13,6 +14,9 @@ from flightllm.cli.shell_commands import Shell, read_script
 from flightllm.cli.statements import is_statement, reads_scripts, split_statements
 from flightllm.common.command_line import CommandError, Server
 from flightllm.errors import FlightLLMError
+
+_FILE = re.compile(r"\S*[\w*?\]]\.\w+|[^\s;]*/[^\s;]*")
+"""Matches an argument that looks like a file or a pattern, and not like SQL."""
 
 
 @click.command()
@@ -50,14 +54,14 @@ def shell(
     flightllm shell tickets.csv
     flightllm tickets.csv "SELECT count(*) FROM tickets"
     """
-    texts = [one for one in opened if is_statement(one) and not Path(one).exists()]
+    texts = [one for place, one in enumerate(opened) if _is_sql(one, later=place > 0 or bool(files.sources))]
     files = replace(files, sources=(*files.sources, *(one for one in opened if one not in texts)))
     script = None
     if given := [*commands, *texts, *map(read_script, scripts)]:
         script = ";\n".join(given)
     elif not sys.stdin.isatty():
         script = sys.stdin.read()
-    if script is not None and not script.strip():  # nobody can type, and there is nothing to run
+    if script is not None and not script.strip() and not files.sources:  # nobody can type, and there is nothing to run
         click.echo(click.get_current_context().find_root().get_help())
         return
     with ExitStack() as stack:
@@ -72,6 +76,13 @@ def shell(
         for text in statements(client):
             for statement in split_statements(text):
                 _run(opened_shell, statement)
+
+
+def _is_sql(text: str, *, later: bool) -> bool:
+    """Return whether an argument is SQL and no file; `later` means that files come before it, as in duckdb."""
+    if Path(text).exists() or "://" in text or (later and _FILE.fullmatch(text)):
+        return False
+    return later or is_statement(text)
 
 
 def _run(opened: Shell, text: str) -> None:

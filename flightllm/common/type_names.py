@@ -37,6 +37,8 @@ _OF_UNITS: Final[Mapping[str, str]] = MappingProxyType(
     {"Time32": "TIME", "Time64": "TIME", "Interval": "INTERVAL", "Duration": "INTERVAL"}
 )
 _LIST: Final = re.compile(r"(?:Large)?List(?:View)?\((?:non-null )?(.*)\)", re.DOTALL)
+_ELEMENT: Final = re.compile(r", field: '[^']*'\Z")
+"""Matches the name of a list's elements, which DataFusion writes where it is not `item`."""
 _FIXED: Final = re.compile(r"FixedSizeList\((\d+) x (?:non-null )?(.*)\)", re.DOTALL)
 _DECIMAL: Final = re.compile(r"Decimal\d+\((\d+), (-?\d+)\)")
 _DICTIONARY: Final = re.compile(r"Dictionary\(\w+, (.*)\)", re.DOTALL)
@@ -79,9 +81,9 @@ def name_of_text(text: str) -> str:
     if text in _OF_TEXT:
         return _OF_TEXT[text]
     if found := _LIST.fullmatch(text):
-        return f"{name_of_text(found[1])}[]"
+        return f"{name_of_text(_ELEMENT.sub('', found[1]))}[]"
     if found := _FIXED.fullmatch(text):
-        return f"{name_of_text(found[2])}[{found[1]}]"
+        return f"{name_of_text(_ELEMENT.sub('', found[2]))}[{found[1]}]"
     if found := _DECIMAL.fullmatch(text):
         return f"DECIMAL({found[1]},{found[2]})"
     if found := _DICTIONARY.fullmatch(text):

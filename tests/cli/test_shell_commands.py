@@ -220,4 +220,32 @@ def test_sql_after_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     wrong = CliRunner().invoke(main, ["t.csv", "SELECT nope FROM t"])
     assert (wrong.exit_code, wrong.stderr) == (1, "error: No field named nope. Valid fields are t.n.\n")
     absent = CliRunner().invoke(main, ["my file.csv"])
-    assert "No such command 'my file.csv'" in absent.stderr
+    assert (absent.exit_code, "there is no file or folder" in absent.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["t.csv", "selct 1"], "no statement starts with 'selct'"),
+        (["t.csv", "orders"], "no statement starts with 'orders'"),
+        (["nofile.csv", "SELECT 1"], "there is no file or folder"),
+        (["t.csv", "nofile.csv", "SELECT 1"], "there is no file or folder"),
+    ],
+)
+def test_a_mistyped_argument_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    """What is neither a file nor SQL ends with an error, and never with the help and success."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("n\n1\n")
+    ran = CliRunner().invoke(main, arguments)
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert said in ran.stderr
+
+
+def test_a_pattern_of_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A pattern in quotes is opened as the files that it matches."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("n\n41\n")
+    ran = CliRunner().invoke(main, ["*.csv", "-c", "SELECT n + 1 AS n FROM t"])
+    assert (ran.exit_code, "42" in ran.stdout) == (0, True)
