@@ -193,6 +193,8 @@ class ColumnKinds:
         """Whether all values can be numbers with decimal commas."""
         self._dots = self._comma = self._decimal_comma = False
         """Whether a value had a dot, a comma, or a comma that is surely decimal, while `_commas` was true."""
+        self.dots_group = False
+        """Whether the file has decimal commas, so that dots separate thousands: `1.000`."""
         self._choices = False
         """Whether a value such as `1,3` can also be two answers of a survey."""
 
@@ -245,6 +247,11 @@ class ColumnKinds:
             return ""
         return ".," if self._dots else ","
 
+    @property
+    def has_groups_of_dots(self) -> bool:
+        """Return whether all values with dots have groups of three digits, as in `1.000`."""
+        return self.type == pa.float64() and self._commas and self._dots and not self._comma
+
     def numbers(self, texts: pa.Array) -> list[float]:
         """Return the values of a number column as floats, without NULLs."""
         return [] if self.kind is None else list(map(float, cast(texts, self.kind).drop_null().to_pylist()))
@@ -253,7 +260,10 @@ class ColumnKinds:
     def kind(self) -> TypePattern | None:
         """Return the narrowest kind that fits, or None for texts, also if only NaN and infinity were seen."""
         fitting = (kind for kind in self._fitting() if self._grouped or not kind.grouped)
-        left = [kind for kind in fitting if not kind.guessed or (self._decimal_comma and not self._choices)]
+        sure = (self._decimal_comma and not self._choices) or self.dots_group
+        left = [kind for kind in fitting if sure or not kind.guessed]
+        if self.dots_group:
+            left = [kind for kind in left if kind.guessed]
         if not left or (left[0].written is not None and self.unclear_dates):
             return None
         return left[0]

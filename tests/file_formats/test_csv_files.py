@@ -174,6 +174,16 @@ def test_prices_between_semicolons(tmp_path: Path, cells: list[str], values: lis
     assert converted(tmp_path / "u.csv", quoted)[0]["price"].type == pa.string()
 
 
+def test_dots_beside_decimal_commas(tmp_path: Path) -> None:
+    """In a file whose prices have decimal commas, dots before three digits separate thousands; others are decimal."""
+    content = "amount;price;share\n1.000;12,50;1.5\n2.500;13,00;2.25\n"
+    table, notes = converted(tmp_path / "t.csv", content)
+    assert table.to_pydict() == {"amount": [1000.0, 2500.0], "price": [12.5, 13.0], "share": [1.5, 2.25]}
+    assert notes == ["commas are decimal in: amount, price"]
+    plain_table, _ = converted(tmp_path / "u.csv", content.replace(",", "."))
+    assert plain_table["amount"].to_pylist() == [1.0, 2.5]
+
+
 def plain(cell: str) -> str:
     """Return a cell as its column has it, which holds decimal points or texts."""
     return "2.0" if cell == "2" else cell

@@ -66,6 +66,8 @@ _OF_LISTS: Final[Mapping[str, str]] = {
 _AGGREGATES: Final = frozenset({"list_aggregate", "list_aggr", "array_aggregate", "array_aggr"})
 _LISTS: Final = frozenset({"array_transform", "array_filter"})
 """Functions with a lambda, which return lists."""
+_COUNT: Final = "CASE WHEN v IS NULL THEN NULL ELSE CAST(coalesce(array_length(v), 0) AS BIGINT) END"
+"""The number of elements. `cardinality` counts those of inner lists too, and PostgreSQL's array_length has no 0."""
 CALLS: Final = frozenset({*_RENAMED, *_OF_ONE, *_OF_TWO, *_AGGREGATES, "len"})
 """The functions that the pass rewrites."""
 
@@ -121,8 +123,7 @@ def _length(node: Node, value: Json, types: ExpressionTypes) -> Json:
         return written("length(v)", v=value)
     known = found is not None and pa.types.is_list(found)
     made = kind(value) == "Array" or (kind(value) == "Function" and function_name(body(value)) in _LISTS)
-    # `cardinality` counts the elements of inner lists, too.
-    return written("CAST(array_length(v) AS BIGINT)", v=value) if known or made else node
+    return written(_COUNT, v=value) if known or made else node
 
 
 def _name(text: str) -> Json:

@@ -76,6 +76,12 @@ def test_aggregates(session: Session, expression: str, value: object) -> None:
     assert found == [{"x": pytest.approx(value)}]
 
 
+def test_the_length_of_empty_lists(session: Session) -> None:
+    """An empty list has the length 0, also beside PostgreSQL's array_length, which has none for it."""
+    sql = "SELECT len([]) AS n, len(CAST(NULL AS INT[])) AS none, array_length([]) AS pg"
+    assert rows(session, sql) == [{"n": 0, "none": None, "pg": None}]
+
+
 def test_names(session: Session) -> None:
     """A column has the name of the sent text, and a column of the same name as a function stays a column."""
     assert ask(session, "SELECT dayname(day), first(id) FROM people GROUP BY day").table.column_names == [
