@@ -1,6 +1,7 @@
 """Find columns and fields whose names have capitals by unquoted names in any case."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -8,9 +9,10 @@ from flightllm.common.cached import cached_property
 from flightllm.common.names import quoted
 from flightllm.dialect.relations import Relations
 from flightllm.dialect.source import Source
-from flightllm.dialect.spellings import name_at, spelling
+from flightllm.dialect.spellings import ambiguous, name_at, spelling
 from flightllm.dialect.table_names import target_tokens
 from flightllm.dialect.text import Edit
+from flightllm.sql.keywords import SET_OPERATIONS
 from flightllm.sql.names import read_parts
 from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.scopes import NO_ALIAS, Scope, Table
@@ -41,14 +43,28 @@ _FRAMES = ("preceding", "following", "row")
 def column_spellings(source: Source, columns_of: TableColumns | None = None) -> Iterator[Edit]:
     """Rewrite `SELECT userid FROM t` as `SELECT "userId" FROM t` if the table has a column `userId`, but no `userid`.
 
-    An exact name comes first, also one of an outer query. Otherwise the innermost query that has the name counts.
+    The innermost query that has the name in any case counts; in one query, an exact name comes first.
     Names of tables before a dot, and of fields after a column, are found in the same way.
 
     Raises:
-        SqlError: several columns have the name without case.
+        SqlError: several columns have the name without case: in one table without the exact name, or in several tables.
     """
     if source.is_word(0, *_STATEMENTS) or source.is_symbol(0, "("):
         yield from _Names(source, columns_of or source.columns_of).edits()
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """The columns of a query's result that a token can name."""
+
+    columns: Mapping[str, pa.DataType | None]
+    ordered: bool = False
+    """Whether the token is in ORDER BY, where the names of the result come first."""
+    of_set: bool = False
+    """Whether UNION or another set operation makes the result: only its own columns can be named."""
+
+
+_NO_RESULT = _Result({})
 
 
 class _Names:
@@ -160,52 +176,78 @@ class _Names:
 
     # --- meanings
 
-    def _meant(self, places: Sequence[int]) -> Iterator[Edit]:
+    def _meant(self, places: Sequence[int]) -> Iterable[Edit]:
         index = places[0]
         if self._source.names_column(index):
-            yield from self._of_list(places)
-            return
-        result = self._result(index) if len(places) == 1 else {}
+            return self._of_list(places)
         scopes = list(self._relations.scopes(index))
-        results = [result, *({} for _ in scopes[1:])]
-        pairs = list(zip(scopes, results, strict=True))
-        exact = next((pair for pair in pairs if self._has_exactly(places, *pair)), None)
-        for scope, known in pairs if exact is None else [exact]:
-            found = self._in_scope(places, scope, known)
-            if found is not None:
-                yield from found
-                return
+        if len(places) > 1 or self._source.is_symbol(index + 1, "."):
+            return self._dotted(places, scopes)
+        result = self._result(index)
+        if result.of_set:
+            return self._fields(places, result.columns)
+        return self._plain(places, scopes, result)
 
-    def _has_exactly(self, places: Sequence[int], scope: Scope, result: Mapping[str, pa.DataType | None]) -> bool:
-        """Return whether a column or table of a scope has the first name exactly: a text keeps such a meaning."""
-        name, more = name_at(self._source.tokens[places[0]]) or "", self._further(places[0], scope)
-        if name in self._relations.of_scope(scope) or name in result or name in self._relations.of_tables(more):
-            return True
-        qualifies = self._source.is_symbol(places[0] + 1, ".")
-        return qualifies and any(name == table.alias for table in (*self._relations.tables(scope), *more))
+    def _dotted(self, places: Sequence[int], scopes: Sequence[Scope]) -> Iterable[Edit]:
+        """Return the edits of a name with a dot: after a table or a column with fields, or else after any column."""
+        index, known = places[0], True
+        other: Mapping[str, pa.DataType | None] = {}
+        for scope in scopes:
+            more = self._further(index, scope)
+            if (found := self._qualified(places, [*self._relations.tables(scope), *more])) is not None:
+                return found
+            known = known and not self._is_left(index, scope)
+            columns = self._relations.of_scope(scope, more)
+            name = self._relations.spelling(index, columns) if known else None
+            if name is not None and _has_fields(columns[name]):
+                self._check_one(index, scope)
+                return self._fields(places, columns)
+            if name is not None:
+                other = other or columns
+            known = known and not self._relations.is_open(scope)
+        return self._fields(places, other)
 
-    def _in_scope(
-        self, places: Sequence[int], scope: Scope, result: Mapping[str, pa.DataType | None]
-    ) -> Iterable[Edit] | None:
-        """Return the edits of a name that a scope has or can have; None to look it up in the scope around."""
-        index, more = places[0], self._further(places[0], scope)
-        tables = [*self._relations.tables(scope), *more]
-        if (found := self._qualified(places, tables)) is not None:
-            return found
-        columns = self._relations.of_scope(scope)
-        columns = {**columns, **self._relations.of_tables(more)} if more else columns
+    def _plain(self, places: Sequence[int], scopes: Sequence[Scope], result: _Result) -> Iterable[Edit]:
+        """Return the edit of a name without a dot: of a column, or else of a table whose rows a call takes."""
+        index, passed = places[0], list[Sequence[Table]]()
+        for scope in scopes:
+            more = self._further(index, scope)
+            if self._is_left(index, scope):
+                return ()
+            columns = self._relations.of_scope(scope, more)
+            if scope is scopes[0] and self._names_result(index, result, scope, columns):
+                return self._fields(places, result.columns)
+            if (name := self._relations.spelling(index, columns)) is not None:
+                self._check_one(index, scope)
+                return self._edit(index, name)
+            passed.append([*self._relations.tables(scope), *more])
+            if self._relations.is_open(scope):
+                break
+        names = (spelling(self._source, index, [one.alias for one in tables], "table") for tables in passed)
+        name = next((name for name in names if name is not None), None)
+        return () if name is None else self._edit(index, name)
+
+    def _is_left(self, index: int, scope: Scope) -> bool:
+        """Return whether a later step finds a name in a scope, or an operator of a pipe made the name."""
+        made = self._is_in_pipe(index) and name_at(self._source.tokens[index]) in self._aliases
+        return made or self._relations.is_late(scope)
+
+    def _names_result(
+        self, index: int, result: _Result, scope: Scope, columns: Mapping[str, pa.DataType | None]
+    ) -> bool:
+        """Return whether a name means a column of the result, and not one of the tables in FROM."""
         name = name_at(self._source.tokens[index])
-        if self._relations.is_late(scope) or (self._is_in_pipe(index) and name in self._aliases):
-            return ()
-        if name in columns or name in result:
-            return self._fields(places, columns)
-        for known in (result, columns):
-            if spelling(self._source, index, known) is not None:
-                return self._fields(places, known)
-        alias = spelling(self._source, index, [one.alias for one in tables], "table") if len(places) == 1 else None
-        if alias is not None:
-            return self._edit(index, alias)
-        return () if self._relations.is_open(scope) else None
+        if name in result.columns:
+            return result.ordered or self._relations.spelling(index, columns) is None
+        if name in columns and len(self._relations.alike(index, scope)) < 2:
+            return False
+        return self._relations.spelling(index, result.columns) is not None
+
+    def _check_one(self, index: int, scope: Scope) -> None:
+        """Raise `SqlError` if tables of one FROM have a name without quotes in different spellings."""
+        found = self._relations.alike(index, scope)
+        if len(found) > 1:
+            raise ambiguous(self._source, index, "column", found.values(), how="")
 
     def _further(self, index: int, scope: Scope) -> Sequence[Table]:
         """Return the tables that a token can name beside those in FROM."""
@@ -272,12 +314,11 @@ class _Names:
     def _fields(self, places: Sequence[int], columns: Mapping[str, pa.DataType | None]) -> Iterator[Edit]:
         """Yield the edits of a column and of the fields after it."""
         for at in places:
-            name = spelling(self._source, at, columns, "column" if at == places[0] else "field")
+            name = self._relations.spelling(at, columns, "column" if at == places[0] else "field")
             if name is None:
                 return
             yield from self._edit(at, name)
-            type_ = columns[name]
-            columns = {one.name: one.type for one in type_} if type_ is not None and pa.types.is_struct(type_) else {}
+            columns = self._relations.fields(columns[name])
 
     def _edit(self, index: int, name: str) -> Iterator[Edit]:
         token = self._source.tokens[index]
@@ -286,20 +327,32 @@ class _Names:
 
     # --- results
 
-    def _result(self, index: int) -> Mapping[str, pa.DataType | None]:
+    def _result(self, index: int) -> _Result:
         """Return the columns of the result that a token can name: in ORDER BY, GROUP BY, HAVING and QUALIFY."""
-        select = self._selects.get(id(self._scopes.of[index]))
-        if select is None or index < select.end:
-            return {}
-        level, at = self._scopes.around[select.start], index
-        while self._scopes.around[at] != level:
-            opening = self._scopes.around[at]
-            if self._scopes.clauses[at] or opening is None:
-                return {}
+        at = index
+        while not self._scopes.clauses[at] and (opening := self._scopes.around[at]) is not None:
             at = opening
-        if self._scopes.clauses[at] not in _AFTER_RESULT:
-            return {}
-        return self._relations.of_query(self._source.start_of_query(select.start)) or {}
+        clause, level = self._scopes.clauses[at], self._scopes.around[at]
+        if clause not in _AFTER_RESULT:
+            return _NO_RESULT
+        first = self._set_operations.get(level, at) if clause == "order" else at
+        of_set, select = first < at, self._selects.get(id(self._scopes.of[min(first, at)]))
+        if select is not None and self._scopes.around[select.start] == level and select.start < first:
+            start = select.start
+        elif of_set and self._source.is_symbol(first - 1, ")"):
+            start = self._scopes.opening[first - 1] + 1
+        else:
+            return _Result({}, of_set=of_set)
+        return _Result(self._relations.of_query(start) or {}, ordered=clause == "order", of_set=of_set)
+
+    @cached_property
+    def _set_operations(self) -> Mapping[int | None, int]:
+        """Return the first word of a set operation in each bracket, without the EXCEPT of a star."""
+        source, found = self._source, dict[int | None, int]()
+        for at, token in enumerate(source.tokens):
+            if token.is_word(*SET_OPERATIONS, "minus") and not source.is_symbol(at - 1, "*"):
+                found.setdefault(self._scopes.around[at], at)
+        return found
 
     def _is_in_pipe(self, index: int) -> bool:
         """Return whether the query of a token has operators of a pipe."""
@@ -318,3 +371,7 @@ class _Names:
         source = self._source
         named = (at + 1 for at in range(len(source.tokens) - 1) if source.is_word(at, "as"))
         return frozenset(name_at(source.tokens[at]) for at in named)
+
+
+def _has_fields(type_: pa.DataType | None) -> bool:
+    return type_ is not None and pa.types.is_nested(type_)

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from flightllm.common.cached import cached_property
 from flightllm.dialect.output_names import first_select, is_star, read_item
 from flightllm.dialect.source import Source
-from flightllm.dialect.spellings import name_at, spelling
+from flightllm.dialect.spellings import name_at, shown, spelling, without_case
 from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.scopes import CommonTable, Scope, Table, begins_query
 from flightllm.sql.tokens import TokenKind
@@ -30,8 +31,14 @@ class Relations:
         """The columns of each query by its first token; None while they are read."""
         self._columns = dict[int, Columns]()
         """The columns of each table, by the table's identity."""
-        self._merged = dict[int, Mapping[str, pa.DataType | None]]()
-        """The columns of all tables of each scope, by the scope's identity."""
+        self._merged = dict[tuple[int, ...], Mapping[str, pa.DataType | None]]()
+        """The columns of all tables of each scope, by the identities of the scope and of further tables."""
+        self._folded = dict[int, tuple[object, Mapping[str, Sequence[str]]]]()
+        """Columns and their names without case, by the identity of the columns."""
+        self._fields = dict[int, tuple[pa.DataType, Mapping[str, pa.DataType | None]]]()
+        """The fields of each struct, by the identity of its type."""
+        self._alike = dict[int, Mapping[str, Mapping[str, Table]]]()
+        """For each scope, the spellings in its tables by their form without case, with a table for each spelling."""
         self._items = {select.start: select.items for select in source.selects}
         called = [index for index, named in enumerate(source.scopes.names_table) if named and self._is_read(index)]
         self._hidden = {id(source.scopes.of[index]) for index in called}
@@ -69,11 +76,80 @@ class Relations:
         """Return whether a scope can have columns that are not known here."""
         return id(scope) in self._hidden or any(self.columns(table) is None for table in self.tables(scope))
 
-    def of_scope(self, scope: Scope) -> Mapping[str, pa.DataType | None]:
-        """Return the known columns of all tables of a scope."""
-        if id(scope) not in self._merged:
-            self._merged[id(scope)] = self.of_tables(self.tables(scope))
-        return self._merged[id(scope)]
+    def of_scope(self, scope: Scope, more: Sequence[Table] = ()) -> Mapping[str, pa.DataType | None]:
+        """Return the known columns of all tables of a scope, and of further tables."""
+        key = (id(scope), *map(id, more))
+        if key not in self._merged:
+            self._merged[key] = self.of_tables([*self.tables(scope), *more])
+        return self._merged[key]
+
+    def spelling(self, index: int, columns: Mapping[str, pa.DataType | None], what: str = "column") -> str | None:
+        """Return the one of some columns or fields that a token means, or None; see `spelling`.
+
+        Raises:
+            SqlError: several of the names are equal without case, and the exact one is not among them.
+        """
+
+        def folded() -> Mapping[str, Sequence[str]]:
+            if id(columns) not in self._folded:
+                self._folded[id(columns)] = columns, without_case(columns)
+            return self._folded[id(columns)][1]
+
+        return spelling(self._source, index, columns, what, folded)
+
+    def fields(self, type_: pa.DataType | None) -> Mapping[str, pa.DataType | None]:
+        """Return the types of a struct's fields by their names; for another type, no fields."""
+        if type_ is None or not pa.types.is_struct(type_):
+            return {}
+        if id(type_) not in self._fields:
+            self._fields[id(type_)] = type_, {one.name: one.type for one in type_}
+        return self._fields[id(type_)][1]
+
+    def alike(self, index: int, scope: Scope) -> Mapping[str, str]:
+        """Return the spellings of an unquoted name in the tables of one FROM, each as text with its table.
+
+        Columns that USING or NATURAL merges, and tables of semi and anti joins, do not count. The condition of a join
+        knows only the tables before it.
+        """
+        token = self._source.tokens[index]
+        if token.kind is not TokenKind.WORD or len(scope.tables) < 2:
+            return {}
+        if id(scope) not in self._alike:
+            self._alike[id(scope)] = self._spelt(scope)
+        found = self._alike[id(scope)].get((name_at(token) or "").casefold(), {})
+        if len(found) < 2:
+            return {}
+        inner, clauses = index, self._source.scopes.clauses
+        while not clauses[inner] and (opening := self._source.scopes.around[inner]) is not None:
+            inner = opening
+        told = (pair for pair in found.items() if clauses[inner] != "on" or pair[1].first < index)
+        return {name: f"{shown(table.alias)}.{shown(name)}" for name, table in told}
+
+    def _spelt(self, scope: Scope) -> Mapping[str, Mapping[str, Table]]:
+        found, merged = dict[str, dict[str, Table]](), self._merging.get(id(scope), frozenset[str]())
+        if merged is None:
+            return {}
+        for table in scope.tables:
+            if self._source.is_word(table.first - 2, "semi", "anti"):
+                continue
+            for name in self.columns(table) or {}:
+                found.setdefault(name.casefold(), {}).setdefault(name, table)
+        return {name: tables for name, tables in found.items() if name not in merged}
+
+    @cached_property
+    def _merging(self) -> Mapping[int, frozenset[str] | None]:
+        """Return the names without case in USING by their scopes; None for a scope with NATURAL."""
+        source, found = self._source, dict[int, frozenset[str] | None]()
+        for index, token in enumerate(source.tokens):
+            key = id(source.scopes.of[index])
+            if token.is_word("natural"):
+                found[key] = None
+            elif token.is_word("using") and source.is_symbol(index + 1, "("):
+                listed = source.tokens[index + 2 : source.closing.get(index + 1, index + 2)]
+                before = found.get(key, frozenset())
+                names = frozenset(name.casefold() for one in listed if (name := name_at(one)) is not None)
+                found[key] = None if before is None else before | names
+        return found
 
     def of_tables(self, tables: Iterable[Table]) -> Mapping[str, pa.DataType | None]:
         """Return the known columns of some tables."""
@@ -189,7 +265,7 @@ class Relations:
         for scope in self.scopes(places[0]):
             qualified = self.table(places[-2]) if len(places) > 1 else None
             columns = self.of_scope(scope) if qualified is None else self.columns(qualified) or {}
-            meant = spelling(self._source, places[-1], columns)
+            meant = self.spelling(places[-1], columns)
             if meant is not None:
                 return {meant: columns[meant]}
         return {name: None}

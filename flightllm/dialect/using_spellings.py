@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from flightllm.common.names import quoted
 from flightllm.dialect.relations import Relations
 from flightllm.dialect.source import Source
-from flightllm.dialect.spellings import name_at, spelling
+from flightllm.dialect.spellings import name_at, spelling, without_case
 from flightllm.dialect.text import Edit
 from flightllm.sql.keywords import JOIN_KINDS
 from flightllm.sql.query_columns import TableColumns
@@ -48,7 +48,10 @@ class _Joins:
                 continue
             left, right = sides
             tables[right.first] = right
-            yield from self._using(index, left, right) if token.is_word("using") else self._natural(left, right)
+            if token.is_word("using"):
+                yield from self._using(index, left, right)
+            else:
+                self._natural(left, right)
         yield from (edit for first, table in tables.items() for edit in self._table(first, table))
 
     def _sides(self, index: int, before: int) -> tuple[Sequence[str], Table] | None:
@@ -78,7 +81,7 @@ class _Joins:
         source, columns = self._source, self._relations.columns(right) or {}
         for at in range(index + 2, source.closing.get(index + 1, index + 2), 2):
             kept = spelling(source, at, left)
-            other = kept if kept in columns else spelling(source, at, columns)
+            other = kept if kept in columns else self._relations.spelling(at, columns)
             if kept is None or other is None:
                 continue
             if kept != other:
@@ -86,13 +89,13 @@ class _Joins:
             if kept != name_at(source.tokens[at]):
                 yield Edit(source.tokens[at].start, source.tokens[at].end, quoted(kept))
 
-    def _natural(self, left: Sequence[str], right: Table) -> Iterator[Edit]:
-        columns = self._relations.columns(right) or {}
+    def _natural(self, left: Sequence[str], right: Table) -> None:
+        """Note the new names of the columns that NATURAL merges."""
+        columns, known = self._relations.columns(right) or {}, without_case(left)
         for name in columns:
-            alike = {one for one in left if one.casefold() == name.casefold()}
+            alike = set(known.get(name.casefold(), ()))
             if len(alike) == 1 and alike.isdisjoint(columns):
                 self._renamed.setdefault(right.first, {})[name] = alike.pop()
-        yield from ()
 
     def _table(self, first: int, table: Table) -> Iterator[Edit]:
         """Yield the edit that gives the columns of a table their new names."""

@@ -104,11 +104,10 @@ class DescribeQuery:
         with closing(self._query.run(record)) as batches:
             for batch in batches:
                 names, types, nullable = batch.columns
-                sql = {text: name_of_text(text) for text in types.unique().to_pylist()}
                 told = [self._keys.column_remark(name) for name in names.to_pylist()]
                 columns = [
                     names,
-                    pa.array(map(sql.get, types.to_pylist()), types.type),
+                    _named_types(types),
                     nullable,
                     pa.array(told, pa.string()),
                 ]
@@ -117,6 +116,33 @@ class DescribeQuery:
     def explain(self) -> list[tuple[str, str]]:
         """Return the plan of the query for the columns."""
         return self._query.explain()
+
+
+class ShowColumnsQuery:
+    """SHOW COLUMNS of a table: DataFusion's list of the columns, with SQL's names of types."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self.schema = query.schema
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Yield one row per column."""
+        place = self.schema.get_field_index("data_type")
+        with closing(self._query.run(record)) as batches:
+            for batch in batches:
+                columns = batch.columns
+                columns[place] = _named_types(columns[place])
+                yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return the plan of the query for the columns."""
+        return self._query.explain()
+
+
+def _named_types(types: pa.Array) -> pa.Array:
+    """Return SQL's names of the types that DataFusion names."""
+    sql = {text: name_of_text(text) for text in types.unique().to_pylist()}
+    return pa.array(map(sql.get, types.to_pylist()), types.type)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from flightllm.execution.context import Services
 from flightllm.execution.planning import plan
 from flightllm.execution.query import Query
 from flightllm.execution.summarize import SummarizeQuery, summary
-from flightllm.execution.utility import DescribedQuery, DescribeQuery, ExplainQuery, ShowQuery
+from flightllm.execution.utility import DescribedQuery, DescribeQuery, ExplainQuery, ShowColumnsQuery, ShowQuery
 from flightllm.session.place import SessionPlace
 from flightllm.sql.classify import classify
 from flightllm.sql.error_positions import explain_error
@@ -141,6 +141,8 @@ def plan_statement(statement: Statement, services: Services, settings: Settings)
             return SummarizeQuery(query, columns)
     if statement.kind == "query" and statement.target is not None:
         return DescribeQuery(query, _keys(statement.target, services.catalog))
+    if statement.kind == "query" and statement.parsed_query.is_word(0, "show"):  # other kinds of SHOW are rewritten
+        return ShowColumnsQuery(query)
     return ExplainQuery(query, statement) if statement.kind == "explain" else query
 
 

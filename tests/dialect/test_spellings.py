@@ -1,6 +1,7 @@
 """Unquoted names of tables, columns and fields are found in any case; exact names come first."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,8 @@ from flightllm.access.store import User
 from flightllm.common.principal import Principal
 from flightllm.config import Config, EngineConfig, StorageConfig
 from flightllm.dialect import NameContext, rewrite
+from flightllm.dialect.source import Source
+from flightllm.dialect.using_spellings import using_spellings
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError, SqlError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
@@ -25,6 +28,8 @@ TABLES = (
     "CREATE TABLE boxes AS SELECT named_struct('Inner', named_struct('Size', 7)) AS \"Box\"",
     'CREATE TABLE keyed ("Id" INT PRIMARY KEY, "Val" TEXT)',
     "CREATE VIEW late AS SELECT movieid, TITLE FROM movies WHERE year > 1990",
+    "CREATE TABLE ids AS SELECT * FROM (VALUES (1, 'p'), (2, 'q'), (3, 'r')) AS v(id, val)",
+    'CREATE TABLE banned AS SELECT 2 AS "Id"',
     'CREATE SCHEMA "My"',
     'CREATE TABLE "My"."Tab" AS SELECT 5 AS "X"',
 )
@@ -127,6 +132,76 @@ def test_queries(session: Session, sql: str, names: list[str], rows: list[tuple[
     assert list(session.describe(sql).schema.names) == names
 
 
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("SELECT id FROM ids WHERE id NOT IN (SELECT id FROM banned)", [(1,), (3,)]),
+        ("SELECT id FROM ids WHERE id NOT IN (SELECT id FROM read_csv('{file}'))", [(1,), (3,)]),
+        ("SELECT id FROM read_csv('{file}') WHERE id IN (SELECT id FROM ids WHERE id = 2)", [(2,)]),
+        ("SELECT id FROM ids i WHERE EXISTS (SELECT 1 FROM banned WHERE id = i.id)", [(2,)]),
+        ("SELECT id FROM ids WHERE EXISTS (SELECT 1 FROM banned WHERE id + val = ids.id)", None),
+        ('SELECT ids.id FROM ids WHERE EXISTS (SELECT 1 FROM (SELECT 2 AS "Ids") q WHERE ids = ids.id)', [(2,)]),
+        ("SELECT id FROM ids, (SELECT 1 AS \"Id\") q WHERE val = 'p'", None),
+        ("SELECT m.movieid FROM movies m WHERE EXISTS (SELECT 1 FROM unnest([1]) u(x) WHERE m.movieid = x)", [(1,)]),
+    ],
+)
+def test_the_innermost_name_counts(session: Session, tmp_path: Path, sql: str, rows: list[tuple[int]] | None) -> None:
+    """A name means a column of the innermost query that has it in any case, also beside an exact name around it."""
+    file = tmp_path / "files" / "banned.csv"
+    file.write_text("Id\n2\n")
+    if rows is None:
+        with pytest.raises(SqlError):
+            ask(session, sql)
+    else:
+        assert _found(session, sql.format(file=file))[1] == rows
+
+
+def test_a_change_reads_the_inner_table(session: Session) -> None:
+    """A change of rows with a subquery does not compare a column of the changed table with itself."""
+    session.update("DELETE FROM ids WHERE id IN (SELECT id FROM banned)")
+    assert _found(session, "SELECT id FROM ids")[1] == [(1,), (3,)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("SELECT keyed.val, ids.val AS o FROM keyed, ids", []),
+        ("SELECT id, ids.val FROM ids JOIN banned USING (id)", [(2, "q")]),
+        ("SELECT id FROM ids NATURAL JOIN banned", [(2,)]),
+        ("SELECT id FROM ids LEFT SEMI JOIN banned ON ids.id = banned.id", [(2,)]),
+        ("SELECT i.id FROM ids i JOIN ids j ON i.id = j.id JOIN banned ON i.id = banned.id", [(2,)]),
+        ("SELECT 1 AS id FROM ids, banned ORDER BY id LIMIT 1", [(1,)]),
+        ("SELECT banned.id FROM ids, banned ORDER BY id LIMIT 1", [(2,)]),
+        ('SELECT "Id" FROM ids, banned LIMIT 1', [(2,)]),
+        ("SELECT i.val FROM ids i JOIN movies ON id = movieid JOIN banned b ON b.id = movieid", [("q",)]),
+    ],
+)
+def test_one_name_of_several_tables(session: Session, sql: str, rows: list[tuple[object, ...]]) -> None:
+    """Tables of one FROM can spell a name in several ways if the text says which one it means."""
+    assert _found(session, sql)[1] == rows
+
+
+@pytest.mark.parametrize(
+    ("sql", "columns"),
+    [
+        ("SELECT id FROM banned UNION SELECT ID FROM ids ORDER BY id", ["Id"]),
+        ("SELECT id FROM ids UNION SELECT id FROM banned ORDER BY ID DESC", ["id"]),
+        ("(SELECT id FROM banned) UNION (SELECT id FROM ids) ORDER BY id LIMIT 3", ["Id"]),
+        ("SELECT * FROM (SELECT id FROM ids EXCEPT SELECT id FROM keyed ORDER BY id) q", ["id"]),
+        ("SELECT * FROM banned UNION SELECT id FROM (SELECT * EXCLUDE (val) FROM ids) ORDER BY id", ["Id"]),
+        ("WITH q AS (SELECT id FROM banned) SELECT id FROM q UNION SELECT id FROM ids ORDER BY id", ["Id"]),
+    ],
+)
+def test_order_of_set_operations(session: Session, sql: str, columns: list[str]) -> None:
+    """ORDER BY after a set operation reads the names of its first query."""
+    assert _found(session, sql) == (columns, [(1,), (2,), (3,)])
+
+
+def test_order_reads_the_result_first(session: Session) -> None:
+    """ORDER BY reads an alias before a column of FROM in another case."""
+    assert ask(session, "SELECT -year AS year FROM movies ORDER BY year LIMIT 1").rows == [{"year": -2009}]
+
+
 def test_files_and_searches(session: Session, tmp_path: Path) -> None:
     """The columns of a file or a search in FROM are found in any case, beside those of tables."""
     file = tmp_path / "files" / "Movies.csv"
@@ -193,6 +268,8 @@ def test_statements_about_tables(session: Session) -> None:
     """Statements that describe, rename, empty or drop a table find it in any case; a new name folds to lower case."""
     for sql in ("DESCRIBE movies", "SHOW COLUMNS FROM MOVIES", "SUMMARIZE movies"):
         assert [row["column_name"] for row in ask(session, sql).rows][:2] == ["movieId", "Title"]
+    for sql in ("DESCRIBE movies", "SHOW COLUMNS FROM movies", "SHOW FULL COLUMNS IN movies"):
+        assert [row["data_type"] for row in ask(session, sql).rows] == ["BIGINT", "VARCHAR", "DOUBLE", "BIGINT"]
     assert ask(session, "EXPLAIN SELECT title FROM movies").rows
     session.update("CREATE TABLE T (A INT)")
     assert _found(session, "SELECT * FROM t") == (["a"], [])
@@ -220,6 +297,8 @@ def test_parameters(session: Session) -> None:
     [
         ("SELECT name FROM twice", r"'name' at 1:8 can be \"NAME\" or \"Name\": write the one .* in double quotes"),
         ("SELECT t.nAME FROM Twice t", r"'nAME' at 1:10 can be \"NAME\" or \"Name\""),
+        ("SELECT val FROM keyed, ids", r"'val' at 1:8 can be keyed.\"Val\" or ids.val: write the one that is meant$"),
+        ("UPDATE ids SET val = 'x' FROM banned b WHERE id = 2", r"'id' at 1:46 can be ids.id or b.\"Id\""),
         ('SELECT "title" FROM movies', 'Did you mean \'"Movies"."Title"\''),
         ('SELECT 1 FROM "movies"', 'Did you mean "Movies"'),
         ("SELECT titel FROM movies", "Valid fields are"),
@@ -229,7 +308,7 @@ def test_parameters(session: Session) -> None:
 def test_errors(session: Session, sql: str, said: str) -> None:
     """An ambiguous name is refused with its spellings, and a quoted name means only itself."""
     with pytest.raises(InvalidInputError, match=said):
-        ask(session, sql)
+        session.update(sql) if sql.startswith("UPDATE") else ask(session, sql)
 
 
 def test_ambiguous_tables(session: Session) -> None:
@@ -288,3 +367,34 @@ def test_steps_grow_with_the_text() -> None:
         return steps(lambda: rewrite(ParsedText(" UNION ALL ".join([part] * count)), place))
 
     assert taken(80) < 6 * taken(20)
+
+
+def _wide(count: int) -> NameContext:
+    columns = {f"C{number}": pa.int64() for number in range(count)}
+    return NameContext(
+        is_table=lambda _: True, columns_of=lambda _: columns, schemas=lambda: ["public"], names_spelt=lambda _: True
+    )
+
+
+@pytest.mark.parametrize("end", ["FROM t", "FROM t, u", "FROM (SELECT * FROM t) q", "FROM t UNION SELECT * FROM t"])
+def test_steps_grow_with_the_columns(end: str) -> None:
+    """A list of names takes steps in proportion to its length, and not for each column of the table."""
+
+    def taken(count: int) -> int:
+        sql = f"SELECT {', '.join(f'c{number}' for number in range(count))} {end}"
+        return steps(lambda: rewrite(ParsedText(sql), _wide(count)))
+
+    assert taken(800) < 6 * taken(200)
+
+
+def test_steps_of_natural_joins() -> None:
+    """NATURAL takes steps in proportion to the columns of its sides."""
+
+    def taken(count: int) -> int:
+        lower = {f"c{number}": pa.int64() for number in range(count)}
+        wide = _wide(count)
+        place = replace(wide, columns_of=lambda name: lower if name.name == "u" else wide.columns_of(name))
+        source = Source(ParsedText("SELECT 1 FROM t NATURAL JOIN u"), place)
+        return steps(lambda: list(using_spellings(source)))
+
+    assert taken(800) < 6 * taken(200)
