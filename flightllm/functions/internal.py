@@ -17,6 +17,15 @@ from flightllm.functions.interval_times import (
     interval_times,
 )
 from flightllm.functions.json_texts import JSON_LIST, JSON_OBJECT, JSON_TEXT, json_list, json_object, json_text
+from flightllm.functions.list_moments import (
+    DOUBLES,
+    KURTOSIS,
+    KURTOSIS_POP,
+    SKEWNESS,
+    kurtoses,
+    population_kurtoses,
+    skewnesses,
+)
 from flightllm.functions.longest_run import (
     LONGEST_RUN,
     LONGEST_RUN_ARGUMENTS,
@@ -92,6 +101,9 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     (json_list, [pa.list_(pa.string())], pa.string(), "immutable", JSON_LIST),
     (hashes, [pa.list_(pa.string())], pa.uint64(), "immutable", HASH),
     (entropies, [pa.list_(pa.string())], pa.float64(), "immutable", ENTROPY),
+    (skewnesses, [DOUBLES], pa.float64(), "immutable", SKEWNESS),
+    (kurtoses, [DOUBLES], pa.float64(), "immutable", KURTOSIS),
+    (population_kurtoses, [DOUBLES], pa.float64(), "immutable", KURTOSIS_POP),
     (longest_run, list(LONGEST_RUN_ARGUMENTS), LONGEST_RUN_OUTPUT, "immutable", LONGEST_RUN),
 )
 """The arguments of `datafusion.udf` for each function."""
@@ -99,7 +111,7 @@ CALLED: Final = (
     *(ZONED_TIME, INTERVAL_TIMES, INTERVAL_SUM, HALF_EVEN, DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT),
     *(WITH_DAYS, INTERVAL_EPOCH, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES, LONGEST_RUN, TYPE_NAME),
     *(AGE, ALL_MATCHES, SPLIT, SPLIT_BY_PATTERN, JARO, JARO_WINKLER, DAMERAU, HAMMING, IN_BRACES, IN_PERCENTS),
-    *(JSON_TEXT, JSON_OBJECT, JSON_LIST, HASH, ENTROPY),
+    *(JSON_TEXT, JSON_OBJECT, JSON_LIST, HASH, ENTROPY, SKEWNESS, KURTOSIS, KURTOSIS_POP),
     *KEY_FUNCTIONS.values(),
 )
 """The names that the passes over a text write in it."""

@@ -34,6 +34,23 @@ def test_values(session: Session, expression: str, value: float | None) -> None:
     assert rows(session, f"SELECT {expression} AS r FROM {_GIVEN}") == [{"r": pytest.approx(value)}]
 
 
+@pytest.mark.parametrize("shift", ["100000", "1000000000"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("skewness", 1.697056274847714), ("kurtosis", 3.152), ("kurtosis_pop", -0.212), ("sem", 1.4142135623730951)],
+)
+def test_shifted(session: Session, name: str, value: float, shift: str) -> None:
+    """Values far from 0 have the moments of the same values near 0."""
+    given = "(VALUES (1), (2), (NULL), (3), (4), (10)) v(x)"
+    assert rows(session, f"SELECT {name}(x + {shift}) AS r FROM {given}") == [{"r": pytest.approx(value)}]
+
+
+def test_equal(session: Session) -> None:
+    """Equal values have no skewness, also where their sum is not exact."""
+    query = "SELECT skewness(x) AS s, kurtosis(x) AS k FROM (VALUES (0.1), (0.1), (0.1), (0.1), (0.1)) v(x)"
+    assert rows(session, query) == [{"s": None, "k": None}]
+
+
 def test_groups_and_windows(session: Session) -> None:
     """Each group has its own value, and a window too."""
     grouped = f"SELECT id > 3 AS late, product(x) AS r FROM {_GIVEN} GROUP BY id > 3 ORDER BY late"
