@@ -26,6 +26,7 @@ from flightllm.functions.list_moments import (
     population_kurtoses,
     skewnesses,
 )
+from flightllm.functions.list_sums import CHECKED_SUM, EXACT_SUM, checked_sums, exact_sums
 from flightllm.functions.longest_run import (
     LONGEST_RUN,
     LONGEST_RUN_ARGUMENTS,
@@ -104,6 +105,8 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     (skewnesses, [DOUBLES], pa.float64(), "immutable", SKEWNESS),
     (kurtoses, [DOUBLES], pa.float64(), "immutable", KURTOSIS),
     (population_kurtoses, [DOUBLES], pa.float64(), "immutable", KURTOSIS_POP),
+    (exact_sums, [pa.list_(pa.string())], pa.string(), "immutable", EXACT_SUM),
+    (checked_sums, [pa.list_(pa.string()), pa.string()], pa.float64(), "immutable", CHECKED_SUM),
     (longest_run, list(LONGEST_RUN_ARGUMENTS), LONGEST_RUN_OUTPUT, "immutable", LONGEST_RUN),
 )
 """The arguments of `datafusion.udf` for each function."""
@@ -111,7 +114,7 @@ CALLED: Final = (
     *(ZONED_TIME, INTERVAL_TIMES, INTERVAL_SUM, HALF_EVEN, DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT),
     *(WITH_DAYS, INTERVAL_EPOCH, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES, LONGEST_RUN, TYPE_NAME),
     *(AGE, ALL_MATCHES, SPLIT, SPLIT_BY_PATTERN, JARO, JARO_WINKLER, DAMERAU, HAMMING, IN_BRACES, IN_PERCENTS),
-    *(JSON_TEXT, JSON_OBJECT, JSON_LIST, HASH, ENTROPY, SKEWNESS, KURTOSIS, KURTOSIS_POP),
+    *(JSON_TEXT, JSON_OBJECT, JSON_LIST, HASH, ENTROPY, SKEWNESS, KURTOSIS, KURTOSIS_POP, EXACT_SUM, CHECKED_SUM),
     *KEY_FUNCTIONS.values(),
 )
 """The names that the passes over a text write in it."""
