@@ -12,6 +12,7 @@ from flightllm.functions.text_parts import ALL_MATCHES, SPLIT, SPLIT_BY_PATTERN
 from flightllm.functions.text_similarity import DAMERAU, HAMMING, JARO, JARO_WINKLER
 from flightllm.functions.type_names import TYPE_NAME
 from flightllm.sql.nodes import Json, Node, body, kind
+from flightllm.sql.passes.moments import HISTOGRAM
 from flightllm.sql.query_columns import TableColumns, own_functions
 from flightllm.sql.select_shapes import changes_per_call
 from flightllm.sql.tree import Tree, written
@@ -63,6 +64,7 @@ _OF_LISTS: Final[Mapping[str, str]] = {
     "max": "array_max(l)",
     "count": "array_length(array_compact(l))",
     "product": "array_product(l)",
+    "histogram": HISTOGRAM,
 }
 """The function of a list for each aggregate that `list_aggregate` can name."""
 _AGGREGATES: Final = frozenset({"list_aggregate", "list_aggr", "array_aggregate", "array_aggr"})

@@ -5,6 +5,7 @@ from typing import Final
 
 from flightllm.errors import UnsupportedError
 from flightllm.functions.list_moments import KURTOSIS, KURTOSIS_POP, SKEWNESS
+from flightllm.functions.run_lengths import RUN_LENGTHS
 from flightllm.functions.value_hashes import ENTROPY
 from flightllm.sql.nodes import Json, Node, body, kind
 from flightllm.sql.query_columns import TableColumns, own_functions
@@ -13,6 +14,11 @@ from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import arguments, function_name, other_aggregate
 
 _N: Final = "CAST(n AS DOUBLE)"
+HISTOGRAM: Final = (
+    "CASE WHEN array_length(array_compact(l)) > 0 THEN map(array_sort(array_distinct(array_compact(l))),"
+    f" {RUN_LENGTHS}(arrow_cast(array_sort(array_compact(l)), 'List(Utf8)'))) END"
+)
+"""A map from each value of a list `l` to its count, in the order of the values."""
 _FORMS: Final[Mapping[str, str]] = {
     "skewness": f"{SKEWNESS}(l)",
     "kurtosis": f"{KURTOSIS}(l)",
@@ -20,6 +26,7 @@ _FORMS: Final[Mapping[str, str]] = {
     "sem": f"CASE WHEN n > 0 THEN sqrt(p) / sqrt({_N}) END",
     **dict.fromkeys(("geomean", "geometric_mean"), "exp(g)"),
     "product": "array_product(l)",
+    "histogram": HISTOGRAM.replace("(l)", "(w)"),
     "entropy": f"{ENTROPY}(t)",
 }
 """The value of each aggregate from the parts below."""
@@ -30,6 +37,7 @@ _PARTS: Final[Mapping[str, tuple[str, str]]] = {
     "p": ("var_pop", _X),
     "g": ("avg", f"ln({_X})"),
     "l": ("array_agg", _X),
+    "w": ("array_agg", "v"),
     "t": ("array_agg", "arrow_cast(v, 'Utf8')"),
 }
 MOMENTS: Final = frozenset(_FORMS)

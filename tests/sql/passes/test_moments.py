@@ -59,6 +59,34 @@ def test_groups_and_windows(session: Session) -> None:
     assert [row["r"] for row in running] == [0.0, pytest.approx(0.5 / 2**0.5)]
 
 
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("histogram(x)", [(1, 1), (2, 2), (5, 1), (9, 1)]),
+        ("histogram(DISTINCT x)", [(1, 1), (2, 1), (5, 1), (9, 1)]),
+        ("histogram(x) FILTER (WHERE id > 4)", [(9, 1)]),
+        ("histogram(x) FILTER (WHERE id = 5)", None),
+        ("histogram(x) FILTER (WHERE id > 9)", None),
+        ("histogram(x)[2]", 2),
+        ("typeof(histogram(CAST(x AS INT)))", "MAP(INTEGER, UBIGINT)"),
+        ("histogram(x > 1)", [(False, 1), (True, 4)]),
+        ("histogram(x / CAST(2 AS DOUBLE))", [(0.5, 1), (1.0, 2), (2.5, 1), (4.5, 1)]),
+        ("histogram(DATE '2024-01-31' + CAST(x AS INT)) IS NULL", False),
+    ],
+)
+def test_histogram(session: Session, expression: str, value: object) -> None:
+    """A histogram maps values to their counts in the order of the values."""
+    assert rows(session, f"SELECT {expression} AS r FROM {_GIVEN}") == [{"r": value}]
+
+
+def test_histograms(session: Session) -> None:
+    """Groups have their own histograms, and a group of NULLs has none."""
+    query = f"SELECT id % 3 AS g, histogram(x) AS r FROM {_GIVEN} WHERE id <> 2 GROUP BY id % 3 ORDER BY g"
+    assert [row["r"] for row in rows(session, query)] == [[(2, 1), (9, 1)], [(1, 1), (5, 1)], None]
+    query = f"SELECT histogram(x) OVER (ORDER BY id) AS r FROM {_GIVEN} ORDER BY id LIMIT 2"
+    assert [row["r"] for row in rows(session, query)] == [[(1, 1)], [(1, 1), (2, 1)]]
+
+
 def test_together(session: Session) -> None:
     """Several aggregates of a column can stand beside its sum and its list."""
     query = f"SELECT entropy(x) > 1 AS e, product(x) AS p, sem(x) > 1 AS s, sum(x) AS a, count(x) AS n FROM {_GIVEN}"
