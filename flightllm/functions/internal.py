@@ -17,12 +17,23 @@ from flightllm.functions.interval_times import (
     interval_times,
 )
 from flightllm.functions.json_texts import JSON_LIST, JSON_OBJECT, JSON_TEXT, json_list, json_object, json_text
+from flightllm.functions.list_moments import (
+    DOUBLES,
+    KURTOSIS,
+    KURTOSIS_POP,
+    SKEWNESS,
+    kurtoses,
+    population_kurtoses,
+    skewnesses,
+)
+from flightllm.functions.list_sums import CHECKED_SUM, EXACT_SUM, checked_sums, exact_sums
 from flightllm.functions.longest_run import (
     LONGEST_RUN,
     LONGEST_RUN_ARGUMENTS,
     LONGEST_RUN_OUTPUT,
     longest_run,
 )
+from flightllm.functions.run_lengths import COUNTS, RUN_LENGTHS, run_lengths
 from flightllm.functions.search import VECTOR_BYTES, vector_bytes
 from flightllm.functions.text_bytes import TEXT_BYTES, text_bytes
 from flightllm.functions.text_formats import FORMAT_ARGUMENTS, IN_BRACES, IN_PERCENTS, in_braces, in_percents
@@ -92,6 +103,12 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     (json_list, [pa.list_(pa.string())], pa.string(), "immutable", JSON_LIST),
     (hashes, [pa.list_(pa.string())], pa.uint64(), "immutable", HASH),
     (entropies, [pa.list_(pa.string())], pa.float64(), "immutable", ENTROPY),
+    (skewnesses, [DOUBLES], pa.float64(), "immutable", SKEWNESS),
+    (kurtoses, [DOUBLES], pa.float64(), "immutable", KURTOSIS),
+    (population_kurtoses, [DOUBLES], pa.float64(), "immutable", KURTOSIS_POP),
+    (exact_sums, [pa.list_(pa.string())], pa.string(), "immutable", EXACT_SUM),
+    (checked_sums, [pa.list_(pa.string()), pa.string()], pa.float64(), "immutable", CHECKED_SUM),
+    (run_lengths, [pa.list_(pa.string())], COUNTS, "immutable", RUN_LENGTHS),
     (longest_run, list(LONGEST_RUN_ARGUMENTS), LONGEST_RUN_OUTPUT, "immutable", LONGEST_RUN),
 )
 """The arguments of `datafusion.udf` for each function."""
@@ -99,7 +116,19 @@ CALLED: Final = (
     *(ZONED_TIME, INTERVAL_TIMES, INTERVAL_SUM, HALF_EVEN, DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT),
     *(WITH_DAYS, INTERVAL_EPOCH, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES, LONGEST_RUN, TYPE_NAME),
     *(AGE, ALL_MATCHES, SPLIT, SPLIT_BY_PATTERN, JARO, JARO_WINKLER, DAMERAU, HAMMING, IN_BRACES, IN_PERCENTS),
-    *(JSON_TEXT, JSON_OBJECT, JSON_LIST, HASH, ENTROPY),
+    *(
+        JSON_TEXT,
+        JSON_OBJECT,
+        JSON_LIST,
+        HASH,
+        ENTROPY,
+        SKEWNESS,
+        KURTOSIS,
+        KURTOSIS_POP,
+        EXACT_SUM,
+        CHECKED_SUM,
+        RUN_LENGTHS,
+    ),
     *KEY_FUNCTIONS.values(),
 )
 """The names that the passes over a text write in it."""

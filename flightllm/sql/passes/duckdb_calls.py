@@ -7,11 +7,14 @@ import pyarrow as pa
 
 from flightllm.errors import UnsupportedError
 from flightllm.functions.ages import AGE
+from flightllm.functions.list_sums import CHECKED_SUM, EXACT_SUM
 from flightllm.functions.text_parts import ALL_MATCHES, SPLIT, SPLIT_BY_PATTERN
 from flightllm.functions.text_similarity import DAMERAU, HAMMING, JARO, JARO_WINKLER
 from flightllm.functions.type_names import TYPE_NAME
 from flightllm.sql.nodes import Json, Node, body, kind
+from flightllm.sql.passes.moments import HISTOGRAM
 from flightllm.sql.query_columns import TableColumns, own_functions
+from flightllm.sql.select_shapes import changes_per_call
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import ExpressionTypes, arguments, function_name
 
@@ -61,22 +64,39 @@ _OF_LISTS: Final[Mapping[str, str]] = {
     "max": "array_max(l)",
     "count": "array_length(array_compact(l))",
     "product": "array_product(l)",
+    "histogram": HISTOGRAM,
 }
 """The function of a list for each aggregate that `list_aggregate` can name."""
 _AGGREGATES: Final = frozenset({"list_aggregate", "list_aggr", "array_aggregate", "array_aggr"})
+_SUMS: Final = frozenset({"list_sum", "array_sum"})
+_TEXTS: Final = "arrow_cast(l, 'List(Utf8)')"
 _LISTS: Final = frozenset({"array_transform", "array_filter"})
 """Functions with a lambda, which return lists."""
 _COUNT: Final = "CASE WHEN v IS NULL THEN NULL ELSE CAST(coalesce(array_length(v), 0) AS BIGINT) END"
 """The number of elements. `cardinality` counts those of inner lists too, and PostgreSQL's array_length has no 0."""
-CALLS: Final = frozenset({*_RENAMED, *_OF_ONE, *_OF_TWO, *_AGGREGATES, "len"})
+CALLS: Final = frozenset({*_RENAMED, *_OF_ONE, *_OF_TWO, *_AGGREGATES, *_SUMS, "len"})
 """The functions that the pass rewrites."""
 
 
 def duckdb_calls(tree: Tree, columns_of: TableColumns) -> Tree:
-    """Rewrite `dayname(day)` as `to_char(day, '%A')`, and similar functions."""
+    """Rewrite `dayname(day)` as `to_char(day, '%A')`, and similar functions.
+
+    Raises:
+        UnsupportedError: an aggregate of a list is not known, or a list calls a model, and its type would call it
+            again.
+    """
     own = own_functions(columns_of)
     types = ExpressionTypes(tree.root, columns_of)
-    return tree.rebuilt(lambda node: _written(node, types) if _is_call(node, own) else node)
+
+    def rewritten(node: Node) -> Json:
+        if not _is_call(node, own):
+            return node
+        name, given = function_name(body(node)), arguments(body(node))
+        if name in _AGGREGATES | _SUMS and changes_per_call(given, own):
+            raise UnsupportedError(f"{name} would compute its list twice: compute it in a subquery")
+        return _written(node, types)
+
+    return tree.rebuilt(rewritten)
 
 
 def _is_call(node: Node, own: frozenset[str]) -> bool:
@@ -100,12 +120,26 @@ def _written(node: Node, types: ExpressionTypes) -> Json:
         return written(_OF_TWO[name], v=given[0], w=given[1])
     if len(given) == 3 and name == "regexp_extract_all":
         return written(f"{ALL_MATCHES}(v, w, g)", v=given[0], w=given[1], g=given[2])
+    if name in _SUMS and len(given) == 1:
+        return _sum(given[0], types)
     if name in _AGGREGATES and len(given) > 1:
-        return _aggregated(name, given)
+        return _aggregated(name, given, types)
     return node
 
 
-def _aggregated(name: str, given: Sequence[Json]) -> Json:
+def _sum(value: Json, types: ExpressionTypes) -> Json:
+    """Return the sum of a list: it is exact for whole numbers, where `array_sum` would add doubles."""
+    found = types.of(value)
+    element = found.value_type if found is not None and pa.types.is_list(found) else None
+    if element is not None and pa.types.is_integer(element):
+        whole = "BIGINT" if element.bit_width < 64 else "DECIMAL(38, 0)"
+        return written(f"CAST({EXACT_SUM}({_TEXTS}) AS {whole})", l=value)
+    if element is not None and pa.types.is_floating(element):
+        return written("array_sum(l)", l=value)
+    return written(f"{CHECKED_SUM}({_TEXTS}, arrow_typeof(l))", l=value)
+
+
+def _aggregated(name: str, given: Sequence[Json], types: ExpressionTypes) -> Json:
     """Return an aggregate of a list, whose name is a text literal."""
     literal = body(given[1])["value"] if kind(given[1]) == "Value" else {}
     text = str(body(literal)).lower() if kind(literal) == "SingleQuotedString" else ""
@@ -113,7 +147,7 @@ def _aggregated(name: str, given: Sequence[Json]) -> Json:
         raise UnsupportedError(
             f"{name} accepts {', '.join(_OF_LISTS)}: for others, write the aggregate over FROM unnest(list) AS u(x)"
         )
-    return written(_OF_LISTS[text], l=given[0])
+    return _sum(given[0], types) if text == "sum" else written(_OF_LISTS[text], l=given[0])
 
 
 def _length(node: Node, value: Json, types: ExpressionTypes) -> Json:

@@ -51,6 +51,17 @@ from tests.databases import ask, rows
         ("list_aggregate([1, 2, NULL], 'count')", 2),
         ("list_aggregate([1, 2, NULL], 'sum')", 3),
         ("list_aggr([1, 2, NULL], 'avg')", 1.5),
+        ("list_aggregate([9007199254740993, 0], 'sum')", 9007199254740993),
+        ("list_aggregate(['b', 'a', NULL, 'b'], 'histogram')", [("a", 1), ("b", 2)]),
+        ("list_aggregate(CAST([NULL] AS INT[]), 'histogram')", None),
+        ("list_sum([9223372036854775807, 1, NULL])", 9223372036854775808),
+        ("list_sum(CAST([9223372036854775807, -9223372036854775808] AS BIGINT[]))", -1),
+        ("list_sum([1.5, 2.25])", 3.75),
+        ("list_sum(list_transform([1, 2], x -> x + 1))", 5),
+        ("list_sum(CAST(NULL AS BIGINT[]))", None),
+        ("list_sum(CAST([] AS BIGINT[]))", None),
+        ("array_sum(CAST([0.1, 0.2] AS DOUBLE[]))", 0.30000000000000004),
+        ("typeof(list_sum([1, 2]))", "BIGINT"),
     ],
 )
 def test_values(session: Session, expression: str, value: object) -> None:
@@ -80,6 +91,15 @@ def test_the_length_of_empty_lists(session: Session) -> None:
     """An empty list has the length 0, also beside PostgreSQL's array_length, which has none for it."""
     sql = "SELECT len([]) AS n, len(CAST(NULL AS INT[])) AS none, array_length([]) AS pg"
     assert rows(session, sql) == [{"n": 0, "none": None, "pg": None}]
+
+
+def test_inexact_sum(session: Session) -> None:
+    """A sum of whole numbers that a double cannot hold is an error, where the type of the list is not known."""
+    with pytest.raises(FlightLLMError, match="is 9007199254740993"):
+        rows(session, "SELECT list_sum(list_transform([9007199254740992], x -> x + 1)) AS r")
+    assert rows(session, "SELECT list_sum(l) AS r FROM (SELECT array_agg(x) AS l FROM (VALUES (1), (2)) v(x)) q") == [
+        {"r": 3}
+    ]
 
 
 def test_names(session: Session) -> None:
