@@ -4,11 +4,11 @@
 
 The files have quotes, titles, comments, encodings, decimal commas, dates in several orders, and further faults of real
 files. JSON files and folders are among them. A seed always gives the same files. Each system reads each file without
-options, except that FlightLLM gets the options that its notes ask for in a few files. DuckDB reads the same files, if
-its package is installed. A file counts as one of these:
+options, except for a few files: there each gets the options for its notation. DuckDB reads the same files, if its
+package is installed. A file counts as one of these:
 
 - `right`: all rows have their values and types;
-- `noted`: some columns are texts where values of another type were written, and a note says so;
+- `noted`: some columns are texts where values of another type were written, and a note names each of them;
 - `silent`: the same without a note (DuckDB has no notes);
 - `refused`: an error;
 - `wrong`: other rows, values or types, or a column of texts changed.
@@ -19,6 +19,7 @@ its package is installed. A file counts as one of these:
 import importlib.metadata
 import importlib.util
 import json
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -39,6 +40,11 @@ from flightllm.errors import FlightLLMError
 from flightllm.file_formats.conversion import Conversion
 from flightllm.file_formats.options import CsvOptions
 
+_DUCKDB_OPTIONS: Final = {
+    ("decimal", ","): ", decimal_separator = ',', thousands = '.'",
+    ("dates", "dmy"): ", dateformat = '%d/%m/%Y'",
+}
+"""The options that DuckDB gets in place of FlightLLM's."""
 OUTCOMES: Final = ("right", "noted", "silent", "refused", "wrong")
 _QUICK: Final = 5
 
@@ -86,8 +92,8 @@ def outcome(case: Case, found: pa.Table, notes: Sequence[str]) -> str:
     names = [name.lower() for name in found.column_names[:width]]
     if case.has_header and names != [name.lower() for name in case.names]:
         return "wrong"
-    widened = False
-    for column, one in zip(columns, case.columns, strict=True):
+    widened = set[str]()
+    for name, column, one in zip(found.column_names[:width], columns, case.columns, strict=True):
         values = column.to_pylist()
         if values == list(one.values) and _same(column.type, one.type):
             continue
@@ -95,8 +101,16 @@ def outcome(case: Case, found: pa.Table, notes: Sequence[str]) -> str:
             continue
         if column.type != pa.string() or one.type == pa.string() or values != [cell or None for cell in one.cells]:
             return "wrong"
-        widened = True
-    return ("noted" if notes else "silent") if widened else "right"
+        widened.add(name)
+    if not widened:
+        return "right"
+    return "noted" if widened <= set().union(*map(_named, notes)) else "silent"
+
+
+def _named(note: str) -> set[str]:
+    """Return the columns that a note names: one at its begin, or a list after its last colon."""
+    one = re.match("the column (.+?) stays text", note)
+    return {one[1]} if one else set(note.rpartition(": ")[2].split(", "))
 
 
 def _text(value: Any) -> str | None:
@@ -133,8 +147,9 @@ def duckdb_reads(case: Case, folder: Path) -> str:
 
     pattern = str(folder / (case.duckdb or next(iter(case.files))))
     reader = "read_json" if ".json" in pattern else "read_parquet" if ".parquet" in pattern else "read_csv"
+    options = "".join(_DUCKDB_OPTIONS[option] for option in case.options.items())
     try:
-        query: Any = duckdb.sql(f"SELECT * FROM {reader}('{pattern}')")
+        query: Any = duckdb.sql(f"SELECT * FROM {reader}('{pattern}'{options})")
         found = query.to_arrow_table()
     except duckdb.Error:
         return "refused"

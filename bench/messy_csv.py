@@ -51,7 +51,7 @@ class Case:
     names: Sequence[str]
     columns: Sequence[Column]
     options: Mapping[str, str] = field(default_factory=dict)
-    """Options of CSV files that a person gives FlightLLM."""
+    """Options of CSV files that a person gives, by their names in FlightLLM."""
     duckdb: str = ""
     """The files that DuckDB reads, as a pattern in the folder of the case; empty: the only file."""
     has_header: bool = True

@@ -49,15 +49,17 @@ _NO_DISK = ("File too large", "os error 27", "No space left on device")
 _log = structlog.get_logger(__name__)
 
 
-def sheet_names(path: Path, memory_bytes: int) -> list[str]:
-    """Return the names of a spreadsheet's sheets; a process of its own reads the file.
+def sheet_names(path: Path, memory_bytes: int, stopped: Callable[[], bool], most_bytes: int | None = None) -> list[str]:
+    """Return the names of the sheets or tables in a file; a process of its own reads the file.
 
     Raises:
+        CancelledError: `stopped()` turned true; the process is then gone.
         InvalidInputError: the file cannot be read.
-        LimitExceededError: reading takes more memory than `memory_bytes`.
+        LimitExceededError: reading takes more memory than `memory_bytes`, or the files in a zip file have more than
+            `most_bytes` bytes together.
     """
     with tempfile.TemporaryDirectory(prefix="flightllm-") as folder:
-        return _run_apart(SheetNames(path, Path(folder) / "names"), memory_bytes, lambda: False)
+        return _run_apart(SheetNames(path, Path(folder) / "names", most_bytes), memory_bytes, stopped)
 
 
 def convert(work: Conversion, memory_bytes: int, stopped: Callable[[], bool]) -> list[str]:
@@ -136,6 +138,8 @@ def _run_in_process(work: Conversion | SheetNames, memory_bytes: int, stopped: C
         finally:
             process.kill()
             process.wait()
+            if isinstance(work, Conversion):  # a killed process leaves it
+                shutil.rmtree(work.unpacked, ignore_errors=True)
         if not over and process.returncode == 0:
             notes = json.loads(told.read_text())
             told.unlink()
@@ -178,7 +182,9 @@ def _notes(told: dict[str, Any], work: Conversion | SheetNames, memory_bytes: in
     if told["error"] == "MemoryError" or any(sign in message for sign in _NO_MEMORY):
         raise _no_memory(work, memory_bytes)
     if isinstance(kind, type) and issubclass(kind, FlightLLMError):
-        raise kind.__new__(kind, message)  # the text is complete, and some classes write their own
+        error = kind.__new__(kind, message)  # the text is complete, and some classes write their own
+        error.limit = str(told.get("limit", ""))
+        raise error
     raise InternalError("internal error")
 
 

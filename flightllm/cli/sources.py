@@ -95,7 +95,7 @@ def _in_file(path: Path) -> Iterator[tuple[str, Path]]:
         yield own, path
         return
     try:
-        names = sheet_names(path, LimitsConfig().memory_bytes)
+        names = sheet_names(path, LimitsConfig().memory_bytes, lambda: False)
     except FlightLLMError as error:
         raise ConfigError(f"{path}: {error}") from error
     for sheet in names:

@@ -36,6 +36,13 @@ class Conversion:
     target: Path
     form: str = ""
     """The format `csv`, `json`, `parquet` or `text`, if another than the names of the files tell."""
+    most_bytes: int | None = None
+    """The most bytes of a file that is taken out of a zip file; None for no limit but the disk."""
+
+    @property
+    def unpacked(self) -> Path:
+        """Return the folder for a file that is taken out of a zip file, while it is read."""
+        return self.target.with_suffix(".unpacked")
 
     @property
     def is_sheet(self) -> bool:
@@ -62,6 +69,7 @@ class Conversion:
 
         Raises:
             InvalidInputError: a file cannot be read; the message says where.
+            LimitExceededError: a file in a zip file has more than `most_bytes` bytes.
         """
         if self.is_sheet and self.path.name.lower().endswith(ZIP):
             return self._run_member()
@@ -95,7 +103,7 @@ class Conversion:
         member = self.sheet or next(iter(zip_members(self.path, MEMBERS)), "")
         if not member:
             raise InvalidInputError(f"it has no file whose name ends in one of {', '.join(MEMBERS)}")
-        with taken_out(self.path, member, self.target.parent) as file:
+        with taken_out(self.path, member, self.unpacked, self.most_bytes) as file:
             if file.suffix.lower() != ".parquet":
                 return replace(self, path=file, sheet="").run()
             shutil.copyfile(file, self.target)
@@ -108,11 +116,14 @@ class SheetNames:
 
     path: Path
     target: Path
+    most_bytes: int | None = None
+    """The most bytes of the files in a zip file, together; None for no limit."""
 
     def run(self) -> list[str]:
         """Return the names of the sheets.
 
         Raises:
             InvalidInputError: the file cannot be read.
+            LimitExceededError: the files in a zip file have more than `most_bytes` bytes together.
         """
-        return parts_of(self.path)
+        return parts_of(self.path, self.most_bytes)

@@ -40,7 +40,7 @@ def main(parent: int) -> None:
     try:
         told = {"notes": work.run()}
     except FlightLLMError as error:
-        told = {"error": type(error).__name__, "message": str(error)}
+        told = {"error": type(error).__name__, "message": str(error), "limit": error.limit}
     except OSError as error:
         told = {"error": "InvalidInputError", "message": f"it cannot be read: {error.strerror}"}
     except MemoryError:

@@ -14,14 +14,15 @@ MEMBERS = (".csv", ".tsv", ".tab", ".json", ".jsonl", ".ndjson", ".parquet", *SH
 """The endings of the members of zip files that become tables."""
 
 
-def parts_of(path: Path) -> list[str]:
+def parts_of(path: Path, most_bytes: int | None = None) -> list[str]:
     """Return the names of the tables of a file.
 
     Raises:
         MissingExtraError: the extra `excel` is not installed.
         InvalidInputError: the file cannot be read.
+        LimitExceededError: the files in a zip file have more than `most_bytes` bytes together.
     """
     name = path.name.lower()
     if name.endswith(ZIP):
-        return zip_members(path, MEMBERS)
+        return zip_members(path, MEMBERS, most_bytes)
     return sqlite_tables(path) if name.endswith(SQLITE) else sheets(path)

@@ -2,8 +2,8 @@
 
 import re
 import tempfile
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,14 @@ from starlette.requests import Request
 from flightllm.catalog.conversion import convert, sheet_names
 from flightllm.catalog.files import is_document
 from flightllm.common.limits import over_limit
-from flightllm.common.names import is_temporary
-from flightllm.errors import InvalidInputError, LimitExceededError, StatementTimeoutError
+from flightllm.common.names import is_temporary, quoted
+from flightllm.errors import (
+    FlightLLMError,
+    InvalidInputError,
+    LimitExceededError,
+    StatementTimeoutError,
+    check_cancelled,
+)
 from flightllm.file_formats.compressed import ending
 from flightllm.file_formats.conversion import Conversion
 from flightllm.file_formats.documents import ENDINGS as DOCUMENTS
@@ -50,6 +56,24 @@ class Made:
 
     name: str
     rows: int
+    notes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of a file that becomes one table, and the name that the table should have."""
+
+    wanted: str
+    sheet: str = ""
+    """The sheet, or the member of a zip file; empty for the whole file."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A part as a Parquet file, and what its reader noted."""
+
+    part: _Part
+    source: Path
     notes: list[str]
 
 
@@ -135,6 +159,7 @@ class FileRun:
         self._file = file
         self._name = file.name
         self._memory_bytes = memory_bytes
+        self._most_bytes = core.limits.upload_bytes
         self._stop = CancelToken()
 
     def __call__(self) -> list[Made]:
@@ -152,36 +177,75 @@ class FileRun:
         )
 
     def _tables(self, session: Session) -> list[Made]:
+        """Read the whole file before the first table is made; if a table then fails, drop those before it."""
+        found = [self._read(number, part) for number, part in enumerate(self._parts())]
+        made = list[Made]()
+        try:
+            for one in found:
+                made.append(self._table(session, one, [table.name for table in made]))
+        except BaseException:
+            for table in made:
+                with suppress(FlightLLMError):  # the session has ended, and its tables with it
+                    session.update(f"DROP TABLE IF EXISTS {quoted(table.name)}")
+            raise
+        return made
+
+    def _parts(self) -> list[_Part]:
+        own = stem(self._file)
         if not self._file.name.lower().endswith(PARTS):
-            return [self._table(session, stem(self._file), "")]
-        sheets = sheet_names(self._file, self._memory_bytes)
+            return [_Part(own)]
+        sheets = sheet_names(self._file, self._memory_bytes, self._stop.is_set, self._most_bytes)
         if len(sheets) > _MOST_TABLES:
             raise InvalidInputError(f"{self._name} holds {len(sheets):,} tables; the page takes {_MOST_TABLES}")
-        own = stem(self._file)
-        return [self._table(session, own if len(sheets) == 1 else f"{own}_{sheet}", sheet) for sheet in sheets]
+        return [_Part(own if len(sheets) == 1 else f"{own}_{sheet}", sheet) for sheet in sheets]
 
-    def _table(self, session: Session, wanted: str, sheet: str) -> Made:
-        name, notes, source = self._free(session, table_name(wanted)), list[str](), self._file
-        if ending(source) != ".parquet":
-            source = self._file.with_name("converted.parquet")
-            form = "text" if is_document(self._file) else ""
-            work = Conversion(self._file, NOTHING_SAID, sheet, source, form)
-            notes = convert(work, self._memory_bytes, self._stop.is_set)
+    def _read(self, number: int, part: _Part) -> _Rows:
+        """Return a part as a Parquet file; an error names the part."""
+        check_cancelled(self._stop.is_set)
+        source, notes = self._file, list[str]()
+        with _named(part):
+            if ending(source) != ".parquet":
+                source = self._file.with_name(f"converted-{number}.parquet")
+                form = "text" if is_document(self._file) else ""
+                work = Conversion(self._file, NOTHING_SAID, part.sheet, source, form, self._most_bytes)
+                notes = convert(work, self._memory_bytes, self._stop.is_set)
+            with self._opened(source, part):
+                return _Rows(part, source, notes)
+
+    def _opened(self, source: Path, part: _Part) -> pq.ParquetFile:
         try:
-            file = pq.ParquetFile(source)
+            return pq.ParquetFile(source)
         except (pa.ArrowException, OSError) as error:
-            raise InvalidInputError(f"{self._name} is not a valid Parquet file") from error
-        with file:
-            upload = Upload(_Batches(file), self._core.limits.upload_bytes, count=self._core.received.add)
-            rows = session.ingest(name, upload, upload.declared, "replace", temporary=True, cancelled=self._stop)
-        return Made(name, rows, notes)
+            raise InvalidInputError(f"{part.sheet or self._name} is not a valid Parquet file") from error
+
+    def _table(self, session: Session, rows: _Rows, made: Sequence[str]) -> Made:
+        name = self._free(session, table_name(rows.part.wanted), made)
+        with _named(rows.part), self._opened(rows.source, rows.part) as file:
+            upload = Upload(_Batches(file), self._most_bytes, count=self._core.received.add)
+            count = session.ingest(name, upload, upload.declared, "replace", temporary=True, cancelled=self._stop)
+        return Made(name, count, rows.notes)
 
     @staticmethod
-    def _free(session: Session, wanted: str) -> str:
-        """Return a name that hides no table of other sessions; a temporary table of this name is replaced."""
+    def _free(session: Session, wanted: str, made: Sequence[str]) -> str:
+        """Return a name that hides no table of other sessions, and none of `made`.
+
+        An earlier temporary table of this name is replaced.
+        """
         taken = {info.name.name for info in session.catalog.tables() if not is_temporary(info.name.schema)}
+        taken.update(made)
         name, number = wanted, 1
         while name in taken:
             number += 1
             name = f"{wanted}_{number}"
         return name
+
+
+@contextmanager
+def _named(part: _Part) -> Iterator[None]:
+    """Put the name of a part of the file before an error that does not have it."""
+    try:
+        yield
+    except FlightLLMError as error:
+        if part.sheet and part.sheet not in str(error):
+            error.args = (f"{part.sheet}: {error}",)
+        raise

@@ -44,7 +44,7 @@ class Gate:
         site's server.
 
         Raises:
-        PermissionDeniedError: the request comes from elsewhere.
+            PermissionDeniedError: the request comes from elsewhere.
         """
         if self._login.is_open and not (self._local and is_loopback(request.url.hostname or "")):
             raise PermissionDeniedError(_OPEN)

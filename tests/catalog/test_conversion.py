@@ -199,6 +199,21 @@ def test_a_copy_that_would_fill_the_disk(tmp_path: Path, name: str, monkeypatch:
         _run_apart(Conversion(path, NOTHING_SAID, "", tmp_path / "copy" / "rows.parquet"), 1 << 30, never)
 
 
+def test_a_killed_process_leaves_no_unpacked_file(tmp_path: Path) -> None:
+    """A file that a process has taken out of a zip file is gone after the process was killed."""
+    path, target = tmp_path / "rows.zip", tmp_path / "copy" / "rows.parquet"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("rows.csv", b"a,b\n" + b"1,2\n" * (6 << 20))
+    target.parent.mkdir()
+    with pytest.raises(CancelledError):
+        _run_apart(
+            Conversion(path, NOTHING_SAID, "rows.csv", target),
+            1 << 30,
+            lambda: any(one.is_dir() for one in target.parent.iterdir()),
+        )
+    assert not [one for one in target.parent.iterdir() if one.is_dir()]
+
+
 @pytest.mark.slow
 def test_an_error_of_a_process(tmp_path: Path) -> None:
     """An error that a process tells in a file is raised here, and the file is gone."""
@@ -218,9 +233,32 @@ def test_the_list_of_sheets(tmp_path: Path) -> None:
     for row in (["a", "b"], [1, 2]):
         sheet.append(row)
     book.save(path)
-    assert sheet_names(path, 1 << 30) == ["second"]
+    assert sheet_names(path, 1 << 30, never) == ["second"]
     with pytest.raises(LimitExceededError, match=r"reading bad.xlsx takes too much memory"):
-        sheet_names(bad_file(tmp_path / "bad.xlsx", "sheet"), MEMORY)
+        sheet_names(bad_file(tmp_path / "bad.xlsx", "sheet"), MEMORY, never)
+
+
+def test_the_names_of_a_large_zip_file(tmp_path: Path) -> None:
+    """A zip file whose files have too many bytes together is refused, and the refusal counts for its limit."""
+    path = tmp_path / "two.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        for name in ("one.csv", "two.csv", "left_out.bin"):
+            file.writestr(name, "a\n" + "1\n" * 50)
+    assert sheet_names(path, 1 << 30, never, 204) == ["one.csv", "two.csv"]
+    with pytest.raises(
+        LimitExceededError, match=r"its files have 204 bytes; \[limits\] upload_bytes = 203 is"
+    ) as error:
+        sheet_names(path, 1 << 30, never, 203)
+    assert error.value.limit == "upload_bytes"
+
+
+def test_names_that_nobody_waits_for(tmp_path: Path) -> None:
+    """The wait for a place to read names in ends with its statement."""
+    with ExitStack() as taken:
+        for _ in range(AT_ONCE):
+            taken.enter_context(_place(never))
+        with pytest.raises(CancelledError):
+            sheet_names(tmp_path / "book.xlsx", 1 << 30, lambda: True)
 
 
 def test_a_missing_extra(tmp_path: Path) -> None:

@@ -2,17 +2,22 @@
 
 import io
 import socket
+import struct
 import tempfile
 import zipfile
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flightllm.catalog.conversion import AT_ONCE, _place
+from flightllm.flight.server import FlightSqlServer
 from flightllm.web import connections, files
+from tests.servers import await_true
 from tests.web.support import Visitor
 
 CSV = b"id;city\n1;Bern\n2;\n"
@@ -57,14 +62,84 @@ def test_a_document(visit: Callable[[str], Visitor]) -> None:
 
 def test_a_file_of_several_tables(visit: Callable[[str], Visitor]) -> None:
     """Each file in a zip file becomes a table."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as file:
-        file.writestr("one.csv", "a\n1\n")
-        file.writestr("two.csv", "b\n2\n3\n")
     ann = visit("ann")
-    _, answer = ann.upload("both.zip", packed.getvalue())
+    _, answer = ann.upload("both.zip", zipped({"one.csv": b"a\n1\n", "two.csv": b"b\n2\n3\n"}))
     rows = sorted(one["rows"] for one in answer["tables"])
     assert rows == [1, 2], answer
+
+
+def zipped(members: dict[str, bytes]) -> bytes:
+    """Return a zip file."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return packed.getvalue()
+
+
+def temporary_tables(visitor: Visitor) -> list[str]:
+    """Return the names of a login's temporary tables."""
+    return [table["name"] for table in visitor.get("/api/objects")[1]["tables"] if table["temporary"]]
+
+
+def test_members_with_one_name(visit: Callable[[str], Visitor]) -> None:
+    """Two members whose tables would have one name are two tables."""
+    _, answer = visit("ann").upload("two.zip", zipped({"x/a b.csv": b"a\n1\n", "x/a_b.csv": b"a\n1\n2\n"}))
+    assert [(one["name"], one["rows"]) for one in answer["tables"]] == [("two_x_a_b_csv", 1), ("two_x_a_b_csv_2", 2)]
+
+
+def test_a_bad_member(visit: Callable[[str], Visitor]) -> None:
+    """A member that cannot be read is named; no table is made, and an earlier one of the same name stays."""
+    ann = visit("ann")
+    status, answer = ann.upload("two.zip", zipped({"good.csv": b"a\n1\n", "bad.parquet": b"PAR1 no PAR1"}))
+    assert (status, answer["error"]["message"]) == (400, "bad.parquet is not a valid Parquet file")
+    status, answer = ann.upload("two.zip", zipped({"good.csv": b"a\n1\n", "bad.json": b'{"a": '}))
+    assert status == 400
+    assert answer["error"]["message"].startswith("bad.json: line 1")
+    assert temporary_tables(ann) == []
+    ann.upload("two_good_csv.csv", b"a\n7\n")
+    ann.upload("two.zip", zipped({"good.csv": b"a\n1\n", "bad.parquet": b"PAR1 no PAR1"}))
+    assert ann.rows("SELECT * FROM two_good_csv") == [["7"]]
+
+
+def test_a_member_whose_rows_are_too_large(
+    visit: Callable[[str], Visitor], server: FlightSqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member whose rows are beyond the limit is named, and the tables before it are dropped."""
+    monkeypatch.setattr(server.core, "limits", replace(server.core.limits, upload_bytes=4_000))
+    ann = visit("ann")
+    status, answer = ann.upload("two.zip", zipped({"good.csv": b"a\n1\n", "long.csv": b"a\n" + b"1\n" * 1_000}))
+    assert status == 413, answer
+    assert answer["error"]["message"].startswith("long.csv: the upload has ")
+    assert temporary_tables(ann) == []
+
+
+def test_a_zip_file_that_unpacks_to_too_much(visit: Callable[[str], Visitor]) -> None:
+    """A zip file whose members are larger than the limit is refused before it is unpacked."""
+    packed = bytearray(zipped({"rows.csv": b"a\n1\n"}))
+    struct.pack_into("<I", packed, packed.index(b"PK\1\2") + 24, 2_500_000_000)
+    status, answer = visit("ann").upload("rows.zip", bytes(packed))
+    assert status == 413, answer
+    said = "its files have 2,500,000,000 bytes; [limits] upload_bytes = 1,073,741,824 is the most"
+    assert said in answer["error"]["message"]
+
+
+def test_a_visitor_who_leaves(visit: Callable[[str], Visitor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An upload that waits for a place to read the names of its tables ends once its visitor has left."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ann, content = visit("ann"), zipped({"rows.csv": b"a\n1\n"})
+    host, _, port = ann.host.partition(":")
+    head = (
+        f"POST /api/files?name=rows.zip HTTP/1.1\r\nhost: {ann.host}\r\norigin: http://{ann.host}\r\n"
+        f"cookie: {ann.cookie}\r\ncontent-type: application/octet-stream\r\ncontent-length: {len(content)}\r\n\r\n"
+    )
+    with ExitStack() as taken:
+        for _ in range(AT_ONCE):
+            taken.enter_context(_place(lambda: False))
+        with closing(socket.create_connection((host, int(port)), timeout=60)) as opened:
+            opened.sendall(head.encode() + content)
+            await_true(lambda: len(list(tmp_path.iterdir())) == 2)  # that of the file, and that of the names
+        await_true(lambda: list(tmp_path.iterdir()) == [])
 
 
 def test_only_the_own_session_sees_it(
@@ -74,13 +149,9 @@ def test_only_the_own_session_sees_it(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     ann, other, root = visit("ann"), visit("ann"), visit("root")
     ann.upload("mine.csv", CSV)
-
-    def listed(visitor: Visitor) -> list[str]:
-        return [table["name"] for table in visitor.get("/api/objects")[1]["tables"] if table["temporary"]]
-
-    assert listed(ann) == ["mine"]
+    assert temporary_tables(ann) == ["mine"]
     for visitor in (other, root):
-        assert listed(visitor) == []
+        assert temporary_tables(visitor) == []
         assert "not found" in visitor.error("SELECT * FROM mine")
     assert list(tmp_path.iterdir()) == []
     ann.post("/api/sign-out")

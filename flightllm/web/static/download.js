@@ -2,15 +2,17 @@
 
 import { h } from "./dom.js";
 
-const NUMBER = /^[+-]?[\d.]+(e[+-]?\d+)?$/i;
+// A spreadsheet must not run a text from a table or a model as a formula, so a quote precedes it. Numbers, phone numbers
+// and signs alone have no letter and no operator that could name a cell, a function or a program: they stay as they are.
+const HARMLESS = /^[+-]([\d.]+(e[+-]?\d+)?|[\d\s().,/-]*)$/i;
+export const CSV_HINT = "A ' precedes texts that a spreadsheet could run as a formula, such as =1+1. JSON lines have each text as it is.";
 const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i;
 const NESTED = /^(list|large_list|fixed_size_list|struct|map)/;
 
 // Return a value as CSV; NULL is an empty field, and an empty text is two quotes.
 function quoted(text) {
   if (text === null) return "";
-  // A spreadsheet must not run a text from a table or a model as a formula, so a quote precedes it.
-  const safe = /^[=+\-@\t\r]/.test(text) && !NUMBER.test(text) ? `'${text}` : text;
+  const safe = /^[=+\-@\t\r]/.test(text) && !HARMLESS.test(text) ? `'${text}` : text;
   return text === "" || /[",\r\n]/.test(text) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 

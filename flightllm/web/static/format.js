@@ -6,6 +6,11 @@ export function count(value) {
   return value === null || value === undefined ? "–" : whole.format(value);
 }
 
+// Return a number with its noun, such as "1 row" and "2 rows".
+export function counted(value, noun) {
+  return `${count(value)} ${value === 1 ? noun : `${noun}s`}`;
+}
+
 export function share(part, all) {
   return all ? `${(100 * part / all).toFixed(1)} %` : "–";
 }

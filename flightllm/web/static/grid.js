@@ -2,9 +2,9 @@
 
 import { bars, canBeBars } from "./chart.js";
 import { h, replace, setText } from "./dom.js";
-import { csv, download, jsonLines } from "./download.js";
+import { csv, CSV_HINT, download, jsonLines } from "./download.js";
 import { explanation } from "./explain.js";
-import { count } from "./format.js";
+import { counted } from "./format.js";
 import { openProfile } from "./profile.js";
 import { Rows } from "./rows.js";
 import { sorted } from "./sorting.js";
@@ -14,7 +14,7 @@ export class Grid {
     this.chart = h("button", { type: "button", "aria-pressed": "false", onclick: () => this.turn() }, "Chart");
     this.label = h("span", { class: "hint" });
     this.note = h("span", { class: "hint", "aria-live": "polite" });
-    const asCsv = h("button", { type: "button", onclick: () => this.save("csv", csv, "text/csv") }, "CSV");
+    const asCsv = h("button", { type: "button", title: CSV_HINT, onclick: () => this.save("csv", csv, "text/csv") }, "CSV");
     const asJson = h("button", { type: "button", onclick: () => this.save("jsonl", jsonLines, "application/x-ndjson") }, "JSON lines");
     this.tools = h("p", { class: "actions", hidden: true }, this.chart, this.label, asCsv, asJson, this.note);
     this.shown = h("div", { class: "result" });
@@ -33,7 +33,7 @@ export class Grid {
   // Show the buttons for the rows: chart and download. `more` tells that the query had more rows.
   end(more) {
     this.more = more;
-    setText(this.label, `Download ${count(this.count)} ${this.count === 1 ? "row" : "rows"}:`);
+    setText(this.label, `Download ${counted(this.count, "row")}:`);
     this.tools.hidden = !this.table;
     this.chart.hidden = !this.table || !canBeBars(this.columns, this.table.rows);
     if (this.sorting) this.arrange();

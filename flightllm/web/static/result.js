@@ -2,12 +2,8 @@
 
 import { run } from "./api.js";
 import { h, setText } from "./dom.js";
-import { count, seconds } from "./format.js";
+import { count, counted, seconds } from "./format.js";
 import { Grid } from "./grid.js";
-
-function counted(number, noun) {
-  return `${count(number)} ${number === 1 ? noun : `${noun}s`}`;
-}
 
 export class Result {
   // `title` is null for a statement that runs alone.

@@ -2,8 +2,16 @@
 
 const words = new Intl.Collator("en", { numeric: false });
 
+// NaN is no number and comes after all of them, as in PostgreSQL. "inf" is none for JavaScript, so it is translated.
+function number(text) {
+  return Number(text.replace(/^([+-]?)inf$/i, "$1Infinity"));
+}
+
 function byNumber(one, two) {
-  return Number(one) - Number(two) || (/^-?\d+$/.test(one) && /^-?\d+$/.test(two) ? Number(BigInt(one) - BigInt(two)) : 0);
+  const [left, right] = [number(one), number(two)];
+  if (Number.isNaN(left) || Number.isNaN(right)) return Number(Number.isNaN(left)) - Number(Number.isNaN(right));
+  if (left === right && !Number.isFinite(left)) return 0; // their difference is NaN
+  return left - right || (/^-?\d+$/.test(one) && /^-?\d+$/.test(two) ? Number(BigInt(one) - BigInt(two)) : 0);
 }
 
 // Return a comparison of texts of a column; it needs no NULLs. Times have a form whose order as texts is their own.

@@ -2,7 +2,7 @@
 
 import { upload } from "./api.js";
 import { alert, h, replace } from "./dom.js";
-import { count } from "./format.js";
+import { counted } from "./format.js";
 
 export class Uploads {
   // `made` is called with the names of the tables of each file.
@@ -52,8 +52,7 @@ export class Uploads {
   }
 
   told(file, table) {
-    const rows = `${count(table.rows)} ${table.rows === 1 ? "row" : "rows"}`;
-    return [h("p", { class: "line" }, h("span", {}, `${file.name} is the temporary table `, h("strong", {}, table.name), `: ${rows}, until you sign out.`)),
+    return [h("p", { class: "line" }, h("span", {}, `${file.name} is the temporary table `, h("strong", {}, table.name), `: ${counted(table.rows, "row")}, until you sign out.`)),
       ...table.notes.map((note) => h("p", { class: "hint" }, `Note: ${note}`))];
   }
 }
