@@ -215,9 +215,9 @@ class _Texts:
         changed = [change for change, old, place in zip(changed, given, left, strict=True) if old != names[place]]
         if changed:
             self._note(f"renamed columns: {', '.join(changed)}")
-        if any(kinds.kind is not None and kinds.kind.guessed for kinds in self._kinds):
-            for kinds in self._kinds:
-                kinds.dots_group = kinds.has_groups_of_dots
+        if any(column.kind is not None and column.kind.guessed for column in self._kinds):
+            for column in self._kinds:
+                column.dots_group = column.has_groups_of_dots
         for place in left:
             self._note_commas(names[place], self._kinds[place].separators)
         self._note_notations([(names[place], self._kinds[place]) for place in left])
