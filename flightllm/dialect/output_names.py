@@ -188,8 +188,9 @@ def _item(parsed: ParsedText, first: int, last: int) -> Item:
         begin, end = begin + 1, end - 1
     if end == begin + 1 and parsed.is_word(begin, "localtimestamp"):
         return Item("localtimestamp")
-    if read_item(parsed, first, last).alias is not None or read_item(parsed, begin, end).column:
-        return Item(None)
+    column = read_item(parsed, begin, end).column
+    if read_item(parsed, first, last).alias is not None or column:
+        return Item(None, field=column[-1] if len(column) > 1 else "")
     name = "".join(_written(parsed, first, last))
     if len(name) > _LONGEST:
         return Item(None)
@@ -361,6 +362,7 @@ def _renamed(source: Source, items: Sequence[SelectItem], *, only_casts: bool) -
             continue
         plain = first is not None and stars.before[first] == stars.before[place]
         plain = plain and (items[first or 0].text == item.text or bool(item.column) or item.alias is not None)
+        plain = plain and (item.alias is None or len(items[first or 0].column) < 2)  # `s.a` can be a field: `t.s[a]`
         delta = place - first if plain and first is not None else ""
         fallback = item.name or source.text(item.first, item.last)
         name = quoted(f"{_MARK}{delta}{_MARK}{fallback}")

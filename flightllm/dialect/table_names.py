@@ -48,7 +48,8 @@ def target_tokens(source: Source) -> Iterator[int]:
     for index, token in enumerate(source.tokens):
         follows = source.is_word(index - 1, "into", "table", "view", "exists", "references")
         if verb == "show":
-            follows = source.is_word(index - 1, "from", "in", "table") and source.is_word(1, "columns", "create")
+            told = source.is_word(1, "columns", "create") or source.is_word(2, "columns")  # SHOW FULL COLUMNS
+            follows = told and source.is_word(index - 1, "from", "in", "table")
         elif verb == "drop":
             follows = follows or source.is_symbol(index - 1, ",")
         elif verb == "truncate":

@@ -111,13 +111,19 @@ class Item:
 
     `name` is None for a plain column or an item with an alias, because these items already have names. If DataFusion
     gives the column a name in `kept`, the expression is a name after all, and the column keeps DataFusion's name.
+    A dotted name can be that of a field; `field` is its last part, and DataFusion's name is `t.s[a]`.
     """
 
     name: str | None
     kept: frozenset[str] = frozenset()
+    field: str = ""
 
     def named(self, name: str) -> str:
         """Return the name that the client sees for a column; `name` is DataFusion's name."""
+        if self.field:
+            last = name[len(name) - len(self.field) - 1 : -1]
+            is_field = name.endswith(f"[{last}]") and last.casefold() == self.field.casefold()
+            return last if is_field else name
         return name if self.name is None or name in self.kept else self.name
 
 
@@ -132,7 +138,7 @@ class OutputNames:
     @property
     def fixed(self) -> bool:
         """Return whether each item is one column and some items have names."""
-        return self.wide is None and any(item.name is not None for item in self.items)
+        return self.wide is None and any(item.name is not None or item.field for item in self.items)
 
     def shown(self, names: Sequence[str]) -> list[str]:
         """Return the names that the client sees for columns; `names` are DataFusion's names.

@@ -193,7 +193,7 @@ SHAPES = [
     ("SELECT a.*, b.*, 1 + 1 FROM one a, (SELECT 3 AS y) b", ["", "", "1 + 1"]),
     ("SELECT * EXCLUDE (s), 1 + 1 FROM parts", ["", "", "1 + 1"]),
     ('SELECT * REPLACE (5 AS "Quoted"), 1 + 1 FROM parts', ["", "", "", "1 + 1"]),
-    ('SELECT s.a, s[\'b\'], parts.s, "Quoted", "Quoted" + 1 FROM parts', ["s.a", "s['b']", "", "", '"Quoted" + 1']),
+    ('SELECT s.a, s[\'b\'], parts.s, "Quoted", "Quoted" + 1 FROM parts', ["a", "s['b']", "", "", '"Quoted" + 1']),
     ("SELECT (l)[1], l[1] + 1 FROM parts", ["(l)[1]", "l[1] + 1"]),
     ("SELECT unnest(l), 2 FROM parts", ["unnest(l)", "2"]),
     ("SELECT unnest(s), 2 FROM parts", ["", "", "2"]),
@@ -219,12 +219,12 @@ SHAPES = [
     ("FROM one PIVOT (count(*) FOR x IN (2)) SELECT 1 + 1", ["1 + 1"]),
     ("SELECT ai_filter('Is it tea?', name) FROM people", ["ai_filter('Is it tea?', name)"]),
 ]
-"""Queries, and for each of their columns the text of its item; nothing for columns with a name."""
+"""Queries, and for each of their columns the text of its item; nothing for columns with a name but fields."""
 
 
 @pytest.mark.parametrize(("sql", "texts"), SHAPES)
 def test_names_are_of_their_own_items(session: Session, sql: str, texts: list[str]) -> None:
-    """A column has the name that DataFusion gives it, or the text of its own item; described, it has the same one."""
+    """A column has DataFusion's name, the field of its name, or the text of its item; described, it has the same."""
     count = len(parameter_names(ParsedText(sql)))
     row = pa.record_batch({str(at): [7] for at in range(count)}) if count else None
     statement = session._reader.bound(sql, session._settings, row)

@@ -427,6 +427,7 @@ def test_names_in_another_schema(catalog: Catalog, sql: str, rows: list[tuple[ob
         ("DROP TABLE IF EXISTS t", 'DROP TABLE IF EXISTS "flightllm"."s"."t"'),
         ("DESCRIBE t", 'DESCRIBE "flightllm"."s"."t"'),
         ("SHOW COLUMNS FROM t", 'SHOW COLUMNS FROM "flightllm"."s"."t"'),
+        ("SHOW FULL COLUMNS FROM t", 'SHOW FULL COLUMNS FROM "flightllm"."s"."t"'),
         ("GRANT SELECT ON t TO bob", 'GRANT SELECT ON "flightllm"."s"."t" TO bob'),
         ("REVOKE SELECT ON TABLE t FROM bob", 'REVOKE SELECT ON TABLE "flightllm"."s"."t" FROM bob'),
         ("GRANT SELECT ON SCHEMA s TO bob", "GRANT SELECT ON SCHEMA s TO bob"),
