@@ -90,6 +90,15 @@ _IN_OTHER_WORDS = (
         r"the number \1 is out of range of its type: write a wider type, as in CAST(… AS BIGINT) or CAST(… AS NUMERIC)",
     ),
     (
+        re.compile(
+            r"Unsupported CAST from (?:List\((?:non-null )?)?(?:Struct|Map)\(.* to (?:Utf8|LargeUtf8|Utf8View)\b"
+        ),
+        (
+            "a struct or a map has no text here: write to_json(column) for a column of a table, or the texts of its"
+            " parts, as in CAST(s['a'] AS VARCHAR)"
+        ),
+    ),
+    (
         re.compile(r"Physical plan does not support logical expression WindowFunction"),
         "window functions cannot be in WHERE, ON or SET: compute them in a subquery of FROM",
     ),

@@ -18,7 +18,7 @@ def json_text(texts: pa.Array, types: pa.Array) -> pa.Array:
     """Return the JSON of values by their texts and the names of their types; NULL stays NULL.
 
     Raises:
-        SqlError: a value is a list, a struct or a map.
+        SqlError: a value is a list, a struct or a map, whose parts need a call each.
     """
     rows = zip(texts.to_pylist(), types.to_pylist(), strict=True)
     return pa.array([None if text is None else _json(text, kind) for text, kind in rows], pa.string())
@@ -57,15 +57,16 @@ def _or_null(value: str | None) -> str:
 def _json(text: str, kind: str) -> str:
     if kind.startswith(_NESTED):
         raise SqlError(
-            "to_json, json_object and json_array take texts, numbers, dates and booleans: build lists by"
-            " json_array(a, b) and structs by json_object('name', a)"
+            "to_json, json_object and json_array take lists, structs and maps that are columns of tables or literals:"
+            " build others by json_array(a, b) and json_object('name', a)"
         )
     if kind.startswith("Float"):
         value = float(text)
         return repr(value) if math.isfinite(value) else "null"
     if kind == "Boolean" or (kind.startswith(("Int", "UInt", "Decimal")) and not kind.startswith("Interval")):
         return text
-    return _quoted(text)
+    # A text of a part of a list or a struct is that of Arrow, and others are those of PostgreSQL.
+    return _quoted(text.replace("T", " ", 1) if kind.startswith("Timestamp") else text)
 
 
 def _quoted(text: str) -> str:

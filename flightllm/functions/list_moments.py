@@ -84,7 +84,7 @@ def _moments(values: pa.Array) -> _Moments:
         largest = np.zeros(size)
         np.maximum.at(largest, places, np.abs(away))
         scaled = np.where(largest[places] == 0, 0, away / largest[places])
-        return _Moments(count, *(np.bincount(places, scaled**power, size) for power in (2, 3, 4)))
+        return _Moments(count, *(np.bincount(places, scaled**power, size).astype(np.float64) for power in (2, 3, 4)))
 
 
 def _numbers(values: _Doubles, known: NDArray[Any]) -> pa.Array:

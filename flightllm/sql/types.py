@@ -221,6 +221,9 @@ def _operands(expression: Json) -> Sequence[Json]:
             return arguments(fields)
         case "Array":
             return list(fields["elem"])
+        case "Dictionary" | "Map":
+            entries, ends = (fields["entries"], ("key", "value")) if name == "Map" else (fields, ("value",))
+            return [one[end] for end in ends for one in entries]
         case "AtTimeZone":
             return (fields["timestamp"],)
         case "CompoundFieldAccess":
@@ -308,20 +311,38 @@ def _function(fields: Json, types: Sequence[Type]) -> Type:
             return ZONED if types[1] == pa.date32() else types[1]
         case "round" | "trunc" if first is not None:
             return pa.float64() if pa.types.is_integer(first) or pa.types.is_floating(first) else first
-        case "array_agg" | "make_array" | "unnest" if first is not None:
+        case "array_agg" | "make_array" | "unnest" | "histogram" if first is not None:
             return _of_list(name, first)
         case "generate_series" | "range" if first is not None:
             return _series(types)
-        case "timezone" if len(types) == 2:
-            return _other_zone(types[1])
+        case "timezone" | "map" if len(types) == 2:
+            return _other_zone(types[1]) if name == "timezone" else _map_of(types)
         case _:
             return None
 
 
 def _of_list(name: str, first: pa.DataType) -> Type:
+    if name == "histogram":
+        return _map([first], [pa.uint64()])
     if name != "unnest":
         return pa.list_(first)
     return first.value_type if pa.types.is_list(first) else None
+
+
+def _struct(fields: Json, types: Sequence[Type]) -> Type:
+    """Return the type of `{'a': 1}`."""
+    named = [(name_of(one["key"]), found) for one, found in zip(fields, types, strict=True) if found is not None]
+    return pa.struct(named) if len(named) == len(types) else None
+
+
+def _map_of(lists: Sequence[Type]) -> Type:
+    keys, values = ([one.value_type] if one is not None and pa.types.is_list(one) else [None] for one in lists)
+    return _map(keys, values)
+
+
+def _map(keys: Sequence[Type], values: Sequence[Type]) -> Type:
+    key, value = common_type(keys), common_type(values)
+    return None if key is None or value is None or pa.types.is_null(key) else pa.map_(key, value)
 
 
 def _series(types: Sequence[Type]) -> Type:
@@ -368,6 +389,8 @@ _TYPED: Final[Mapping[str, Callable[[Json, Sequence[Type]], Type]]] = {
     "Case": lambda _, types: common_type(types),
     "Function": _function,
     "Array": lambda _, types: pa.list_(found) if (found := common_type(types)) is not None else None,
+    "Dictionary": _struct,
+    "Map": lambda _, types: _map(types[: len(types) // 2], types[len(types) // 2 :]),
     "AtTimeZone": lambda _, types: _other_zone(types[0]),
     "Extract": lambda *_: _NUMERIC,
     "Substring": lambda *_: pa.string(),

@@ -11,7 +11,8 @@ from flightllm.functions.list_sums import CHECKED_SUM, EXACT_SUM
 from flightllm.functions.text_parts import ALL_MATCHES, SPLIT, SPLIT_BY_PATTERN
 from flightllm.functions.text_similarity import DAMERAU, HAMMING, JARO, JARO_WINKLER
 from flightllm.functions.type_names import TYPE_NAME
-from flightllm.sql.nodes import Json, Node, body, kind
+from flightllm.sql.literals import text_literal
+from flightllm.sql.nodes import Json, Node, body, kind, name_of
 from flightllm.sql.passes.moments import HISTOGRAM
 from flightllm.sql.query_columns import TableColumns, own_functions
 from flightllm.sql.select_shapes import changes_per_call
@@ -46,6 +47,7 @@ _OF_ONE: Final[Mapping[str, str]] = {
 _OF_TWO: Final[Mapping[str, str]] = {
     "date_add": "(v + w)",
     "age": f"{AGE}(CAST(v AS TIMESTAMP(6)), CAST(w AS TIMESTAMP(6)))",
+    "struct_extract": "get_field(v, w)",
     "prefix": "starts_with(v, w)",
     "suffix": "ends_with(v, w)",
     **dict.fromkeys(("string_split", "str_split", "split"), f"{SPLIT}(v, w)"),
@@ -74,7 +76,7 @@ _LISTS: Final = frozenset({"array_transform", "array_filter"})
 """Functions with a lambda, which return lists."""
 _COUNT: Final = "CASE WHEN v IS NULL THEN NULL ELSE CAST(coalesce(array_length(v), 0) AS BIGINT) END"
 """The number of elements. `cardinality` counts those of inner lists too, and PostgreSQL's array_length has no 0."""
-CALLS: Final = frozenset({*_RENAMED, *_OF_ONE, *_OF_TWO, *_AGGREGATES, *_SUMS, "len"})
+CALLS: Final = frozenset({*_RENAMED, *_OF_ONE, *_OF_TWO, *_AGGREGATES, *_SUMS, "len", "struct_pack"})
 """The functions that the pass rewrites."""
 
 
@@ -112,6 +114,8 @@ def _written(node: Node, types: ExpressionTypes) -> Json:
     name, given = function_name(fields), arguments(fields)
     if name in _RENAMED:
         return {"Function": {**fields, "name": _name(_RENAMED[name])}}
+    if name == "struct_pack":
+        return _packed(fields)
     if name == "len" and len(given) == 1:
         return _length(node, given[0], types)
     if len(given) == 1 and name in _OF_ONE:
@@ -125,6 +129,17 @@ def _written(node: Node, types: ExpressionTypes) -> Json:
     if name in _AGGREGATES and len(given) > 1:
         return _aggregated(name, given, types)
     return node
+
+
+def _packed(fields: Json) -> Json:
+    """Return `struct_pack(a := 1)` as `{'a': 1}`."""
+    listed = body(fields["args"])["args"] if kind(fields["args"]) == "List" else []
+    named = [body(one) for one in listed if kind(one) == "Named" and kind(body(one)["arg"]) == "Expr"]
+    if len(named) != len(listed) or not named:
+        raise UnsupportedError("struct_pack takes named values: write struct_pack(a := 1, b := 2)")
+    texts = [f"{text_literal(name_of(one['name']))}: v{place}" for place, one in enumerate(named)]
+    values = {f"v{place}": body(one["arg"]) for place, one in enumerate(named)}
+    return written(f"{{{', '.join(texts)}}}", **values)
 
 
 def _sum(value: Json, types: ExpressionTypes) -> Json:

@@ -54,6 +54,8 @@ from tests.databases import ask, rows
         ("list_aggregate([9007199254740993, 0], 'sum')", 9007199254740993),
         ("list_aggregate(['b', 'a', NULL, 'b'], 'histogram')", [("a", 1), ("b", 2)]),
         ("list_aggregate(CAST([NULL] AS INT[]), 'histogram')", None),
+        ("struct_extract({'a': 1}, 'a')", 1),
+        ("struct_pack(a := 1, \"B c\" := 'x')", {"a": 1, "B c": "x"}),
         ("list_sum([9223372036854775807, 1, NULL])", 9223372036854775808),
         ("list_sum(CAST([9223372036854775807, -9223372036854775808] AS BIGINT[]))", -1),
         ("list_sum([1.5, 2.25])", 3.75),

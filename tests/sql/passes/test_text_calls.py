@@ -51,6 +51,45 @@ def test_values(session: Session, expression: str, values: list[object]) -> None
     assert [row["r"] for row in rows(session, f"SELECT {expression} AS r FROM {_GIVEN} ORDER BY id")] == values
 
 
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        (
+            "to_json({'a': 1, 'B': [1, NULL], 'c': 1.5, 'd': DATE '2024-01-01'})",
+            '{"a":1,"B":[1,null],"c":1.5,"d":"2024-01-01"}',
+        ),
+        ("to_json(map(['a', 'b'], [1, 2]))", '{"a":1,"b":2}'),
+        ("to_json(MAP {'a': {'b': [1]}})", '{"a":{"b":[1]}}'),
+        ("to_json([{'a': 1}, NULL])", '[{"a":1},null]'),
+        ("to_json({'o''x': {'b': {'c': true}}, 'n': NULL})", '{"o\'x":{"b":{"c":true}},"n":null}'),
+        ("to_json([TIMESTAMP '2024-01-01 01:02:03'])", '["2024-01-01 01:02:03"]'),
+        ("json_object('a', [1, 2], 'b', {'c': [{'d': 1}]})", '{"a":[1,2],"b":{"c":[{"d":1}]}}'),
+        ("to_json(struct_pack(a := 1, b := 'x'))", '{"a":1,"b":"x"}'),
+        ("to_json({'a': 1}) || E'\\n'", '{"a":1}\n'),
+        ("to_json(histogram(x)) FROM (VALUES (2), (1), (2)) v(x) --", '{"1":1,"2":2}'),
+    ],
+)
+def test_nested(session: Session, expression: str, value: str) -> None:
+    """Structs, lists and maps have DuckDB's JSON."""
+    assert rows(
+        session, f"SELECT {expression.replace(' FROM', ' AS r FROM')} {'' if '--' in expression else 'AS r'}"
+    ) == [{"r": value}]
+
+
+def test_nested_columns(session: Session) -> None:
+    """Columns of structs and maps have JSON, and NULL stays NULL."""
+    session.update(
+        "CREATE TABLE nested AS SELECT * FROM (SELECT 1 AS id, {'a': 1, 'b': [{'c': 'x'}, NULL]} AS s,"
+        " map(['k'], [{'z': 1.5}]) AS m UNION ALL SELECT 2, NULL, NULL) t"
+    )
+    assert rows(session, "SELECT to_json(s) AS s, to_json(m) AS m, to_json(s['a']) AS a FROM nested ORDER BY id") == [
+        {"s": '{"a":1,"b":[{"c":"x"},null]}', "m": '{"k":{"z":1.5}}', "a": "1"},
+        {"s": None, "m": None, "a": None},
+    ]
+    found = rows(session, "SELECT to_json(s) AS s, count(*) AS n FROM nested WHERE id = 1 GROUP BY to_json(s)")
+    assert found == [{"s": '{"a":1,"b":[{"c":"x"},null]}', "n": 1}]
+
+
 def test_hash(session: Session) -> None:
     """A hash is the same each time, differs for other values, and exists for NULL."""
     found = rows(session, f"SELECT hash(s) AS a, hash(s) = hash(s) AS b, hash(s, n) AS c FROM {_GIVEN}")
@@ -76,7 +115,8 @@ def test_ai_calls(session: Session) -> None:
         ("format('{', 'a')", "write {{"),
         ("printf('%s', 1)", "write %d"),
         ("printf('%99999d', 1)", "such as"),
-        ("to_json([1, 2])", "json_array"),
+        ("to_json([x + 1 for x in [1, 2]])", "json_array"),
+        ("CAST({'a': 1} AS VARCHAR)", "write to_json"),
         ("json_object('a')", "names and values"),
     ],
 )
