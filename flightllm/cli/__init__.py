@@ -14,7 +14,7 @@ from typing import Final
 import click
 
 from flightllm import __version__
-from flightllm.cli.statements import is_statement
+from flightllm.cli.statements import is_statement, names_file
 from flightllm.common.collection import no_collection
 from flightllm.common.command_line import OneLineErrors
 
@@ -86,7 +86,7 @@ class _Commands(OneLineErrors):
         own = {name for option in self.get_params(ctx) for name in option.opts}
         if (first.startswith("-") and first not in own) or is_statement(first):
             args = ["shell", *args]
-        elif first and first not in COMMANDS and ("://" in first or Path(first).exists() or _FILE.search(first)):
+        elif first and first not in COMMANDS and ("://" in first or names_file(first) or _FILE.search(first)):
             args = ["shell", "--open", *args]
         return super().parse_args(ctx, args)
 

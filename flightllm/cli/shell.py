@@ -11,7 +11,7 @@ import click
 from flightllm.cli.common import Files, SettingParameter, connect, file_options, server_options
 from flightllm.cli.opened import asked_server
 from flightllm.cli.shell_commands import Shell, read_script
-from flightllm.cli.statements import is_statement, reads_scripts, split_statements
+from flightllm.cli.statements import is_statement, names_file, reads_scripts, split_statements
 from flightllm.common.command_line import CommandError, Server
 from flightllm.errors import FlightLLMError
 
@@ -80,7 +80,7 @@ def shell(
 
 def _is_sql(text: str, *, later: bool) -> bool:
     """Return whether an argument is SQL and no file; `later` means that files come before it, as in duckdb."""
-    if Path(text).exists() or "://" in text or (later and _FILE.fullmatch(text)):
+    if names_file(text) or "://" in text or (later and _FILE.fullmatch(text)):
         return False
     return later or is_statement(text)
 

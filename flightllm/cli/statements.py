@@ -4,6 +4,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 from flightllm.common.command_line import CommandError
@@ -56,6 +57,14 @@ def located_statements(text: str) -> Iterator[Statement]:
 def is_statement(text: str) -> bool:
     """Return whether an argument of a command begins as SQL does, and has several words."""
     return _STATEMENT.match(text) is not None
+
+
+def names_file(text: str) -> bool:
+    """Return whether an argument is the path of a file or folder that exists."""
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):  # it is too long for a name, or has a zero byte
+        return False
 
 
 def reads_scripts(text: str) -> bool:

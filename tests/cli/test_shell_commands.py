@@ -219,6 +219,8 @@ def test_sql_after_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     assert (ran.exit_code, ran.stdout.split()[2:3], ran.stderr) == (0, ["3"], "")
     wrong = CliRunner().invoke(main, ["t.csv", "SELECT nope FROM t"])
     assert (wrong.exit_code, wrong.stderr) == (1, "error: No field named nope. Valid fields are t.n.\n")
+    long = f"SELECT sum(n) AS n FROM t /* {'x' * 5_000} */"
+    assert CliRunner().invoke(main, ["t.csv", long]).stdout == ran.stdout
     absent = CliRunner().invoke(main, ["my file.csv"])
     assert (absent.exit_code, "there is no file or folder" in absent.stderr) == (1, True)
 
