@@ -7,7 +7,6 @@ llm, log, router, server, session, sql, storage, vector.
 import re
 from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
