@@ -141,7 +141,7 @@ class ShowColumnsQuery:
 
 def _named_types(types: pa.Array) -> pa.Array:
     """Return SQL's names of the types that DataFusion names."""
-    sql = {text: name_of_text(text) for text in types.unique().to_pylist()}
+    sql = {text: name_of_text(text) for text in types.unique().drop_null().to_pylist()}
     return pa.array(map(sql.get, types.to_pylist()), types.type)
 
 

@@ -141,7 +141,7 @@ def plan_statement(statement: Statement, services: Services, settings: Settings)
             return SummarizeQuery(query, columns)
     if statement.kind == "query" and statement.target is not None:
         return DescribeQuery(query, _keys(statement.target, services.catalog))
-    if statement.kind == "query" and statement.parsed_query.is_word(0, "show"):  # other kinds of SHOW are rewritten
+    if statement.kind == "query" and statement.parsed_query.is_word(0, "show") and "data_type" in query.schema.names:
         return ShowColumnsQuery(query)
     return ExplainQuery(query, statement) if statement.kind == "explain" else query
 

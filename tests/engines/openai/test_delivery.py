@@ -305,7 +305,7 @@ def test_one_slot() -> None:
 
 def test_asked_waits() -> None:
     """The time of the next try is read from headers and texts; a success of another row does not shorten it."""
-    told = {"ROW4.": {"message": "Please try again in 50ms. Visit us."}, "ROW1.": {"Retry_After": "1"}}
+    told = {"ROW4.": {"message": "Please try again in 50ms. Visit us."}, "ROW1.": {"Retry_After": "3"}}
 
     def behave(path: str, body: Body, number: int) -> Reply:
         return refuse(429, **told.get(said(body), {})) if number < 8 else answer(path, body)
