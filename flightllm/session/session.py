@@ -467,7 +467,8 @@ class Session:
         Without `db_schema` the table is in the session's schema, or is temporary. Until the rows are stored,
         setting `cancelled` can stop the upload, which then stores nothing.
         """
-        name = self._place.uploaded(table, db_schema, made=mode == "create", temporary=temporary)
+        made, added = mode == "create", mode == "append"
+        name = self._place.uploaded(table, db_schema, made=made, temporary=temporary, added=added)
         text = f"INGEST INTO {name.display}"
         record = self._began(text, cancelled, "ingest")
         try:
