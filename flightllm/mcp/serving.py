@@ -1,7 +1,7 @@
 """Serve agents over standard input and output, or over HTTP, until they leave or the process ends."""
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,26 +59,35 @@ class HttpPlace:
             )
 
 
-def serve_http(callers: Callers, limits: Limits, place: HttpPlace, ready: Callable[[str], None]) -> None:
-    """Serve all callers over HTTP, until a signal ends the process; `ready` gets the address.
+class HttpServer:
+    """Serves all callers over HTTP. It listens from the start, and answers while `run` runs.
 
     Raises:
         ConfigError: the address is in use, not of this machine, or not safe.
     """
-    place.check()
-    host, port = host_and_port("--listen", place.listen)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listening = socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise ConfigError(f"--listen: cannot listen on {place.listen}: {error.strerror}") from error
-    tls: dict[str, Any] = {}
-    if place.tls_certificate is not None:
-        tls = {"ssl_certfile": place.tls_certificate, "ssl_keyfile": place.tls_key}
-    app = create_app(AgentServer(callers, limits, FunctionRegistry.load()), callers, host, place.names)
-    server = uvicorn.Server(
-        uvicorn.Config(app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=1, **tls)
-    )
-    shown = f"[{host}]" if ":" in host else host
-    ready(f"{'https' if tls else 'http'}://{shown}:{listening.getsockname()[1]}{PATH}")
-    server.run([listening])
+
+    def __init__(self, callers: Callers, limits: Limits, place: HttpPlace) -> None:
+        place.check()
+        host, port = host_and_port("--listen", place.listen)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            self._listening = socket.create_server((host, port), family=family)
+        except OSError as error:
+            raise ConfigError(f"--listen: cannot listen on {place.listen}: {error.strerror}") from error
+        tls: dict[str, Any] = {}
+        if place.tls_certificate is not None:
+            tls = {"ssl_certfile": place.tls_certificate, "ssl_keyfile": place.tls_key}
+        app = create_app(AgentServer(callers, limits, FunctionRegistry.load()), callers, host, place.names)
+        quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
+        self._server = uvicorn.Server(uvicorn.Config(app, timeout_graceful_shutdown=1, **quiet, **tls))
+        shown = f"[{host}]" if ":" in host else host
+        scheme = "https" if tls else "http"
+        self.address = f"{scheme}://{shown}:{self._listening.getsockname()[1]}{PATH}"
+
+    def run(self) -> None:
+        """Answer until a signal ends the process, or `stop` is called."""
+        self._server.run([self._listening])
+
+    def stop(self) -> None:
+        """Let `run` return soon; any thread can call it."""
+        self._server.should_exit = True

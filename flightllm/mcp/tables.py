@@ -168,9 +168,9 @@ def describe(work: Work, table: Listed) -> Description:
 
 def _columns(work: Work, name: str) -> list[Mapping[str, Any]]:
     try:
-        return work.planned(f"{BOOKKEEPING}DESCRIBE {name}")
+        return work.rows(f"{BOOKKEEPING}DESCRIBE {name}")
     except FlightLLMError:  # a view with an AI function has no DESCRIBE, but its query has
-        return work.planned(f"{BOOKKEEPING}DESCRIBE SELECT * FROM {name}")
+        return work.rows(f"{BOOKKEEPING}DESCRIBE SELECT * FROM {name}")
 
 
 def _indexes(work: Work, table: Listed) -> list[str]:

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from flightllm.client import Client, Progress
@@ -30,11 +29,8 @@ class Work:
         Raises:
             CancelledError: the call was cancelled.
         """
-        return self._next(self.limits.headers(cost, calls, priced=priced))
-
-    def _next(self, headers: Mapping[str, str]) -> Client:
         self.check_wanted()
-        self._current = self._client.beside(headers)
+        self._current = self._client.beside(self.limits.headers(cost, calls, priced=priced))
         return self._current
 
     def has_prices(self) -> bool:
@@ -47,20 +43,13 @@ class Work:
         return self._client.has_prices()
 
     def rows(self, sql: str) -> list[Mapping[str, Any]]:
-        """Return the rows of a small query, which cannot ask a model.
+        """Return the rows of a small query, or of EXPLAIN or DESCRIBE, which cannot ask a model.
 
         Raises:
             FlightLLMError: the query fails.
         """
-        return _rows_of(self.client(calls=0), sql)
-
-    def planned(self, sql: str) -> list[Mapping[str, Any]]:
-        """Return the rows of an EXPLAIN or a DESCRIBE, which plans a statement and runs nothing, so it has no limits.
-
-        Raises:
-            FlightLLMError: the statement cannot be planned.
-        """
-        return _rows_of(self._next(replace(self.limits, cost=None, calls=None).headers()), sql)
+        _, batches = self.client(calls=0).query(sql)
+        return [row for batch in batches for row in batch.to_pylist()]
 
     def check_wanted(self) -> None:
         """Raise `CancelledError` if the call was cancelled."""
@@ -89,8 +78,3 @@ class Work:
                     current.stop()
             if self._ended.wait(_LOOK_SECONDS):
                 return
-
-
-def _rows_of(client: Client, sql: str) -> list[Mapping[str, Any]]:
-    _, batches = client.query(sql)
-    return [row for batch in batches for row in batch.to_pylist()]

@@ -9,8 +9,9 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import httpx2
@@ -21,7 +22,11 @@ from mcp import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from flightllm.cli import main
+from flightllm.client import Client
 from flightllm.flight.server import FlightSqlServer
+from flightllm.mcp.callers import Callers, credentials
+from flightllm.mcp.limits import Limits
+from flightllm.mcp.serving import HttpPlace, HttpServer
 from flightllm.session.database import Database
 from tests.mcp.support import told
 from tests.servers import ServerProcess, await_true
@@ -44,10 +49,21 @@ def over_http(uri: str, folder: Path, *options: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def address(server: FlightSqlServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Serve the users of the server over HTTP."""
-    with over_http(server.uri, tmp_path_factory.mktemp("home")) as address:
-        yield address
+def address(server: FlightSqlServer) -> Iterator[str]:
+    """Serve the users of the server over HTTP, from this process."""
+
+    def connect(authorization: str) -> Client:
+        login, token = credentials(authorization)
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        return Client(server.uri, headers, login=login)
+
+    with closing(Callers(connect)) as callers:
+        web = HttpServer(callers, Limits(), HttpPlace("127.0.0.1:0"))
+        thread = Thread(target=web.run)
+        thread.start()
+        yield web.address
+        web.stop()
+        thread.join(20)
 
 
 @asynccontextmanager
@@ -120,6 +136,49 @@ def test_each_caller_has_its_own_login(address: str, database: Database, run: Ru
             assert [await setting(client) for client in (root, other, ann)] == ["snowflake", "default", "default"]
 
     run(work())
+
+
+@pytest.mark.slow
+def test_many_sessions_at_once(address: str, database: Database, run: Run) -> None:
+    """Twenty sessions of two users run ten statements each, and each has the rows and the settings of its own."""
+    tokens = [f"Bearer {database.access.store.add_token(name)}" for name in ("root", "ann")]
+
+    async def session(number: int) -> None:
+        async with connected(address, tokens[number % 2], mode="legacy") as client:
+            await told(client, "query", {"sql": f"SET flightllm.max_tokens = '{number + 1}'"})
+            for step in range(10):
+                sql = f"SELECT a + {step} FROM open_t WHERE a = {number + 1}"
+                assert (await told(client, "query", {"sql": sql})).data["rows"] == [[number + 1 + step]]
+            shown = await told(client, "query", {"sql": "SHOW flightllm.max_tokens"})
+            assert shown.data["rows"][0][1] == str(number + 1)
+
+    async def work() -> None:
+        await asyncio.gather(*map(session, range(20)))
+
+    run(work())
+
+
+@pytest.mark.slow
+def test_files_over_http(tmp_path: Path, run: Run) -> None:
+    """Over HTTP, files need the token that the command prints: other users of the machine do not have it."""
+    (tmp_path / "tickets.csv").write_text("id,body\n1,Thanks!\n")
+    command = [sys.executable, "-m", "flightllm", "mcp", "--listen", "127.0.0.1:0", "--engine", "fake", "tickets.csv"]
+    environment = {**os.environ, "FLIGHTLLM_HOME": str(tmp_path / "home")}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=tmp_path) as process:
+        try:
+            lines = iter(process.stdout or ())
+            address = next(lines).removeprefix("listening ").strip()
+            authorization = next(lines).partition("`Authorization: ")[2].strip("`\n")
+            assert status(address) == 401
+
+            async def work() -> None:
+                async with connected(address, authorization) as client:
+                    assert (await told(client, "describe", {"table": "tickets"})).data["row_count"] == 1
+
+            run(work())
+        finally:
+            process.terminate()
+            process.wait(20)
 
 
 def test_strangers_are_refused(address: str, database: Database) -> None:

@@ -1,14 +1,21 @@
 """The tools of agents, called by the official client against a real server."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 from mcp import Client as McpClient
 from mcp import MCPError
 
+from flightllm.access.store import Allowance, User
+from flightllm.config import Config, EmbeddingConfig, EngineConfig, ServerConfig
+from flightllm.flight.server import FlightSqlServer
 from flightllm.session.database import Database
-from tests.mcp.support import Agent
+from tests.indexes import FRUIT
+from tests.mcp.support import Agent, agent
+from tests.mcp.support import told as call
 
 Agents = Callable[..., Agent]
 BREACHES = (
@@ -30,12 +37,30 @@ BREACHES = (
 )
 
 
-@pytest.mark.parametrize("sql", BREACHES)
-def test_changes_are_refused(as_user: Agents, database: Database, sql: str) -> None:
+MISTAKES: tuple[tuple[str, dict[str, object], str], ...] = (
+    ("query", {}, "'sql' is a required property"),
+    ("query", {"sql": ""}, "sql: "),
+    ("query", {"sql": "SELECT 1", "limit": 5}, "'limit' was unexpected"),
+    ("query", {"sql": "SELECT 1", "max_rows": 100_000}, "max_rows: 100000"),
+    ("query", {"sql": "SELECT nope FROM open_t"}, "nope"),
+    ("query", {"sql": "SELEC 1"}, "SELEC"),
+    ("query", {"sql": "SELECT '\ud800'"}, "surrogate"),
+    ("describe", {"table": "open"}, "open_t"),
+    ("describe", {"table": "open_t; DROP TABLE open_t"}, "no table"),
+    ("search", {"query": "x"}, "no vector index"),
+    ("search", {"query": "x", "mode": "magic"}, "mode: 'magic'"),
+    ("estimate_cost", {"sql": "SELECT ai_gne('x')"}, "ai_gen"),
+)
+
+
+def test_changes_are_refused(as_user: Agents, database: Database) -> None:
     """Without `--allow-changes`, no statement of an admin changes anything, whatever its form."""
     before = database.session().catalog.entries
-    told = as_user().call("query", sql=sql)
-    assert told.failed
+
+    async def work(client: McpClient) -> list[str]:
+        return [sql for sql in BREACHES if not (await call(client, "query", {"sql": sql})).failed]
+
+    assert as_user().ask(work) == []
     assert database.session().catalog.entries == before
 
 
@@ -43,9 +68,9 @@ def test_no_setting_raises_a_limit(as_user: Agents) -> None:
     """A setting of the session can be changed, but the limits hold: they come with each call."""
     root = as_user(calls=5)
 
-    async def work(client: object) -> list[bool]:
-        texts = ("SET flightllm.max_calls = 'none'", "SELECT ai_gen('Tell of {b}', b) FROM open_t")
-        return [bool((await client.call_tool("query", {"sql": sql})).is_error) for sql in texts]  # type: ignore[attr-defined]
+    async def work(client: McpClient) -> list[bool]:
+        texts = ("SET flightllm.max_calls = 'none'", "EXPLAIN ANALYZE SELECT ai_gen('Tell of {b}', b) FROM open_t")
+        return [(await call(client, "query", {"sql": sql})).failed for sql in texts]
 
     assert root.ask(work) == [False, True]
 
@@ -146,44 +171,38 @@ def test_all_values_are_json(as_user: Agents) -> None:
     json.dumps(told.data, allow_nan=False)
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
-    [
-        ("query", {}, "'sql' is a required property"),
-        ("query", {"sql": ""}, "sql: "),
-        ("query", {"sql": "SELECT 1", "limit": 5}, "'limit' was unexpected"),
-        ("query", {"sql": "SELECT 1", "max_rows": 100_000}, "max_rows: 100000"),
-        ("query", {"sql": "SELECT nope FROM open_t"}, "nope"),
-        ("query", {"sql": "SELEC 1"}, "SELEC"),
-        ("query", {"sql": "SELECT '\ud800'"}, "surrogate"),
-        ("describe", {"table": "open"}, "open_t"),
-        ("describe", {"table": "open_t; DROP TABLE open_t"}, "no table"),
-        ("search", {"query": "x"}, "no vector index"),
-        ("search", {"query": "x", "mode": "magic"}, "mode: 'magic'"),
-        ("estimate_cost", {"sql": "SELECT ai_gne('x')"}, "ai_gen"),
-    ],
-)
-def test_errors_are_for_the_agent(as_user: Agents, tool: str, arguments: dict[str, object], said: str) -> None:
+def test_errors_are_for_the_agent(as_user: Agents) -> None:
     """An error is the answer of its tool, with the server's message and advice, and without a traceback."""
-    told = as_user().call(tool, **arguments)
-    assert told.failed
-    assert said in told.text
-    assert "Traceback" not in told.text
+
+    async def work(client: McpClient) -> None:
+        for tool, arguments, said in MISTAKES:
+            told = await call(client, tool, arguments)
+            assert told.failed, arguments
+            assert said in told.text
+            assert "Traceback" not in told.text
+
+    as_user().ask(work)
 
 
-def test_names_are_found(as_user: Agents) -> None:
+def test_names_are_found(as_user: Agents, database: Database) -> None:
     """The name in the list works in `describe` and in SQL, whatever characters it has; a plain name works too."""
-    names = ("Weird Name", 'a"b', "ünï", "two.parts", "select", "日本")
-    root = as_user(changes=True)
+    names = ('a "b', "two.parts", "select", "日本")
+    admin = database.session()
     for name in names:
         quoted = name.replace('"', '""')
-        assert not root.call("query", sql=f'CREATE OR REPLACE TABLE "{quoted}" AS SELECT 1 AS "x|y"').failed
-    listed = {one["name"]: one["sql"] for one in root.call("list_tables").data["tables"]}
-    for name in names:
-        for text in (name, listed[name]):
-            assert root.call("describe", table=text).data["name"] == name
-        assert root.call("query", sql=f"SELECT * FROM {listed[name]}").data["rows"] == [[1]]
-        assert not root.call("query", sql=f"DROP TABLE {listed[name]}").failed
+        admin.update(f'CREATE OR REPLACE TABLE "{quoted}" AS SELECT 1 AS "x|y"')
+
+    async def work(client: McpClient) -> None:
+        tables = (await call(client, "list_tables", {})).data["tables"]
+        listed = {one["name"]: one["sql"] for one in tables}
+        for name in names:
+            for text in (name, listed[name]):
+                assert (await call(client, "describe", {"table": text})).data["name"] == name
+            found = await call(client, "query", {"sql": f"SELECT * FROM {listed[name]}"})
+            assert found.data["rows"] == [[1]]
+            admin.update(f"DROP TABLE {listed[name]}")
+
+    as_user().ask(work)
 
 
 def test_describe_asks_no_model(as_user: Agents) -> None:
@@ -216,3 +235,77 @@ def test_resources_and_prompt(as_user: Agents) -> None:
     prompt = ann.ask(lambda client: client.get_prompt("ai_functions", {"question": "Who is angry?"}))
     assert "ai_filter(" in prompt.messages[0].content.text
     assert "Who is angry?" in prompt.messages[0].content.text
+
+
+@contextmanager
+def served(folder: Path, *statements: str) -> Iterator[Agent]:
+    """Serve a database that begins with some statements, to an agent."""
+    config = Config(engine=EngineConfig("fake"), embedding=EmbeddingConfig("fake"), data_folder=folder)
+    with closing(Database.open(config)) as database:
+        session = database.session()
+        for sql in statements:
+            session.update(sql)
+        server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"))
+        yield agent(server.uri, "")
+        server.drain(0)
+
+
+def test_search(tmp_path: Path) -> None:
+    """The only index is found by itself; each mode, the filter and the number of rows reach the server."""
+    pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
+    pytest.importorskip("tantivy", reason="the extra 'vector' is not installed")
+    with served(tmp_path, FRUIT, "CREATE VECTOR INDEX names ON fruit(name)") as someone:
+        for mode in ("vector", "text", "hybrid"):
+            found = someone.call("search", query="apple", mode=mode, top_k=2)
+            assert found.data["row_count"] == 2, mode
+            assert "apple" in found.data["rows"][0][1]
+        kept = someone.call("search", query="apple", index="names", filter="name <> 'apple pie'", top_k=1)
+        assert kept.data["rows"][0][1] == "a red apple"
+        assert someone.call("describe", table="fruit").data["indexes"] == ["names"]
+        assert "nope" in someone.call("search", query="apple", index="nope").text
+        assert someone.call("search", query='it\'s "x"').data["row_count"] == 5
+
+
+def test_an_empty_database(tmp_path: Path) -> None:
+    """Without tables the list is empty and says so; a model without prices needs no limit of the cost."""
+    with served(tmp_path) as someone:
+        assert someone.call("list_tables").data["total"] == 0
+        assert someone.ask(lambda client: client.list_resources()).resources == []
+        found = someone.call("query", sql="SELECT ai_gen('Say hello') AS a")
+        assert found.data["cost"]["price"] is None
+        assert found.data["cost"]["calls"] == 1
+        assert someone.call("query", sql="SELECT ai_gen('Say hello') AS a", max_cost=1).failed
+
+
+@pytest.mark.slow
+def test_two_thousand_tables(tmp_path: Path) -> None:
+    """Long lists come in parts: the tool says how many are left, and resources have pages."""
+    statements = [f"CREATE VIEW v{number:04} AS SELECT {number} AS n" for number in range(2_000)]
+    with served(tmp_path, *statements) as someone:
+        first = someone.call("list_tables")
+        assert (len(first.data["tables"]), first.data["total"], first.data["left"]) == (200, 2_000, 1_800)
+        assert "offset=200" in first.text
+        last = someone.call("list_tables", offset=1_900, limit=1_000)
+        assert (last.data["tables"][-1]["name"], last.data["left"]) == ("v1999", 0)
+        assert someone.call("list_tables", contains="V012").data["total"] == 10
+
+        async def pages(client: McpClient) -> list[str]:
+            names, cursor = list[str](), None
+            while True:
+                page = await client.list_resources(cursor=cursor)
+                names += [one.name for one in page.resources]
+                cursor = page.next_cursor
+                if cursor is None:
+                    return names
+
+        assert len(someone.ask(pages)) == 2_000
+
+
+def test_daily_limits_hold(as_user: Agents, database: Database) -> None:
+    """A user's own daily limit ends the calls of an agent, and the answer says why rows are NULL."""
+    database.access.store.add_user(User("bob", "user", allowance=Allowance(calls=2)))
+    database.session().update("GRANT SELECT ON open_t TO bob")
+    sql = "SELECT a, ai_gen('Daily {b}', b) AS told FROM open_t WHERE a <= 5"
+    found = as_user("bob").call("query", sql=sql)
+    assert found.failed or found.data["cost"]["calls"] <= 2
+    assert "`flightllm user set`" in found.text

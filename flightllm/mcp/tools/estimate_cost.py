@@ -15,20 +15,21 @@ _NOTHING = {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "price": Non
 
 
 def _run(work: Work, arguments: Arguments) -> Answer:
-    [row] = work.planned(f"{BOOKKEEPING}EXPLAIN (FORMAT JSON, SAVINGS off) {arguments['sql']}")
+    [row] = work.rows(f"{BOOKKEEPING}EXPLAIN (FORMAT JSON, SAVINGS off) {arguments['sql']}")
     plan = json.loads(str(row["plan"]))
     total: Mapping[str, Any] = plan["total"]["predicted"] or _NOTHING
     calls, price = int(total["calls"]), total["price"]
     tokens = int(total["prompt_tokens"]) + int(total["completion_tokens"])
+    seconds = float(total["seconds"] or 0.0)
     functions = [_call(call) for operator in plan["operators"] for call in operator["calls"]]
     refusal = _refusal(work.limits, calls, price)
     structured = {
-        "predicted": {"calls": calls, "tokens": tokens, "price": price, "seconds": total["seconds"] or 0.0},
+        "predicted": {"calls": calls, "tokens": tokens, "price": price, "seconds": seconds},
         "functions": functions,
         "allowed": refusal is None,
     }
     cost = "no known price" if price is None else money(price)
-    body = f"Predicted: {counted(calls, 'model call')}, {counted(tokens, 'token')}, {cost}, {total['seconds']:,.1f} s"
+    body = f"Predicted: {counted(calls, 'model call')}, {counted(tokens, 'token')}, {cost}, {seconds:,.1f} s"
     if functions:
         rows = [[one["text"], one["rows"], one["known"], one["calls"]] for one in functions]
         body += "\n\n" + markdown_table(["call", "rows", "known answers", "model calls"], rows)
