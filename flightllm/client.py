@@ -1,8 +1,9 @@
-"""A small Flight SQL client for the command line: queries, their progress, and cancelling."""
+"""A small Flight SQL client for the command line and agents: queries, their progress, and cancelling."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -57,6 +58,7 @@ class Progress:
     rows: int = 0
     failed_rows: int = 0
     seconds: float = 0.0
+    status: str = ""
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> "Progress":
@@ -64,8 +66,10 @@ class Progress:
         tokens = (values.get("prompt_tokens") or 0) + (values.get("completion_tokens") or 0)
         done, total = values.get("calls_done") or 0, values.get("calls_expected") or 0
         asked, cached = values.get("calls") or 0, values.get("cache_hits") or 0
-        rows, failed = values.get("rows") or 0, values.get("failed_rows") or 0
-        return cls(done, total, asked, cached, tokens, values.get("cost"), rows, failed, values.get("seconds") or 0.0)
+        rows, failed, status = values.get("rows") or 0, values.get("failed_rows") or 0, values.get("status") or ""
+        return cls(
+            done, total, asked, cached, tokens, values.get("cost"), rows, failed, values.get("seconds") or 0.0, status
+        )
 
     def summary(self, rows: int) -> str:
         """Return a line about a statement's work; empty if it needed no model call.
@@ -101,7 +105,7 @@ class Client:
         login: tuple[str, str] | None = None,
         trusted: bytes | None = None,
     ) -> None:
-        pairs = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
+        pairs = _pairs(headers or {})
         self._query_id: str | None = None
         self._asking: str | None = None
         """The text of a statement whose id is not known yet."""
@@ -118,7 +122,20 @@ class Client:
             self._client = flight.FlightClient(uri, **({} if trusted is None else {"tls_root_certs": trusted}))
             if login is not None:
                 pairs.append(self._logged_in(*login))
+        self._pairs = pairs
         self._options = flight.FlightCallOptions(headers=pairs)
+
+    def beside(self, headers: Mapping[str, str]) -> "Client":
+        """Return a client of the same connection, login and session, which follows a statement of its own.
+
+        It sends `headers` too, in place of those with the same names. Close only this client, not the new one.
+        """
+        other, added = copy(self), _pairs(headers)
+        names = {name for name, _ in added}
+        pairs = [*(pair for pair in self._pairs if pair[0] not in names), *added]
+        nothing = dict.fromkeys(("_query_id", "_asking", "_changing", "_change", "_affected"))
+        vars(other).update(nothing, _pairs=pairs, _options=flight.FlightCallOptions(headers=pairs))
+        return other
 
     def _logged_in(self, user: str, password: str) -> tuple[bytes, bytes]:
         """Log in; return the header that identifies the user in all further calls."""
@@ -345,6 +362,10 @@ class Client:
                 )
         kind = next((ours for status, ours in _KINDS if isinstance(error, status)), FlightLLMError)
         return kind(plain(text))
+
+
+def _pairs(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode(), value.encode()) for name, value in headers.items()]
 
 
 def _counts_rows(sql: str) -> bool:

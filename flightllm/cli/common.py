@@ -216,10 +216,17 @@ def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @contextmanager
 def connect(server: Server, settings: Mapping[str, str] | None = None) -> Iterator[Client]:
     """Open a client with the login and the per-call settings."""
+    with client_of(server, settings, login=read_login(server.user)) as client:
+        yield client
+
+
+def client_of(
+    server: Server, settings: Mapping[str, str] | None = None, *, login: tuple[str, str] | None = None
+) -> Client:
+    """Return a client with a login, or with the server's token if there is no login; the caller closes it."""
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # otherwise gRPC prints its own lines between our messages
     headers = {f"x-flightllm-{name}": value for name, value in (settings or {}).items()}
-    if server.token and not server.user:
+    if server.token and login is None:
         headers["authorization"] = f"Bearer {server.token}"
     trusted = None if server.tls_ca is None else server.tls_ca.read_bytes()
-    with Client(server.uri, headers, login=read_login(server.user), trusted=trusted) as client:
-        yield client
+    return Client(server.uri, headers, login=login, trusted=trusted)

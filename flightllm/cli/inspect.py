@@ -84,11 +84,11 @@ def _calls(function: AIFunction | ScalarFunction) -> tuple[str, str]:
     """Return a function's usage without the options that all functions have, and its other names."""
     if isinstance(function, ScalarFunction):
         return function.signature(), ""
-    own = ", ".join(f"{option.name} =>" for option in function.options if option.name not in function.positional(""))
     fields = " [, field…]" if function.fields else ""
-    call = f"{function.name}({', '.join(function.positional(''))}{fields}{f' [, {own}]' if own else ''})"
     orders = (function.aliases or {}).items()
-    return call, ", ".join(f"{name}({', '.join(order)}{fields})" if order else name for name, order in orders)
+    return function.usage(), ", ".join(
+        f"{name}({', '.join(order)}{fields})" if order else name for name, order in orders
+    )
 
 
 def print_query(server: Server, sql: str, width: int | None = None) -> None:

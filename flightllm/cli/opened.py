@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def asked_server(files: Files, server: Server, sql: str | None = None) -> Iterator[Server]:
+def asked_server(files: Files, server: Server, sql: str | None = None, *, reads_files: bool = True) -> Iterator[Server]:
     """Yield the server to query: a new server for the files if there are files, else `server`; see `opened_server`.
 
     Raises:
@@ -36,7 +36,7 @@ def asked_server(files: Files, server: Server, sql: str | None = None) -> Iterat
     token = secrets.token_urlsafe()
     with ExitStack() as stack:
         with no_collection():
-            uri = stack.enter_context(opened_server(_config_of(files, sql), sql, token))
+            uri = stack.enter_context(opened_server(_config_of(files, sql), sql, token, reads_files=reads_files))
         yield Server(uri, token=token)
 
 
@@ -57,13 +57,15 @@ def _config_of(files: Files, sql: str | None) -> Config:
 
 
 @contextmanager
-def opened_server(config: Config, sql: str | None = None, token: str | None = None) -> Iterator[str]:
+def opened_server(
+    config: Config, sql: str | None = None, token: str | None = None, *, reads_files: bool = True
+) -> Iterator[str]:
     """Serve the configuration's tables on a free port of this machine; yield the address.
 
     Tables that a statement creates are deleted at the end. Model answers go into the cache of a server with this
     configuration, so that no prompt is answered twice. `sql` is the only statement that will come; None: any statement
-    can come. A statement without AI calls starts no model. With a `token`, which clients must then send, statements can
-    read each file that this user can read.
+    can come. A statement without AI calls starts no model. Clients must send the `token`, if there is one. With a
+    token and `reads_files`, statements can read each file that this user can read.
 
     Raises:
         ConfigError: a table or a setting is wrong.
@@ -81,7 +83,7 @@ def opened_server(config: Config, sql: str | None = None, token: str | None = No
         config.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         cache = replace(config.cache, path=config.cache.path or config.data_folder / "answers.sqlite")
         own = replace(config, server=ServerConfig("127.0.0.1:0"), cache=cache, data_folder=folder)
-        if token is not None:
+        if token is not None and reads_files:
             own = replace(own, storage=replace(own.storage, external_folders=(Path(Path.cwd().anchor),)))
         database = stack.enter_context(closing(_opened(own, config, sql)))
         for note in database.notes:  # the log does not show them, because its level is error here
