@@ -15,10 +15,10 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
+from flightllm.catalog.column_defaults import defaults_of
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.numbered import ROW
 from flightllm.common.names import TableName, quoted
-from flightllm.dml.defaults import defaults_of
 from flightllm.dml.old_values import values_and_errors
 from flightllm.dml.returning import MERGE_ACTION
 from flightllm.errors import SqlError, UnsupportedError

@@ -16,6 +16,7 @@ from flightllm.llm.engine import Engine
 from flightllm.operators.answer_store import AnswerStore
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.workers import Workers
+from flightllm.pg_catalog.kept import KeptCatalogs
 from flightllm.recovery.watch import Watch
 from flightllm.sandbox.pool import Isolation
 from flightllm.vector.store import VectorIndexes
@@ -46,6 +47,8 @@ class Services:
     """Notes the statements in flight, for the process that starts after a crash."""
     files: KeptRows = field(default_factory=KeptRows)
     """The session's cache for the rows of a file in FROM."""
+    pg_catalogs: KeptCatalogs = field(default_factory=KeptCatalogs)
+    """The rows of `pg_catalog` that were made last."""
     on_error: str = "null"
     """The value of this option in calls without it; a statement that stores rows fails."""
 

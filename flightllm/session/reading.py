@@ -14,30 +14,52 @@ from flightllm.config.session_settings import Settings
 from flightllm.ddl.dispatch import explain_change
 from flightllm.dialect import sent_texts
 from flightllm.dialect.output_names import output_names, without_marks
+from flightllm.dialect.rewriting import DEFAULT
 from flightllm.errors import FlightLLMError, NotFoundError, SqlError
 from flightllm.execution.context import Services
 from flightllm.execution.planning import plan
 from flightllm.execution.query import Query
 from flightllm.execution.summarize import SummarizeQuery, summary
 from flightllm.execution.utility import DescribedQuery, DescribeQuery, ExplainQuery, ShowColumnsQuery, ShowQuery
+from flightllm.pg_catalog.words import CALLS, WORDS
 from flightllm.session.place import SessionPlace
 from flightllm.sql.classify import classify
 from flightllm.sql.error_positions import explain_error
 from flightllm.sql.guard import check_bound, check_sql, check_text
 from flightllm.sql.keys import NO_KEYS, TableKeys
-from flightllm.sql.names import OutputNames
+from flightllm.sql.names import NO_NAMES, OutputNames
 from flightllm.sql.parameters import bind
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.statement import Statement
+from flightllm.sql.statement import CatalogPlace, Statement
 
 
 class StatementReader:
     """Reads the statements of one session; `services` returns the server's services as the session sees them now."""
 
-    def __init__(self, place: SessionPlace, services: Callable[[], Services], limits: LimitsConfig) -> None:
+    def __init__(
+        self, place: SessionPlace, services: Callable[[], Services], limits: LimitsConfig, session_id: Callable[[], str]
+    ) -> None:
         self._place = place
         self._services = services
         self._limits = limits
+        self._session_id = session_id
+        self.as_postgres = False
+        """Whether the client speaks PostgreSQL's protocol; then `information_schema` names types as PostgreSQL does."""
+
+    def _asks_catalog(self, sql: str, settings: Settings) -> bool:
+        as_postgres = self.as_postgres or settings.dialect == "postgres"
+        if settings.dialect not in {DEFAULT, "postgres"}:
+            return False
+        if WORDS.search(sql) is None and not (as_postgres and CALLS.search(sql)):
+            return False
+        from flightllm.pg_catalog.parsing import asks_catalog
+
+        return asks_catalog(sql, as_postgres=as_postgres)
+
+    def _catalog(self, sql: str, settings: Settings) -> CatalogPlace | None:
+        if not self._asks_catalog(sql, settings):
+            return None
+        return CatalogPlace(tuple(filter(None, self._place.standing)), self._session_id())
 
     def rewritten(
         self, sql: str, settings: Settings, parameters: pa.Schema | None = None
@@ -51,6 +73,10 @@ class StatementReader:
             FlightLLMError: the statement cannot be parsed, or its rewritten text is too large.
         """
         check_text(sql, self._limits)
+        if self._asks_catalog(sql, settings):
+            asked = ParsedText(sql)
+            check_sql(asked, self._limits, by_datafusion=False)
+            return asked, lambda: NO_NAMES
         found = sent_texts(sql, settings.dialect)
         sent = ParsedText(found.text)
         try:
@@ -75,7 +101,7 @@ class StatementReader:
             FlightLLMError: see `rewritten`; or the kind of the statement is unknown.
         """
         read, names = self.rewritten(sql, settings, parameters)
-        return replace(classify(read), names=names)
+        return replace(classify(read), names=names, catalog=self._catalog(sql, settings))
 
     def bound(self, sql: str, settings: Settings, parameters: pa.RecordBatch | None) -> Statement:
         """Parse a text as `statement` does, with values in the places of its parameters.
@@ -84,7 +110,9 @@ class StatementReader:
             FlightLLMError: see `statement`; or the parameters do not fit.
         """
         read, names = self.rewritten(sql, settings, None if parameters is None else parameters.schema)
-        return replace(classify(self.with_values(read, parameters)), names=names)
+        place = self._catalog(sql, settings)
+        bound = self.with_values(read, parameters) if place is None else self._with_catalog_values(read, parameters)
+        return replace(classify(bound), names=names, catalog=place)
 
     def with_values(self, read: ParsedText, parameters: pa.RecordBatch | None) -> ParsedText:
         """Bind parameters and check the bound text; see `bind`.
@@ -95,6 +123,12 @@ class StatementReader:
         text = bind(read, parameters)
         if text is not read:
             check_bound(text, self._limits)
+        return text
+
+    def _with_catalog_values(self, read: ParsedText, parameters: pa.RecordBatch | None) -> ParsedText:
+        text = bind(read, parameters)
+        if text is not read:
+            check_bound(text, self._limits, by_datafusion=False)
         return text
 
     def explain(self, error: Exception, sql: str, dialect: str) -> None:
@@ -133,6 +167,10 @@ def plan_statement(statement: Statement, services: Services, settings: Settings)
     if statement.described is not None:
         described = plan(ParsedText(statement.described), services, settings, names=statement.names())
         return DescribedQuery(described.planned_schema, described.schema.names)
+    if statement.catalog is not None:
+        from flightllm.execution.catalog_query import CatalogQuery
+
+        return CatalogQuery(statement.parsed_query.sql, statement.catalog, services, settings)
     query = plan(statement.parsed_query, services, settings, names=statement.names())
     if statement.summarized and statement.query is not None:
         columns = query.schema

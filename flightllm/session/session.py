@@ -101,7 +101,7 @@ class Session:
         self._place = SessionPlace(
             services.catalog.store, lambda: self._services.catalog, principal.name, services.functions.own_names
         )
-        self._reader = StatementReader(self._place, lambda: self._services, services.config.limits)
+        self._reader = StatementReader(self._place, lambda: self._services, services.config.limits, lambda: self.id)
         self._transactions = Transactions()
         self._files = KeptRows()
         self._record = sessions.open(self._changed, principal.name, peer)
@@ -125,6 +125,10 @@ class Session:
         self._record.used()
         with structlog.contextvars.bound_contextvars(user=self.principal.name, session_id=self.id), panics_mapped():
             yield
+
+    def speak_postgres(self) -> None:
+        """Answer all queries about `information_schema` and `version()` as PostgreSQL does, from now on."""
+        self._reader.as_postgres = True
 
     @property
     def rights(self) -> Rights:
@@ -196,11 +200,16 @@ class Session:
 
     def _described(self, sql: str, settings: Settings, parameters: pa.RecordBatch | None = None) -> Description:
         read = self._reader.statement(sql, settings, None if parameters is None else parameters.schema)
-        bound = read.whole if parameters is None else self._reader.with_values(read.whole, parameters)
+        values = parameters if read.catalog is None else None
+        bound = read.whole if values is None else self._reader.with_values(read.whole, values)
         circumstances = self._circumstances(settings, bound)
         reader, keeps, plans = self._reading(bound, circumstances.rights), False, list[KeptPlan]()
         with panics_mapped(), self._all.watch.planning(bound.sql, circumstances.rights.blamed):
             services = self._services_of(circumstances.rights)
+
+            if read.catalog is not None:
+                reader.close()
+                return self._described_catalog(read, parameters, services, settings)
 
             def schema_of(statement: Statement) -> pa.Schema:
                 if statement.is_update:
@@ -220,6 +229,20 @@ class Session:
             finally:
                 if not keeps:
                     reader.close()
+
+    def _described_catalog(
+        self, read: Statement, values: pa.RecordBatch | None, services: Services, settings: Settings
+    ) -> Description:
+        """Describe a query about the catalog; without values, NULLs stand in for its parameters."""
+        from flightllm.pg_catalog.parameters import parameter_kinds
+
+        kinds = parameter_kinds(read.whole.sql, read.parameters)
+        fields = pa.schema(list(zip(read.parameters, kinds, strict=True)))
+        if values is None and read.parameters:
+            values = pa.RecordBatch.from_arrays([pa.nulls(1, kind) for kind in kinds], schema=fields)
+        statement = replace(classify(bind(read.whole, values)), catalog=read.catalog)
+        found = plan_statement(statement, services, settings)
+        return Description(found.schema, is_update=False, parameters=fields)
 
     def _circumstances(self, settings: Settings, text: ParsedText) -> Circumstances:
         """Return the current state of everything that the plan of a statement depends on."""

@@ -81,8 +81,8 @@ def check_text(sql: str, limits: LimitsConfig) -> None:
         raise over_limit("sql_bytes", limits.sql_bytes, f"the SQL text has {size:,} bytes", instead)
 
 
-def check_sql(text: ParsedText, limits: LimitsConfig) -> None:
-    """Check that DataFusion can plan a text safely.
+def check_sql(text: ParsedText, limits: LimitsConfig, *, by_datafusion: bool = True) -> None:
+    """Check that DataFusion can plan a text safely; another engine has no limits for its functions.
 
     Raises:
         LimitExceededError: the text is too long, chains too many terms, or makes a value that is too large. The error
@@ -94,7 +94,7 @@ def check_sql(text: ParsedText, limits: LimitsConfig) -> None:
     """
     check_text(text.sql, limits)
     _check_dots(text)
-    check_bound(text, limits)
+    check_bound(text, limits, by_datafusion=by_datafusion)
     complexity = measure(text.tokens)
     if complexity.deepest > limits.sql_terms:
         raise _too_deep(complexity, limits.sql_terms)
@@ -108,7 +108,7 @@ def check_sql(text: ParsedText, limits: LimitsConfig) -> None:
         )
 
 
-def check_bound(text: ParsedText, limits: LimitsConfig) -> None:
+def check_bound(text: ParsedText, limits: LimitsConfig, *, by_datafusion: bool = True) -> None:
     """Check a text that passed `check_sql` again after values have replaced its parameters.
 
     A value is a single literal, which adds no depth. But in FROM, DataFusion reads a literal in single quotes as a
@@ -119,7 +119,7 @@ def check_bound(text: ParsedText, limits: LimitsConfig) -> None:
     """
     sql, tokens, words = text.sql, text.tokens, text.words
     _check_names(text)  # the words tell, for little time, which of the checks below can find anything
-    if not words.isdisjoint(_TABLE_FUNCTIONS):
+    if by_datafusion and not words.isdisjoint(_TABLE_FUNCTIONS):
         _check_table_functions(sql, tokens)
     if not words.isdisjoint(_BYTES_PER_UNIT):
         _check_sizes(sql, tokens, limits.memory_bytes)

@@ -52,6 +52,14 @@ StatementKind = Literal[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class CatalogPlace:
+    """Where a query about the catalog looks names up, and the id of its session."""
+
+    path: tuple[str, ...]
+    session_id: str
+
+
 @dataclass(frozen=True)
 class Statement:
     """One statement with the parts that its kind needs; `text` has no trailing `;` and no comment around it.
@@ -110,6 +118,8 @@ class Statement:
     keys: TableKeys = NO_KEYS
     """The keys that CREATE TABLE declares. A foreign key can leave out the columns that it refers to."""
 
+    catalog: "CatalogPlace | None" = None
+    """Set for a query that asks only the catalog of PostgreSQL's clients, `pg_catalog`; it is read as it was sent."""
     source: ParsedText | None = field(default=None, compare=False, repr=False)
     """The whole text, parsed once; None for a statement inside another one."""
 

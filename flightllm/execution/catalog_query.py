@@ -1,0 +1,142 @@
+"""A query that asks only the catalog of PostgreSQL's clients: `pg_catalog` and `information_schema`."""
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import replace
+
+import pyarrow as pa
+
+from flightllm import __version__
+from flightllm.catalog.column_defaults import defaults_of
+from flightllm.catalog.entries import Entry
+from flightllm.common.names import DEFAULT_SCHEMA, SYSTEM_SCHEMA, TableName, is_temporary
+from flightllm.common.principal import LOCAL
+from flightllm.config.session_settings import Settings
+from flightllm.datafusion.run import Batches
+from flightllm.errors import SqlError
+from flightllm.execution.cancel_token import stopped
+from flightllm.execution.context import Services
+from flightllm.observe.query_record import QueryRecord
+from flightllm.pg_catalog.engine import Engine
+from flightllm.pg_catalog.facts import Facts, Seen, Session
+from flightllm.pg_catalog.functions import function_table
+from flightllm.pg_catalog.parsing import read
+from flightllm.pg_catalog.rows import Rows, process_number
+from flightllm.pg_catalog.translation import translate
+from flightllm.sql.client_parameters import PARAMETERS
+from flightllm.sql.grants import PRIVILEGES
+from flightllm.sql.statement import CatalogPlace
+
+SERVER_VERSION = "15.0"
+"""The version of PostgreSQL whose catalog this is."""
+_SETTINGS: Mapping[str, str] = {
+    **PARAMETERS,
+    "server_version": SERVER_VERSION,
+    "server_version_num": "150000",
+    "timezone": "UTC",
+    "lc_collate": "C.UTF-8",
+    "lc_ctype": "C.UTF-8",
+    "max_index_keys": "32",
+    "block_size": "8192",
+    "jit": "off",
+    "statement_timeout": "0",
+    "application_name": "",
+    "extra_float_digits": "1",
+    "intervalstyle": "postgres",
+    "bytea_output": "hex",
+    "default_transaction_read_only": "off",
+}
+
+
+class CatalogQuery:
+    """A query about the catalog; an engine of its own runs it, because DataFusion refuses many such queries."""
+
+    def __init__(self, sql: str, place: CatalogPlace, services: Services, settings: Settings) -> None:
+        """Plan a query whose parameters are bound.
+
+        Raises:
+            FlightLLMError: the query is wrong.
+        """
+        asked = read(sql)
+        if asked is None:
+            raise SqlError("the query does not ask only the catalog")
+        rows = catalog_rows(services, place)
+        self._translated = translate(asked.tree, function_table())
+        session = _session(services, place, settings)
+        self._engine = Engine(rows, session, self._translated, services.config.limits.memory_bytes)
+        self.schema: pa.Schema = self._engine.schema(stopped)
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Yield the rows."""
+        with closing(self._engine):
+            yield from self._engine.run(self.schema, record.cancelled.is_set)
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return the query as the engine gets it."""
+        return [("Catalog query", self._translated.sql)]
+
+
+def catalog_rows(services: Services, place: CatalogPlace) -> Rows:
+    """Return the rows of the catalog as the session's user sees them."""
+    temporary = next(filter(is_temporary, place.path), "")
+    key = (services.rights, temporary)
+    return services.pg_catalogs.of(key, services.catalog.store.entries, lambda: Rows(_facts(services)))
+
+
+def _facts(services: Services) -> Facts:
+    catalog, entries = services.catalog, services.catalog.entries
+    tables = []
+    for info in catalog.tables():
+        seen = Seen(info.name, info.type != "BASE TABLE", info.schema, info.keys, LOCAL.name)
+        entry = entries.get(info.name)
+        tables.append(seen if entry is None else _with_entry(seen, entry, services))
+    return Facts([name for name in catalog.schemas() if name != "information_schema"], tables)
+
+
+def _with_entry(seen: Seen, entry: Entry, services: Services) -> Seen:
+    """Add the owner, the defaults and the size of a table; the size of a table with hidden rows stays hidden."""
+    rights = services.rights
+    mine = rights.unlimited or entry.owner == rights.principal.name
+    files = entry.rows.files if entry.rows is not None and not rights.is_restricted(entry.name) else ()
+    return replace(
+        seen,
+        owner=entry.owner,
+        defaults=defaults_of(entry),
+        query=entry.query if mine and entry.is_view else None,
+        size=sum(file.bytes for file in files),
+        rows=sum(file.rows for file in files) if files else -1,
+    )
+
+
+def _session(services: Services, place: CatalogPlace, settings: Settings) -> Session:
+    rights, catalog = services.rights, services.catalog
+
+    def rows_of(name: str) -> list[Mapping[str, object]]:
+        if name not in (catalog.store.system.schemas if catalog.store.system is not None else ()):
+            return []
+        found: list[Mapping[str, object]] = catalog.system_rows(name).to_pylist()
+        return found
+
+    def may(privilege: str, what: TableName | str) -> bool:
+        if isinstance(what, str):
+            return rights.may_create(what) if what else rights.unlimited
+        entry = catalog.entries.get(what)
+        if what.schema == SYSTEM_SCHEMA:
+            return privilege == "SELECT"
+        for known in PRIVILEGES["TABLE"]:
+            if known == privilege:
+                return rights.may(known, what, entry.owner if entry is not None else None)
+        return rights.unlimited
+
+    path = place.path or (DEFAULT_SCHEMA,)
+    return Session(
+        user=rights.principal.name,
+        path=[name for name in path if not is_temporary(name)],
+        version=f"PostgreSQL {SERVER_VERSION} (FlightLLM {__version__})",
+        process=process_number(place.session_id),
+        roles=lambda: rows_of("users"),
+        grants=lambda: rows_of("grants"),
+        sessions=lambda: rows_of("sessions"),
+        settings=lambda: {**_SETTINGS, **{f"flightllm.{name}": text for name, text in settings.as_text().items()}},
+        may=may,
+    )

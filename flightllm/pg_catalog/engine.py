@@ -1,0 +1,243 @@
+"""Run statements about the catalog in an embedded DuckDB, which plans correlated subqueries as PostgreSQL does."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from flightllm.errors import CancelledError, FlightLLMError, LimitExceededError, SqlError, UnsupportedError
+from flightllm.pg_catalog.data import Relation, relations
+from flightllm.pg_catalog.facts import Session
+from flightllm.pg_catalog.functions import Function, Functions
+from flightllm.pg_catalog.keywords import RESERVED
+from flightllm.pg_catalog.rows import Rows
+from flightllm.pg_catalog.translation import Translated
+from flightllm.pg_catalog.views import local_name, view_query
+from flightllm.sql.literals import text_literal
+
+if TYPE_CHECKING:
+    pass
+
+_ROWS: Final = 8192
+_POLL_SECONDS: Final = 0.05
+_DUCK: Final = {"oid": "UINTEGER", "int": "INTEGER", "bigint": "BIGINT", "text": "VARCHAR", "bool": "BOOLEAN"}
+_ARROW: Final = {
+    "oid": pa.uint32(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "text": pa.string(),
+    "bool": pa.bool_(),
+}
+_Call = Callable[..., pa.Array]
+_ARITIES: Final[Mapping[int, Callable[[_Call], _Call]]] = {
+    1: lambda call: lambda a: call(a),  # noqa: PLW0108
+    2: lambda call: lambda a, b: call(a, b),  # noqa: PLW0108
+    3: lambda call: lambda a, b, c: call(a, b, c),  # noqa: PLW0108
+    4: lambda call: lambda a, b, c, d: call(a, b, c, d),  # noqa: PLW0108
+}
+"""The engine counts the parameters of a function of Python."""
+_MACROS: Final = (
+    """CREATE MACRO pg_join(x, s, n := NULL) AS CASE WHEN x IS NOT NULL AND s IS NOT NULL THEN coalesce(
+    list_aggregate(CASE WHEN n IS NULL THEN x::VARCHAR[] ELSE
+    list_transform(x::VARCHAR[], lambda e: coalesce(e, n)) END, 'string_agg', s), '') END""",
+    """CREATE MACRO pg_text(x) AS CASE WHEN ends_with(typeof(x), '[]')
+    THEN '{' || replace(trim(x::VARCHAR, '[]'), ', ', ',') || '}' ELSE x::VARCHAR END""",
+    "CREATE MACRO pg_expandarray(x) AS list_transform(x, lambda e, i: {'x': e, 'n': i})",
+    "CREATE MACRO pg_array_remove(x, v) AS list_filter(x, lambda e: e IS DISTINCT FROM v)",
+)
+"""PostgreSQL's functions over values of any type that the engine lacks."""
+
+
+class Engine:
+    """One database in memory, for one statement. It can read and write nothing outside."""
+
+    def __init__(self, rows: Rows, session: Session, translated: Translated, memory: int) -> None:
+        """Fill the database with the relations that the statement reads; `memory` is the limit in bytes.
+
+        Raises:
+            UnsupportedError: the package that runs such statements is not installed, or a relation has no rows here.
+        """
+        try:
+            import duckdb
+        except ImportError as error:
+            raise UnsupportedError(
+                "queries about pg_catalog need the extra `postgres`: pip install 'flightllm[postgres]'"
+            ) from error
+        self._connection = duckdb.connect(
+            ":memory:",
+            config={
+                "threads": "1",
+                "memory_limit": f"{max(memory >> 20, 64)}MB",
+                "enable_external_access": "false",
+                "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+                "temp_directory": "",
+            },
+        )
+        self._rows = rows
+        self._session = session
+        self._functions = Functions(rows, session)
+        self._raised: FlightLLMError | None = None
+        self._made: set[str] = set()
+        self._sql = translated.sql
+        with self._mapped():
+            self._prepare(translated)
+            self._connection.execute("SET lock_configuration = true")
+
+    def _prepare(self, translated: Translated) -> None:
+        needed = set(translated.functions)
+        views = list[tuple[str, str]]()
+        waiting = sorted(translated.relations, key=lambda one: one.oid)
+        while waiting:
+            self._add(waiting.pop(), waiting, views, needed)
+        for name in sorted(needed & set(self._functions.by_name)):
+            self._create(name, self._functions.by_name[name])
+        for macro in _MACROS:
+            self._connection.execute(macro)
+        if "current_schemas" in needed:
+            path = ", ".join(map(text_literal, self._session.path)) or "NULL"
+            self._connection.execute(
+                f"CREATE MACRO pg_schemas(x) AS CASE WHEN x THEN ['pg_catalog', {path}] ELSE [{path}] END"
+            )
+        if "pg_get_keywords" in needed:
+            words = pa.table({"word": sorted(RESERVED), "catcode": ["R"] * len(RESERVED)})
+            self._connection.register("c_pg_get_keywords", words)
+        for name, query in reversed(views):
+            self._connection.execute(f'CREATE TEMP VIEW "{name}" AS {query}')
+
+    def _add(self, relation: Relation, waiting: list[Relation], views: list[tuple[str, str]], needed: set[str]) -> None:
+        """Register a relation's rows, or remember its view and what the view needs."""
+        name = local_name(relation)
+        if name in self._made:
+            return
+        self._made.add(name)
+        rows = self._rows.relation(relation.name, self._session) if relation.schema == "pg_catalog" else None
+        if rows is not None:
+            self._connection.register(name, rows)
+            return
+        query = view_query(relation)
+        if query is None:
+            raise UnsupportedError(f"the relation {relation.schema}.{relation.name} is not supported here")
+        views.append((name, query))
+        waiting += [one for one in relations().values() if f" {local_name(one)} " in query]
+        needed.update(one for one in self._functions.by_name if f"f_{one}(" in query)
+
+    def _create(self, name: str, function: Function) -> None:
+        kinds = function.parameters or ("int",)  # the engine calls no function of Python without a column
+        from duckdb import func
+
+        call = _ARITIES[len(kinds)](self._over_columns(function))
+        target = f"f_{name}" if function.parameters else f"f_{name}_of"
+        self._connection.create_function(
+            target,
+            call,
+            [_DUCK[kind] for kind in kinds],
+            _DUCK[function.returns],
+            type=func.ARROW,
+            null_handling=func.SPECIAL,
+        )
+        if not function.parameters:
+            self._connection.execute(f"CREATE MACRO f_{name}() AS {target}(1)")
+
+    def _over_columns(self, function: Function) -> Callable[..., pa.Array]:
+        count, kind, required = len(function.parameters), _ARROW[function.returns], function.required
+
+        def value(given: tuple[Any, ...]) -> object:
+            if function.strict and None in given[:required]:
+                return None
+            return function.call(*given)
+
+        def call(*columns: pa.ChunkedArray) -> pa.Array:
+            try:
+                if not count:
+                    return pa.array([function.call()] * len(columns[0]), kind)
+                known: dict[tuple[Any, ...], object] = {}
+                found = []
+                for given in zip(*(column.to_pylist() for column in columns), strict=True):
+                    if given not in known:
+                        known[given] = value(given)
+                    found.append(known[given])
+                return pa.array(found, kind)
+            except FlightLLMError as error:
+                self._raised = error
+                raise
+
+        return call
+
+    def schema(self, stopped: Callable[[], bool]) -> pa.Schema:
+        """Return the names and types of the result; `stopped` is asked now and then, and ends the work.
+
+        Raises:
+            FlightLLMError: the statement is wrong.
+        """
+        with self._interrupted(stopped), self._mapped():
+            result = self._connection.sql(self._sql)
+            if result is None:
+                raise UnsupportedError("the statement returns no rows")
+            names = list(result.columns)
+            types = self._connection.sql(f"SELECT * FROM ({self._sql}) AS q LIMIT 0").to_arrow_table().schema.types
+        return pa.schema([pa.field(name, kind) for name, kind in zip(names, types, strict=True)])
+
+    def run(self, schema: pa.Schema, stopped: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows under the names of `schema`; `stopped` is asked now and then, and ends the statement.
+
+        Raises:
+            FlightLLMError: the statement fails, or it was stopped.
+        """
+        with self._interrupted(stopped), self._mapped():
+            reader = self._connection.sql(self._sql).to_arrow_reader(_ROWS)
+            for batch in reader:
+                if stopped():
+                    raise CancelledError("the statement was cancelled")
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+    def close(self) -> None:
+        """Forget the database. Idempotent."""
+        self._connection.close()
+
+    @contextmanager
+    def _interrupted(self, stopped: Callable[[], bool]) -> Iterator[None]:
+        """Interrupt the engine once `stopped()` is true."""
+        done = Event()
+
+        def watch() -> None:
+            while not done.wait(_POLL_SECONDS):
+                if stopped():
+                    with suppress(Exception):
+                        self._connection.interrupt()
+
+        watcher = Thread(target=watch, name="catalog-query", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watcher.join()
+
+    @contextmanager
+    def _mapped(self) -> Iterator[None]:
+        """Turn the engine's errors into those of this server."""
+        import duckdb
+
+        try:
+            yield
+        except duckdb.InterruptException as error:
+            raise CancelledError("the statement was cancelled") from error
+        except duckdb.OutOfMemoryException as error:
+            raise LimitExceededError("a query about the catalog needs more memory than one query can take") from error
+        except duckdb.Error as error:
+            if self._raised is not None:
+                raise self._raised from error
+            raise SqlError(_plain(error)) from error
+
+
+def _plain(error: Exception) -> str:
+    """Return the first line of the engine's message, without the names that only the engine knows."""
+    line = str(error).strip().splitlines()[0]
+    for known in (" Error: ",):
+        before, found, after = line.partition(known)
+        if found and before.replace(" ", "").isalpha():
+            line = after
+    return line.replace('"c_pg_', '"pg_').replace("c_pg_", "pg_").replace('"i_', '"').replace("f_", "")

@@ -1,0 +1,164 @@
+"""Read a statement of a PostgreSQL client, and find out whether it asks only the catalog."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, Final
+
+from sqlglot import exp
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
+
+from flightllm.common.names import CATALOG
+from flightllm.pg_catalog.data import Relation, relations
+from flightllm.pg_catalog.words import CALLS, WORDS
+
+_USER_TYPES: Final = "oid|name|xid|cid|tid|regclass|regtype|regproc|regprocedure|regnamespace|regrole|aclitem"
+_ARRAY_OF: Final = re.compile(rf'\b(?:pg_catalog\.)?(?:({_USER_TYPES})|"char")\s*\[\s*\]', re.IGNORECASE)
+_NUMBERS: Final = ("oid", "xid", "cid")
+_ALONE: Final = frozenset(
+    (
+        *("pg_backend_pid", "pg_is_in_recovery", "format_type", "current_setting", "set_config", "to_regclass"),
+        *("to_regtype", "to_regproc", "to_regnamespace", "to_regrole", "txid_current", "pg_my_temp_schema"),
+        *("quote_ident", "quote_literal", "quote_nullable", "obj_description", "col_description", "current_schemas"),
+        *("shobj_description", "inet_server_port", "inet_server_addr", "inet_client_addr", "inet_client_port"),
+        *("generate_subscripts", "session_user"),
+    )
+)
+"""Functions that only this part answers; a statement without a table asks the catalog if it calls one of them."""
+_ALONE_PREFIXES: Final = ("pg_", "has_")
+_OTHER_FUNCTIONS: Final = frozenset(("pg_typeof", "pg_sleep"))
+"""Functions about values, which other parts of the server answer."""
+
+
+_SHARED: Final = frozenset(("version", "current_schema", "current_database"))
+_TABLE: Final = frozenset(("table_catalog", "table_schema", "table_name"))
+_IN_DATAFUSION: Final[Mapping[str, frozenset[str]]] = {
+    "tables": _TABLE | {"table_type"},
+    "views": _TABLE | {"definition"},
+    "schemata": frozenset(
+        (
+            *("catalog_name", "schema_name", "schema_owner", "default_character_set_catalog", "sql_path"),
+            *("default_character_set_schema", "default_character_set_name"),
+        )
+    ),
+    "columns": _TABLE
+    | {"column_name", "ordinal_position", "column_default", "is_nullable", "data_type", "character_maximum_length"}
+    | {"character_octet_length", "numeric_precision", "numeric_precision_radix", "numeric_scale"}
+    | {"datetime_precision", "interval_type"},
+}
+"""The tables of `information_schema` that DataFusion has, with their columns."""
+
+
+class CatalogDialect(Postgres):
+    """PostgreSQL's dialect; each function stays under the name that the text has."""
+
+    class Parser(Postgres.Parser):  # type: ignore[misc, valid-type]
+        """Keep the names of functions."""
+
+        FUNCTIONS: ClassVar[dict[str, object]] = {}
+
+    class Tokenizer(Postgres.Tokenizer):
+        """Read the operators that psql and the drivers write."""
+
+        KEYWORDS: ClassVar = {**Postgres.Tokenizer.KEYWORDS, "OID": TokenType.UINT}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A statement that asks only the catalog: its tree, which the reader must copy before a change."""
+
+    tree: exp.Query
+    only_here: bool
+    """Whether DataFusion cannot answer it."""
+
+
+def asks_catalog(sql: str, *, as_postgres: bool = False) -> bool:
+    """Return whether a statement reads relations of the catalog and nothing else, or only calls its functions.
+
+    `as_postgres` is true for a client of PostgreSQL's protocol. For other clients, DataFusion answers what it can about
+    `information_schema`, with this server's own names of types, and `version()`.
+    """
+    if WORDS.search(sql) is None and not (as_postgres and CALLS.search(sql)):
+        return False
+    asked = _asked(sql)
+    return asked is not None and (asked.only_here or as_postgres)
+
+
+def read(sql: str) -> Asked | None:
+    """Return the tree of a statement that asks the catalog; None for another statement."""
+    return _asked(sql)
+
+
+@lru_cache(maxsize=128)
+def _asked(sql: str) -> Asked | None:
+    text = _ARRAY_OF.sub(lambda found: "bigint[]" if (found[1] or "").lower() in _NUMBERS else "text[]", sql)
+    try:
+        trees = [tree for tree in CatalogDialect().parse(text) if tree is not None]
+    except (SqlglotError, RecursionError):
+        return None
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        return None
+    tree = trees[0]
+    if tree.find(exp.Insert, exp.Update, exp.Delete, exp.Into, exp.Merge) is not None:
+        return None
+    common = {one.alias_or_name for one in tree.find_all(exp.CTE)}
+    tables = [table for table in tree.find_all(exp.Table) if isinstance(table.this, exp.Identifier)]
+    found = [relation_of(table) for table in tables if table.db or table.name not in common]
+    stored = [relation for relation in found if relation is not None]
+    if len(stored) < len(found):
+        return None
+    own = _calls_catalog(tree)
+    if not stored:
+        return Asked(tree, own) if own or any(name in _SHARED for name in _called(tree)) else None
+    return Asked(tree, own or not all(_in_datafusion(relation, tree) for relation in stored))
+
+
+def _in_datafusion(relation: Relation, tree: exp.Query) -> bool:
+    """Return whether DataFusion has a relation, with all columns that a statement names."""
+    if relation.schema != "information_schema" or relation.name not in _IN_DATAFUSION:
+        return False
+    lacking = {column.name for column in relation.columns} - _IN_DATAFUSION[relation.name]
+    return lacking.isdisjoint(folded(column.this) for column in tree.find_all(exp.Column) if not column.is_star)
+
+
+def relation_of(table: exp.Table) -> Relation | None:
+    """Return the relation of the catalog that a table in FROM names, as PostgreSQL looks it up."""
+    if table.catalog and folded(table.args["catalog"]) != CATALOG:
+        return None
+    schema = folded(table.args["db"]) if table.args.get("db") else "pg_catalog"
+    return relations().get((schema, folded(table.this)))
+
+
+def folded(name: exp.Expression) -> str:
+    """Return a name as PostgreSQL reads it: in lower case, unless it is quoted."""
+    return name.name if name.args.get("quoted") else name.name.lower()
+
+
+def _calls_catalog(tree: exp.Query) -> bool:
+    qualified = any(folded(one) == "pg_catalog" for one in tree.find_all(exp.Identifier))
+    return (
+        qualified
+        or any(_is_own(name) for name in _called(tree))
+        or any(cast_name(one.to).startswith("reg") for one in tree.find_all(exp.Cast))
+    )
+
+
+def _is_own(name: str) -> bool:
+    return (name in _ALONE or name.startswith(_ALONE_PREFIXES)) and name not in _OTHER_FUNCTIONS
+
+
+def _called(tree: exp.Query) -> Iterator[str]:
+    for one in tree.find_all(exp.Anonymous):
+        yield str(one.this).lower() if isinstance(one.this, str) else one.this.name.lower()
+
+
+def cast_name(kind: exp.DataType) -> str:
+    """Return the name of the type of a cast, in lower case and without its schema, such as `regclass`."""
+    given = kind.args.get("kind")
+    if kind.this == exp.DataType.Type.USERDEFINED and given is not None:
+        found = given if isinstance(given, str) else given.name if isinstance(given, exp.Identifier) else given.sql()
+        return found.rpartition(".")[2].strip('"').lower()
+    return str(kind.this.value if hasattr(kind.this, "value") else kind.this).lower()

@@ -1,0 +1,769 @@
+"""Write a statement about the catalog for the engine: PostgreSQL's names, casts and operators become the engine's."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from sqlglot import exp
+
+from flightllm.errors import SqlError, UnsupportedError
+from flightllm.pg_catalog.columns import VECTORS, columns_of_kind
+from flightllm.pg_catalog.data import Relation, relations
+from flightllm.pg_catalog.functions import Function
+from flightllm.pg_catalog.parsing import cast_name, relation_of
+from flightllm.pg_catalog.views import local_name
+
+_CATALOGS: Final = frozenset(("pg_catalog", "information_schema"))
+_SAME: Final = frozenset(
+    (
+        *("count", "sum", "min", "max", "avg", "bool_and", "bool_or", "array_agg", "coalesce", "nullif", "greatest"),
+        *("least", "lower", "upper", "length", "concat", "concat_ws", "replace", "split_part", "substr", "left"),
+        *("right", "strpos", "translate", "starts_with", "chr", "ascii", "repeat", "lpad", "rpad", "reverse", "md5"),
+        *("abs", "ceil", "ceiling", "floor", "round", "mod", "sign", "now", "row_number", "rank", "dense_rank", "lag"),
+        *("lead", "first_value", "last_value", "ltrim", "rtrim", "trim", "unnest", "row", "array", "date_trunc"),
+        *("regexp_replace", "generate_series", "date_part", "substring", "exists", "char_length"),
+    )
+)
+"""Functions that mean the same in the engine."""
+_RENAMED: Final[Mapping[str, str]] = {
+    "every": "bool_and",
+    "btrim": "trim",
+    "character_length": "length",
+    "octet_length": "strlen",
+    "string_to_array": "string_split",
+    "cardinality": "len",
+    "array_append": "list_append",
+    "array_cat": "list_concat",
+    "array_position": "list_position",
+    "json_build_object": "json_object",
+    "jsonb_build_object": "json_object",
+    "to_json": "to_json",
+    "clock_timestamp": "now",
+    "transaction_timestamp": "now",
+    "statement_timestamp": "now",
+}
+_TEXTS: Final = frozenset(
+    ("name", "char", "text", "varchar", "bpchar", "sql_identifier", "character_data", "yes_or_no", "aclitem", "nchar")
+)
+_TYPES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_TEXTS, "VARCHAR"),
+    "cardinal_number": "INTEGER",
+    "time_stamp": "TIMESTAMPTZ",
+    "int2vector": "SMALLINT[]",
+    "oidvector": "UINTEGER[]",
+    **dict.fromkeys(("xid", "cid", "uint"), "UINTEGER"),
+    "inet": "VARCHAR",
+    "pg_node_tree": "VARCHAR",
+}
+_REGISTERED: Final = frozenset(
+    ("regclass", "regtype", "regnamespace", "regrole", "regproc", "regprocedure", "regcollation")
+)
+_DUCK: Final = {"oid": "UINTEGER", "int": "INTEGER", "bigint": "BIGINT", "text": "VARCHAR", "bool": "BOOLEAN"}
+_WRITTEN: Final = "written"
+"""Marks the calls that are already those of the engine."""
+_NO_COLUMN: Final = "?column?"
+_NAMED_NODES: Final[Mapping[type[exp.Expression], str]] = {
+    exp.Case: "case",
+    exp.Exists: "exists",
+    exp.Array: "array",
+    exp.GroupConcat: "string_agg",
+    exp.Substring: "substring",
+    exp.Trim: "btrim",
+    exp.StrPosition: "position",
+    exp.Extract: "extract",
+    exp.CurrentUser: "current_user",
+    exp.SessionUser: "session_user",
+    exp.CurrentSchema: "current_schema",
+    exp.CurrentCatalog: "current_catalog",
+    exp.CurrentTimestamp: "current_timestamp",
+    exp.CurrentDate: "current_date",
+}
+_BARE: Final = frozenset(("user", "current_role"))
+"""Functions without parentheses that the parser reads as columns."""
+
+
+_REPLACED: Final = _BARE | {"xmin", "tableoid"}
+"""Columns in whose place there is a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """A statement for the engine, the relations that it reads, and the names of its functions of this package."""
+
+    sql: str
+    relations: frozenset[Relation]
+    functions: frozenset[str]
+
+
+def translate(tree: exp.Query, functions: Mapping[str, Function]) -> Translated:
+    """Translate a statement; the tree stays as it is.
+
+    Raises:
+        FlightLLMError: the statement calls a function or names a relation that is unknown here.
+    """
+    translator = _Translator(tree.copy(), functions)
+    return translator.translated()
+
+
+class _Translator:
+    """One pass over one tree, which it changes."""
+
+    def __init__(self, tree: exp.Query, functions: Mapping[str, Function]) -> None:
+        self._tree = tree
+        self._functions = functions
+        self._relations: set[Relation] = set()
+        self._used: set[str] = set()
+        self._common = {one.alias_or_name for one in tree.find_all(exp.CTE)}
+
+    def translated(self) -> Translated:
+        self._fold_names()
+        self._name_outputs()
+        self._show_registered()
+        root = exp.Paren(this=self._tree)  # so that the top node can be replaced, too
+        for node in list(self._tree.find_all(exp.Expression, bfs=False))[::-1]:
+            self._change(node)
+        tree = root.this
+        sql = tree.sql("duckdb", identify=True, normalize_functions=False, comments=False)
+        return Translated(sql, frozenset(self._relations), frozenset(self._used))
+
+    # --- names
+
+    def _fold_names(self) -> None:
+        """Write all names in quotes, as PostgreSQL reads them."""
+        for name in self._tree.find_all(exp.Identifier):
+            if not name.args.get("quoted"):
+                name.set("this", name.name.lower())
+                name.set("quoted", True)  # noqa: FBT003 - an argument of the parser's tree
+
+    def _name_outputs(self) -> None:
+        """Give each column without an alias the name that PostgreSQL gives it."""
+        for select in self._tree.find_all(exp.Select):
+            for item in list(select.expressions):
+                if isinstance(item, exp.Alias | exp.Star) or item.is_star:
+                    continue
+                name = _output_name(item)
+                if not isinstance(item, exp.Column) or name in _REPLACED:
+                    item.replace(exp.alias_(item.copy(), name, quoted=True))
+
+    def _show_registered(self) -> None:
+        """Write the names of objects in the columns of the result that have a type such as `regclass`."""
+        inner = self._inner_kinds()
+        for select in _outer_selects(self._tree):
+            for item in select.expressions:
+                value = item.this if isinstance(item, exp.Alias) else item
+                kind = _registered(value) or (inner.get(value.name) if isinstance(value, exp.Column) else None)
+                if kind is not None:
+                    shown = exp.alias_(_call(f"f_out_{kind}", value.copy()), item.alias_or_name, quoted=True)
+                    self._used.add(f"out_{kind}")
+                    item.replace(shown)
+
+    def _inner_kinds(self) -> Mapping[str, str]:
+        """Return the types such as `regclass` of the named columns of inner queries."""
+        outer = {id(one) for one in _outer_selects(self._tree)}
+        found: dict[str, str] = {}
+        for select in self._tree.find_all(exp.Select):
+            for item in select.expressions if id(select) not in outer else ():
+                value = item.this if isinstance(item, exp.Alias) else item
+                if kind := _registered(value):
+                    found[item.alias_or_name] = kind
+        return found
+
+    # --- nodes
+
+    def _change(self, node: exp.Expression) -> None:
+        for kind, change in _CHANGES:
+            if isinstance(node, kind):
+                change(self, node)
+                return
+
+    def table(self, node: exp.Expression) -> None:
+        """Name a relation as the engine does; a function in FROM becomes `unnest` of a list."""
+        if not isinstance(node, exp.Table):
+            return
+        if not isinstance(node.this, exp.Identifier):
+            self._table_function(node)
+            return
+        if not node.db and node.name in self._common:
+            return
+        relation = relation_of(node)
+        if relation is None:
+            raise SqlError(f"there is no relation {node.name!r} in the catalog")
+        self._relations.add(relation)
+        alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
+        for part in ("db", "catalog", "only"):
+            node.set(part, None)
+        node.set("this", exp.to_identifier(local_name(relation), quoted=True))
+        node.set("alias", alias)
+
+    def _table_function(self, node: exp.Table) -> None:
+        call = node.this
+        name = _function_name(call)
+        alias = node.args.get("alias")
+        if name == "pg_get_keywords":
+            keywords = exp.to_identifier("c_pg_get_keywords", quoted=True)
+            node.set("this", keywords)
+            for part in ("db", "catalog"):
+                node.set(part, None)
+            self._used.add(name)
+            return
+        shown = alias.name if alias is not None and alias.name else name
+        columns = list(alias.columns) if alias is not None else []
+        if name == "_pg_expandarray":
+            numbered = exp.Unnest(
+                expressions=[call.expressions[0].copy()],
+                offset=exp.to_identifier("n", quoted=True),
+                alias=exp.TableAlias(
+                    this=exp.to_identifier(shown, quoted=True), columns=[exp.to_identifier("x", quoted=True)]
+                ),
+            )
+            node.replace(numbered)
+            return
+        value = _as_list(name, call, self)
+        if value is None:  # a function with one value: FROM has one row with it
+            value = exp.Array(expressions=[call.copy()])
+            called = value.expressions[0]
+            if isinstance(called, exp.Anonymous):
+                self.anonymous(called)
+        unnest = exp.Unnest(
+            expressions=[value],
+            alias=exp.TableAlias(
+                this=exp.to_identifier(shown, quoted=True),
+                columns=columns or [exp.to_identifier(shown, quoted=True)],
+            ),
+        )
+        if node.args.get("ordinality"):
+            unnest.set("offset", True)  # noqa: FBT003 - an argument of the parser's tree
+        node.replace(unnest)
+
+    def unnest(self, node: exp.Expression) -> None:
+        """Name the column of `unnest(…) AS u`, which PostgreSQL names as the table."""
+        alias = node.args.get("alias")
+        parent = node.parent
+        if alias is None and isinstance(parent, exp.Lateral):
+            alias = parent.args.get("alias")
+        if alias is None:
+            name = exp.to_identifier("unnest", quoted=True)
+            node.set("alias", exp.TableAlias(this=name, columns=[name.copy()]))
+        elif not alias.columns and not node.args.get("offset"):
+            alias.set("columns", [alias.this.copy()])
+
+    def column(self, node: exp.Expression) -> None:
+        """Drop the schema before a table's name; write the system columns as constants."""
+        for part in ("db", "catalog"):
+            node.set(part, None)
+        if node.name in _BARE and not node.args.get("table"):
+            node.replace(self.own("current_user"))
+        elif node.name == "xmin":
+            node.replace(exp.cast(exp.Literal.number(2), "UINTEGER", dialect="duckdb"))
+        elif node.name == "tableoid" and (oid := _table_oid(node)) is not None:
+            node.replace(exp.cast(exp.Literal.number(oid), "UINTEGER", dialect="duckdb"))
+
+    def dot(self, node: exp.Expression) -> None:
+        """Drop `pg_catalog.` before a function."""
+        left = node.this
+        if isinstance(left, exp.Identifier | exp.Column) and left.name in _CATALOGS and not left.args.get("table"):
+            node.replace(node.expression)
+
+    def anonymous(self, node: exp.Expression) -> None:
+        """Write a call for the engine.
+
+        Raises:
+            UnsupportedError: the function is unknown.
+        """
+        if node.meta.get(_WRITTEN) or isinstance(node.parent, exp.Table):
+            return
+        name = _function_name(node)
+        if (made := _SPECIAL.get(name)) is not None:
+            node.replace(made(node, self))
+        elif name in self._functions:
+            node.replace(self.own(name, *node.expressions))
+        elif name in _RENAMED:
+            node.set("this", _RENAMED[name])
+        elif name not in _SAME:
+            raise UnsupportedError(f"there is no function {name}() for queries about the catalog")
+        else:
+            node.set("this", name)
+
+    def own(self, name: str, *arguments: exp.Expression) -> exp.Expression:
+        function = self._functions[name]
+        if not function.required <= len(arguments) <= len(function.parameters):
+            raise SqlError(f"{name}() does not take {len(arguments)} arguments")
+        self._used.add(name)
+        padded: list[exp.Expression] = [one.copy() for one in arguments]
+        padded += [exp.Null() for _ in function.parameters[len(arguments) :]]
+        return _call(
+            f"f_{name}",
+            *(
+                exp.cast(one, _DUCK[kind], dialect="duckdb")
+                for one, kind in zip(padded, function.parameters, strict=True)
+            ),
+        )
+
+    def session_word(self, node: exp.Expression) -> None:
+        """Write `current_user` and the like as calls of this package's functions."""
+        name = "current_user"
+        if isinstance(node, exp.CurrentSchema | exp.CurrentCatalog):
+            name = "current_schema" if isinstance(node, exp.CurrentSchema) else "current_catalog"
+        node.replace(self.own(name))
+
+    def cast(self, node: exp.Expression) -> None:
+        """Write PostgreSQL's types as those of the engine, and the names of objects as numbers."""
+        if not isinstance(node, exp.Cast):
+            return
+        kind, value = cast_name(node.to), node.this
+        if kind in _REGISTERED:
+            self._used.add(f"in_{kind}")
+            node.replace(_call(f"f_in_{kind}", exp.cast(value.copy(), "VARCHAR", dialect="duckdb")))
+            return
+        if kind == "array":
+            if isinstance(value, exp.Literal) and value.is_string:
+                node.set("this", _array(value.name))
+            return
+        inner = _registered(value)
+        if kind in _TEXTS:
+            text = value.copy()
+            if inner is not None:
+                self._used.add(f"out_{inner}")
+                text = _call(f"f_out_{inner}", text)
+            length = node.to.expressions[0].sql() if node.to.expressions else None
+            if kind == "char" and node.to.expressions == [] and isinstance(node.to.args.get("kind"), exp.Identifier):
+                length = "1"
+            node.replace(_as_text(text, length))
+        elif kind in _TYPES:
+            node.set("to", exp.DataType.build(_TYPES[kind], dialect="duckdb"))
+
+    def operator(self, node: exp.Expression) -> None:
+        """Write `OPERATOR(pg_catalog.~)` as the operator itself."""
+        symbol = str(node.args["operator"]).rpartition(".")[2]
+        left, right = node.this.copy(), node.expression.copy()
+        made = _OPERATORS.get(symbol)
+        if made is None:
+            raise UnsupportedError(f"there is no operator {symbol} for queries about the catalog")
+        node.replace(made(left, right))
+
+    def collate(self, node: exp.Expression) -> None:
+        """Drop COLLATE: all texts are compared by their bytes."""
+        node.replace(node.this)
+
+    def like(self, node: exp.Expression) -> None:
+        """Say that a backslash takes the next character of a pattern as it is, as always in PostgreSQL."""
+        if not isinstance(node.parent, exp.Escape):
+            node.replace(exp.Escape(this=node.copy(), expression=exp.Literal.string("\\")))
+
+    def bracket(self, node: exp.Expression) -> None:
+        """Count the elements of a vector such as `indkey` from 1, as the engine does."""
+        if _is_vector(node.this):
+            index = node.expressions[0]
+            if isinstance(index, exp.Slice):
+                raise UnsupportedError("a slice of a vector is not supported here: use its elements")
+            node.set("expressions", [exp.Add(this=exp.Paren(this=index.copy()), expression=exp.Literal.number(1))])
+
+    def divide(self, node: exp.Expression) -> None:
+        """Divide whole numbers as PostgreSQL does."""
+        sides = (node.this, node.expression)
+        if not any(one.find(exp.Cast) or ("." in one.sql() and one.find(exp.Literal)) for one in sides):
+            node.replace(exp.IntDiv(this=node.this.copy(), expression=node.expression.copy()))
+
+    def any_of(self, node: exp.Expression) -> None:
+        """Read `ANY('{a,b}')` as a list."""
+        value = _inside(node.this)
+        if isinstance(value, exp.Literal) and value.is_string:
+            node.set("this", _array(value.name))
+
+    def substring(self, node: exp.Expression) -> None:
+        """Write `substring(x FROM 'pattern')` as the match of a regular expression, which can be NULL."""
+        start = node.args.get("start")
+        if not isinstance(start, exp.Literal) or not start.is_string:
+            return
+        node.replace(_match(node.this.copy(), start))
+
+    def comparison(self, node: exp.Expression) -> None:
+        """Compare the number of an object with the one that a text names: `x::regclass = 'people'`."""
+        for one, other in ((node.this, node.expression), (node.expression, node.this)):
+            kind = _registered(one)
+            if kind is not None and isinstance(other, exp.Literal) and other.is_string:
+                self._used.add(f"in_{kind}")
+                other.replace(_call(f"f_in_{kind}", other.copy()))
+
+    def drop_locks(self, node: exp.Expression) -> None:
+        """Drop FOR UPDATE and FOR SHARE: nothing changes these rows."""
+        if node.args.get("locks"):
+            node.set("locks", [])
+
+
+_CHANGES: Final[tuple[tuple[type[exp.Expression] | tuple[type[exp.Expression], ...], Callable[..., None]], ...]] = (
+    (exp.Table, _Translator.table),
+    (exp.Unnest, _Translator.unnest),
+    (exp.Column, _Translator.column),
+    (exp.Dot, _Translator.dot),
+    (exp.Anonymous, _Translator.anonymous),
+    ((exp.CurrentUser, exp.SessionUser, exp.CurrentSchema, exp.CurrentCatalog), _Translator.session_word),
+    (exp.Cast, _Translator.cast),
+    (exp.Operator, _Translator.operator),
+    (exp.Collate, _Translator.collate),
+    ((exp.Like, exp.ILike), _Translator.like),
+    (exp.Bracket, _Translator.bracket),
+    (exp.Div, _Translator.divide),
+    ((exp.Any, exp.All), _Translator.any_of),
+    (exp.Substring, _Translator.substring),
+    ((exp.EQ, exp.NEQ), _Translator.comparison),
+    (exp.Select, _Translator.drop_locks),
+)
+
+
+def _escaped(node: exp.Expression) -> exp.Expression:
+    return exp.Escape(this=node, expression=exp.Literal.string("\\"))
+
+
+def _regular(left: exp.Expression, right: exp.Expression, *flags: str) -> exp.Expression:
+    return _call("regexp_matches", left, right, *map(exp.Literal.string, flags))
+
+
+_OPERATORS: Final[Mapping[str, Callable[[exp.Expression, exp.Expression], exp.Expression]]] = {
+    "~": _regular,
+    "~*": lambda left, right: _regular(left, right, "i"),
+    "!~": lambda left, right: exp.Not(this=_regular(left, right)),
+    "!~*": lambda left, right: exp.Not(this=_regular(left, right, "i")),
+    "~~": lambda left, right: _escaped(exp.Like(this=left, expression=right)),
+    "~~*": lambda left, right: _escaped(exp.ILike(this=left, expression=right)),
+    "!~~": lambda left, right: exp.Not(this=_escaped(exp.Like(this=left, expression=right))),
+    "!~~*": lambda left, right: exp.Not(this=_escaped(exp.ILike(this=left, expression=right))),
+    "=": lambda left, right: exp.EQ(this=left, expression=right),
+    "<>": lambda left, right: exp.NEQ(this=left, expression=right),
+    "<": lambda left, right: exp.LT(this=left, expression=right),
+    ">": lambda left, right: exp.GT(this=left, expression=right),
+    "<=": lambda left, right: exp.LTE(this=left, expression=right),
+    ">=": lambda left, right: exp.GTE(this=left, expression=right),
+    "||": lambda left, right: exp.DPipe(this=left, expression=right),
+    "+": lambda left, right: exp.Add(this=left, expression=right),
+    "-": lambda left, right: exp.Sub(this=left, expression=right),
+}
+
+
+def _call(name: str, *arguments: exp.Expression) -> exp.Expression:
+    call = exp.Anonymous(this=name, expressions=list(arguments))
+    call.meta[_WRITTEN] = True
+    return call
+
+
+def _function_name(call: exp.Expression) -> str:
+    if isinstance(call, exp.Anonymous):
+        return (call.this if isinstance(call.this, str) else call.this.name).lower()
+    return call.name.lower() or call.key
+
+
+def _as_text(value: exp.Expression, length: str | None) -> exp.Expression:
+    """Write a value as a text; a list looks as in PostgreSQL: `{1,2}`."""
+    plain = isinstance(value, exp.Literal) or _is_text(value)
+    text: exp.Expression = exp.cast(value, "VARCHAR", dialect="duckdb") if plain else _call("pg_text", value)
+    return text if length is None else _call("left", text, exp.Literal.number(length))
+
+
+@cache
+def _text_columns() -> frozenset[str]:
+    return columns_of_kind("name", "text", "char") - columns_of_kind("_name", "_text", "_char", "oid", "int2vector")
+
+
+def _is_text(value: exp.Expression) -> bool:
+    return isinstance(value, exp.Column) and value.name in _text_columns()
+
+
+def _registered(value: exp.Expression) -> str | None:
+    """Return which type such as `regclass` a value has; None for values of other types."""
+    value = _inside(value)
+    if isinstance(value, exp.Cast):
+        kind = cast_name(value.to)
+        return kind if kind in _REGISTERED else None
+    if isinstance(value, exp.Anonymous):
+        name = _function_name(value)
+        if name.startswith("f_in_"):
+            return name.removeprefix("f_in_")
+        return name.removeprefix("to_") if name.startswith("to_reg") else None
+    if isinstance(value, exp.Dot):
+        return _registered(value.expression)
+    return "regproc" if isinstance(value, exp.Column) and value.name in columns_of_kind("regproc") else None
+
+
+def _inside(value: exp.Expression) -> exp.Expression:
+    """Return a value without the parentheses around it."""
+    while isinstance(value, exp.Paren):
+        value = value.this
+    return value
+
+
+def _is_vector(value: exp.Expression) -> bool:
+    value = _inside(value)
+    return isinstance(value, exp.Column) and value.name in columns_of_kind(*VECTORS)
+
+
+def _outer_selects(tree: exp.Query) -> list[exp.Select]:
+    """Return the queries whose columns are those of the result."""
+    if isinstance(tree, exp.SetOperation):
+        return [*_outer_selects(tree.left), *_outer_selects(tree.right)]
+    if isinstance(tree, exp.Subquery):
+        return _outer_selects(tree.this)
+    return [tree] if isinstance(tree, exp.Select) else []
+
+
+def _output_name(item: exp.Expression) -> str:  # noqa: C901 - one case per kind of expression
+    """Return the name that PostgreSQL gives a column without an alias."""
+    if isinstance(item, exp.Paren):
+        return _output_name(item.this)
+    if isinstance(item, exp.Column):
+        return item.name
+    if isinstance(item, exp.Dot):
+        return _output_name(item.expression)
+    if isinstance(item, exp.Identifier):
+        return item.name
+    if isinstance(item, exp.Cast):
+        inner = _output_name(item.this)
+        return inner if _is_named(item.this) else _type_name(item.to)
+    if isinstance(item, exp.Collate | exp.Bracket | exp.Filter | exp.Window):
+        return _output_name(item.this)
+    if isinstance(item, exp.Case) and item.args.get("default") is not None:
+        return _output_name(item.args["default"]) if _is_named(item.args["default"]) else "case"
+    if isinstance(item, exp.Anonymous):
+        return _function_name(item)
+    if isinstance(item, exp.Subquery):
+        inner_items = _outer_selects(item.this)
+        return _output_of(inner_items[0].expressions[0]) if inner_items and inner_items[0].expressions else _NO_COLUMN
+    if isinstance(item, exp.Boolean):
+        return "bool"
+    return _NAMED_NODES.get(type(item), _NO_COLUMN)
+
+
+def _is_named(item: exp.Expression) -> bool:
+    """Return whether a value has a name of its own, and not that of its type or of CASE."""
+    if isinstance(item, exp.Paren | exp.Collate | exp.Bracket | exp.Filter | exp.Window):
+        return _is_named(item.this)
+    if isinstance(item, exp.Case):
+        return item.args.get("default") is not None and _is_named(item.args["default"])
+    return not isinstance(item, exp.Cast | exp.Boolean) and _output_name(item) != _NO_COLUMN
+
+
+def _output_of(item: exp.Expression) -> str:
+    return item.alias if isinstance(item, exp.Alias) else _output_name(item)
+
+
+def _type_name(kind: exp.DataType) -> str:
+    name = cast_name(kind)
+    short = {"uint": "oid", "int": "int4", "bigint": "int8", "smallint": "int2", "boolean": "bool", "double": "float8"}
+    more = {"decimal": "numeric", "float": "float4", "bpchar": "bpchar", "char": "bpchar"}
+    if name == "char" and isinstance(kind.args.get("kind"), exp.Identifier):
+        return "char"
+    if name == "array" and kind.expressions:
+        return _type_name(kind.expressions[0])
+    return {**short, **more}.get(name, name)
+
+
+def _table_oid(column: exp.Expression) -> int | None:
+    """Return the number of the relation to which `c.tableoid` belongs; None if it is a column of a query in FROM."""
+    wanted = column.args.get("table")
+    select = column.find_ancestor(exp.Select)
+    while select is not None:
+        sources = [select.args.get("from_"), *(select.args.get("joins") or [])]
+        tables = [one.this for one in sources if one is not None and isinstance(one.this, exp.Table)]
+        for table in tables:
+            if wanted is None or wanted.name in {table.alias_or_name, table.name}:
+                relation = _locals().get(table.name) or relation_of(table)
+                return None if relation is None else relation.oid
+        select = select.find_ancestor(exp.Select)
+    return None
+
+
+@cache
+def _locals() -> Mapping[str, Relation]:
+    return {local_name(one): one for one in relations().values()}
+
+
+def _array(text: str) -> exp.Expression:
+    """Return the list that the text of an array has, such as `{a,"b c",NULL}`.
+
+    Raises:
+        SqlError: the text does not have the form of an array.
+    """
+    inner = text.strip()
+    if not (inner.startswith("{") and inner.endswith("}")):
+        raise SqlError(f"{text!r} is not an array: write {{a,b}}")
+    items: list[exp.Expression] = []
+    at, end = 1, len(inner) - 1
+    while at < end:
+        if inner[at] in ", \n":
+            at += 1
+        elif inner[at] == '"':
+            value, at = "", at + 1
+            while at < end and inner[at] != '"':
+                at += inner[at] == "\\"
+                value, at = value + inner[at], at + 1
+            at += 1
+            items.append(exp.Literal.string(value))
+        else:
+            start = at
+            while at < end and inner[at] != ",":
+                if inner[at] in '{}"':
+                    raise UnsupportedError(f"an array of arrays is not supported here: {text!r}")
+                at += 1
+            word = inner[start:at].strip()
+            items.append(exp.Null() if word.upper() == "NULL" else exp.Literal.string(word))
+    return exp.Array(expressions=items)
+
+
+def _match(value: exp.Expression, pattern: exp.Expression) -> exp.Expression:
+    if not isinstance(pattern, exp.Literal):
+        raise UnsupportedError("substring() needs a pattern that is written in the text")
+    plain = pattern.name.replace("\\\\", "").replace("\\(", "")
+    group = exp.Literal.number(1 if "(" in plain.replace("(?", "") else 0)
+    found = _call("regexp_extract", value.copy(), pattern.copy(), group)
+    return exp.Case(ifs=[exp.If(this=_regular(value.copy(), pattern.copy()), true=found)])
+
+
+# --- calls that are written in another way
+
+
+def _as_list(name: str, call: exp.Expression, translator: "_Translator") -> exp.Expression | None:
+    """Return the list of the values that a function in FROM gives row by row; None if it has one value."""
+    arguments = call.expressions
+    if name == "unnest":
+        listed: exp.Expression = arguments[0].copy()
+        return listed
+    if name == "generate_series":
+        return _call("generate_series", *(one.copy() for one in arguments))
+    if name == "generate_subscripts":
+        return _subscripts(arguments[0])
+    if name == "pg_partition_ancestors":
+        return exp.Array(expressions=[translator.own("in_regclass", arguments[0])])
+    return None
+
+
+def _subscripts(value: exp.Expression) -> exp.Expression:
+    first = 0 if _is_vector(value) else 1
+    last = _call("len", value.copy())
+    end = exp.Sub(this=last, expression=exp.Literal.number(1)) if first == 0 else last
+    return _call("generate_series", exp.Literal.number(first), end)
+
+
+def _series(node: exp.Expression, _: _Translator) -> exp.Expression:
+    return _call("unnest", _call("generate_series", *(one.copy() for one in node.expressions)))
+
+
+def _generated_subscripts(node: exp.Expression, _: _Translator) -> exp.Expression:
+    return _call("unnest", _subscripts(node.expressions[0]))
+
+
+def _expanded(node: exp.Expression, _: _Translator) -> exp.Expression:
+    return _call("unnest", _call("pg_expandarray", node.expressions[0].copy()))
+
+
+def _schemas(node: exp.Expression, translator: _Translator) -> exp.Expression:
+    translator._used.add("current_schemas")  # noqa: SLF001 - a part of the same translator
+    return _call("pg_schemas", *(one.copy() for one in node.expressions))
+
+
+def _joined(node: exp.Expression, _: _Translator) -> exp.Expression:
+    return _call("pg_join", *(one.copy() for one in node.expressions))
+
+
+def _upper(node: exp.Expression, _: _Translator) -> exp.Expression:
+    value = node.expressions[0]
+    length = _call("nullif", _call("len", value.copy()), exp.Literal.number(0))
+    shift = _is_vector(value) and _function_name(node) == "array_upper"
+    return exp.Paren(this=exp.Sub(this=length, expression=exp.Literal.number(1))) if shift else length
+
+
+def _lower(node: exp.Expression, _: _Translator) -> exp.Expression:
+    value = node.expressions[0]
+    first = exp.Literal.number(0 if _is_vector(value) else 1)
+    filled = exp.GT(this=_call("len", value.copy()), expression=exp.Literal.number(0))
+    return exp.Case(ifs=[exp.If(this=filled, true=first)])
+
+
+def _substring(node: exp.Expression, _: _Translator) -> exp.Expression:
+    start = node.expressions[1] if len(node.expressions) > 1 else None
+    if isinstance(start, exp.Literal) and start.is_string:
+        return _match(node.expressions[0].copy(), start)
+    return _call("substring", *(one.copy() for one in node.expressions))
+
+
+def _removed(node: exp.Expression, _: _Translator) -> exp.Expression:
+    return _call("pg_array_remove", *(one.copy() for one in node.expressions))
+
+
+def _ancestors(node: exp.Expression, translator: _Translator) -> exp.Expression:
+    """Write the partitions above a table: no table has partitions, so the only row is the table itself."""
+    return _call("unnest", exp.Array(expressions=[translator.own("in_regclass", node.expressions[0])]))
+
+
+_PLACE: Final = re.compile(r"(%%|%[sIL])")
+
+
+def _formatted(node: exp.Expression, translator: _Translator) -> exp.Expression:
+    """Write `format('%I.%s', a, b)` as `concat(quote_ident(a), '.', b)`."""
+    pattern, *values = node.expressions
+    if not isinstance(pattern, exp.Literal) or not pattern.is_string:
+        raise UnsupportedError("format() needs a pattern that is written in the text")
+    parts: list[exp.Expression] = []
+    for text in _PLACE.split(pattern.name):
+        if not _PLACE.fullmatch(text):
+            if "%" in text:
+                raise UnsupportedError(f"format() knows %s, %I, %L and %% here, not {text!r}")
+            parts.append(exp.Literal.string(text))
+        elif text == "%%":
+            parts.append(exp.Literal.string("%"))
+        elif not values:
+            raise SqlError(f"format() has too few values for {pattern.name!r}")
+        else:
+            value = values.pop(0)
+            kind, shown = _registered(value), value.copy()
+            if kind is not None:
+                translator._used.add(f"out_{kind}")  # noqa: SLF001 - a part of the same translator
+                shown = _call(f"f_out_{kind}", shown)
+            quoting = {"%I": "quote_ident", "%L": "quote_nullable"}.get(text)
+            parts.append(_as_text(shown, None) if quoting is None else translator.own(quoting, shown))
+    return _call("concat", *parts)
+
+
+_ARROW: Final[Mapping[str, str]] = {
+    "Null": "VARCHAR",
+    "Boolean": "BOOLEAN",
+    "Int8": "TINYINT",
+    "Int16": "SMALLINT",
+    "Int32": "INTEGER",
+    "Int64": "BIGINT",
+    "UInt8": "UTINYINT",
+    "UInt16": "USMALLINT",
+    "UInt32": "UINTEGER",
+    "UInt64": "UBIGINT",
+    "Float32": "FLOAT",
+    "Float64": "DOUBLE",
+    "Utf8": "VARCHAR",
+}
+_ARROW_TYPE: Final = re.compile(r"(?P<list>(?:Large)?List\((?:\w+ )?)?(?P<name>\w+).*")
+
+
+def _arrow_cast(node: exp.Expression, _: _Translator) -> exp.Expression:
+    """Write the value of a parameter, which is bound as `arrow_cast('7', 'Int32')`."""
+    value, kind = node.expressions
+    found = _ARROW_TYPE.fullmatch(kind.name)
+    if found is None or found["name"] not in _ARROW:
+        raise UnsupportedError(f"a parameter of the type {kind.name} is not supported in queries about the catalog")
+    written = _ARROW[found["name"]] + ("[]" if found["list"] else "")
+    return exp.cast(value.copy(), written, dialect="duckdb")
+
+
+_SPECIAL: Final[Mapping[str, Callable[[exp.Expression, _Translator], exp.Expression]]] = {
+    "generate_series": _series,
+    "generate_subscripts": _generated_subscripts,
+    "_pg_expandarray": _expanded,
+    "current_schemas": _schemas,
+    "array_to_string": _joined,
+    "array_upper": _upper,
+    "array_length": _upper,
+    "array_lower": _lower,
+    "substring": _substring,
+    "array_remove": _removed,
+    "arrow_cast": _arrow_cast,
+    "format": _formatted,
+    "pg_partition_ancestors": _ancestors,
+}

@@ -1,0 +1,146 @@
+"""PostgreSQL's built-in types: the type that stands for each type of Arrow, and the names that PostgreSQL writes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import pyarrow as pa
+
+from flightllm.pg_catalog.data import fixed_rows
+
+_BY_ARROW: Mapping[pa.DataType, str] = {
+    pa.null(): "text",
+    pa.bool_(): "bool",
+    pa.int8(): "int2",
+    pa.int16(): "int2",
+    pa.uint8(): "int2",
+    pa.int32(): "int4",
+    pa.uint16(): "int4",
+    pa.int64(): "int8",
+    pa.uint32(): "int8",
+    pa.float16(): "float4",
+    pa.float32(): "float4",
+    pa.float64(): "float8",
+    pa.date32(): "date",
+    pa.date64(): "date",
+}
+_NAMES: Mapping[str, str] = {
+    "bool": "boolean",
+    "int2": "smallint",
+    "int4": "integer",
+    "int8": "bigint",
+    "float4": "real",
+    "float8": "double precision",
+    "varchar": "character varying",
+    "bpchar": "character",
+    "varbit": "bit varying",
+    "time": "time without time zone",
+    "timetz": "time with time zone",
+    "timestamp": "timestamp without time zone",
+    "timestamptz": "timestamp with time zone",
+    "char": '"char"',
+}
+"""The names in SQL of the types whose names in `pg_type` differ."""
+_SPELLINGS: Mapping[str, str] = {
+    **{name: short for short, name in _NAMES.items() if short != "char"},
+    "int": "int4",
+    "float": "float8",
+    "decimal": "numeric",
+    "char": "bpchar",
+    '"char"': "char",
+    "string": "text",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PgType:
+    """A type of a column: its number in `pg_type`, and its length or precision, or -1."""
+
+    oid: int
+    modifier: int = -1
+    dimensions: int = 0
+
+
+@cache
+def type_rows() -> Mapping[int, Mapping[str, str | None]]:
+    """Return the rows of `pg_type` of the built-in types by oid."""
+    return {int(row["oid"] or 0): row for row in fixed_rows("pg_type")}
+
+
+@cache
+def oids_by_name() -> Mapping[str, int]:
+    """Return the oids of the built-in types by their names in `pg_type`."""
+    return {str(row["typname"]): oid for oid, row in type_rows().items()}
+
+
+@cache
+def pg_type(kind: pa.DataType) -> PgType:
+    """Return the type of PostgreSQL in which a client gets values of an Arrow type."""
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return pg_type(kind.storage_type)
+    if types.is_dictionary(kind):
+        return pg_type(kind.value_type)
+    if types.is_map(kind) or types.is_struct(kind) or types.is_union(kind):
+        return PgType(oids_by_name()["jsonb"])
+    if types.is_nested(kind):
+        return _array_of(pg_type(kind.field(0).type))
+    if types.is_decimal(kind):
+        return PgType(oids_by_name()["numeric"], ((kind.precision << 16) | (kind.scale & 0x7FF)) + 4)
+    if kind in _BY_ARROW:
+        return PgType(oids_by_name()[_BY_ARROW[kind]])
+    return PgType(oids_by_name()[_name_of(kind)])
+
+
+def _name_of(kind: pa.DataType) -> str:
+    types = pa.types
+    if types.is_timestamp(kind):
+        return "timestamp" if kind.tz is None else "timestamptz"
+    if types.is_time(kind):
+        return "time"
+    if types.is_interval(kind) or types.is_duration(kind):
+        return "interval"
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return "bytea"
+    if kind == pa.binary_view():
+        return "bytea"
+    return "numeric" if kind == pa.uint64() else "text"
+
+
+def _array_of(element: PgType) -> PgType:
+    array = int(type_rows()[element.oid]["typarray"] or 0) or element.oid  # an array of arrays has the same type
+    return PgType(array, element.modifier, element.dimensions + 1)
+
+
+def format_type(oid: int, modifier: int | None = None, own: Mapping[int, str] | None = None) -> str:
+    """Return the name of a type in SQL, as PostgreSQL's function of this name; `own` has the names of other types."""
+    row = type_rows().get(oid)
+    if row is None:
+        return (own or {}).get(oid, "-" if oid == 0 else "???")
+    element = int(row["typelem"] or 0)
+    if element and row["typsubscript"] == "6179":  # an array, not a vector such as int2vector
+        return f"{format_type(element, modifier)}[]"
+    name = str(row["typname"])
+    shown = _NAMES.get(name, name)
+    if modifier is None or modifier < 0:
+        return "bpchar" if name == "bpchar" and modifier is not None else shown
+    if name == "numeric":
+        scale = (modifier - 4) & 0x7FF
+        return f"numeric({(modifier - 4) >> 16 & 0xFFFF},{scale - 0x800 if scale > 0x3FF else scale})"
+    if name in {"varchar", "bpchar"}:
+        return f"{shown}({modifier - 4})"
+    if name in {"time", "timetz", "timestamp", "timestamptz"}:
+        before, space, after = shown.partition(" ")
+        return f"{before}({modifier}){space}{after}"
+    return shown
+
+
+def type_oid(name: str) -> int | None:
+    """Return the oid of the built-in type that a text names, such as `character varying(10)` or `int4[]`."""
+    plain = name.strip().removeprefix("pg_catalog.")
+    if plain.endswith("[]"):
+        element = type_oid(plain[:-2])
+        return None if element is None else int(type_rows()[element]["typarray"] or 0) or None
+    plain = plain.partition("(")[0].strip() if not plain.startswith('"') else plain
+    lower = plain if plain.startswith('"') else plain.lower()
+    return oids_by_name().get(_SPELLINGS.get(lower, lower.strip('"')))

@@ -1,0 +1,13 @@
+"""The words that each text about the catalog has, so that other texts need not be parsed."""
+
+import re
+from typing import Final
+
+WORDS: Final = re.compile(
+    r"pg_|information_schema|\breg|current_setting|set_config|_privilege|format_type|_reg|_description|_schemas|inet_|"
+    r"txid_|quote_|generate_subscripts",
+    re.IGNORECASE,
+)
+"""Each text about the catalog has one of these."""
+CALLS: Final = re.compile(r"\b(?:version|current_(?:schema|database))\s*\(", re.IGNORECASE)
+"""Calls that only a client of PostgreSQL's protocol sends to the catalog."""
