@@ -13,11 +13,10 @@ import click
 from flightllm.client import Client
 from flightllm.common.command_line import Server, login_options, read_login
 from flightllm.config import ENGINES, Config, TablePlace
+from flightllm.connection.configuration import OWN_CONFIG, configuration_here
 from flightllm.errors import ConfigError, SqlError
 
 DEFAULT_URI = "grpc://127.0.0.1:31337"
-_OWN_CONFIG = Path("flightllm.toml")
-"""The file that `flightllm init` writes."""
 ASK_ABOVE = 1.0
 """By default, a command asks before it runs a statement with a predicted cost above this, in dollars."""
 
@@ -150,17 +149,17 @@ def data_folder_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def found_config(given: Path | None) -> Path | None:
-    """Return the configuration that `--config` names, or else `flightllm.toml` of the current folder, with a note.
+    """Return the configuration that `--config` names, or else that of the current folder, with a note."""
+    found, about = configuration_here(given)
+    if about:
+        how = "leaves it out" if found else "reads it"
+        tell(f"{about}; --config {'default' if found else OWN_CONFIG} {how}")
+    return found
 
-    A file of another user is left out: in a folder that many users write to, it could run that user's code.
-    """
-    if given is not None or not _OWN_CONFIG.is_file():
-        return given
-    if os.name == "posix" and _OWN_CONFIG.stat().st_uid not in {os.getuid(), 0}:
-        click.echo(f"note: {_OWN_CONFIG} here belongs to another user and is left out; --config reads it", err=True)
-        return None
-    click.echo(f"note: {_OWN_CONFIG} of this folder is the configuration; --config default leaves it out", err=True)
-    return _OWN_CONFIG
+
+def tell(text: str) -> None:
+    """Print a note on standard error."""
+    click.echo(f"note: {text}", err=True)
 
 
 def load_config(

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from flightllm.cli.common import tell
 from flightllm.cli.results import Output
 from flightllm.cli.writers import WRITERS, Writing, form_of
 from flightllm.client import Client
@@ -71,8 +72,8 @@ def copy_from(client: Client, copy: CopyFrom) -> int:
         FlightLLMError: the server refuses the rows.
     """
     from flightllm.cli.opened import opened_server
-    from flightllm.cli.sources import named_tables, tell
     from flightllm.config import Config
+    from flightllm.connection.sources import named_tables
 
     tables = named_tables([copy.source], tell, copy.options)
     if len(tables) != 1:

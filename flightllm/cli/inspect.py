@@ -8,9 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from flightllm.cli.common import config_options, connect, found_config, load_config, server_options
-from flightllm.cli.render import as_table, console_of, first_rows, put
 from flightllm.client import BOOKKEEPING
 from flightllm.common.command_line import Server
+from flightllm.connection.render import as_table, console_of, first_rows, put
 from flightllm.functions.base import AIFunction, ScalarFunction
 
 _TABLES = """

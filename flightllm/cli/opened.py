@@ -11,11 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flightllm.cli.common import Files, found_config, load_config
+from flightllm.cli.common import Files, found_config, load_config, tell
 from flightllm.common.collection import no_collection
 from flightllm.common.command_line import Server
 from flightllm.common.pandas_import import put_off_pandas
-from flightllm.config import Config, EngineConfig, ServerConfig
+from flightllm.config import Config, EngineConfig
+from flightllm.connection.configuration import for_folder
 from flightllm.errors import FlightLLMError
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _config_of(files: Files, sql: str | None) -> Config:
     config_file = found_config(files.config_file)
     if config_file is None:  # there are no functions of users, which could pass missing values of pandas
         put_off_pandas()
-    from flightllm.cli.sources import DEMONSTRATION, named_tables, tell
+    from flightllm.connection.sources import DEMONSTRATION, named_tables
     from flightllm.functions.registry import FunctionRegistry
 
     tables = named_tables(files.sources, tell, files.csv)
@@ -73,18 +74,13 @@ def opened_server(
     """
     from flightllm.access.login import Login
     from flightllm.access.store import AccessStore
-    from flightllm.cli.sources import tell
     from flightllm.flight.server import FlightSqlServer
     from flightllm.log import configure_logging
 
     configure_logging(replace(config.log, level="error"))
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="flightllm-open-")))
-        config.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        cache = replace(config.cache, path=config.cache.path or config.data_folder / "answers.sqlite")
-        own = replace(config, server=ServerConfig("127.0.0.1:0"), cache=cache, data_folder=folder)
-        if token is not None and reads_files:
-            own = replace(own, storage=replace(own.storage, external_folders=(Path(Path.cwd().anchor),)))
+        own = for_folder(config, folder, reads_files=token is not None and reads_files)
         database = stack.enter_context(closing(_opened(own, config, sql)))
         for note in database.notes:  # the log does not show them, because its level is error here
             tell(note)
@@ -95,7 +91,6 @@ def opened_server(
 
 
 def _opened(own: Config, config: Config, sql: str | None) -> "Database":
-    from flightllm.cli.sources import tell
     from flightllm.engines.registry import check_endpoint
     from flightllm.functions.registry import FunctionRegistry
     from flightllm.session.database import Database

@@ -73,6 +73,21 @@ class Config:
         config = cls() if path is None else cls._read(_find(path))
         if listen is not None:
             config = replace(config, server=replace(config.server, listen=listen))
+        return config.with_options(engine=engine, model=model, tables=tables)
+
+    def with_options(
+        self,
+        *,
+        engine: str | None = None,
+        model: str | None = None,
+        tables: Mapping[str, TablePlace] | None = None,
+    ) -> Self:
+        """Return this configuration with another engine or model, and with more tables.
+
+        Raises:
+            ConfigError: there is no such engine.
+        """
+        config = self
         if engine is not None and engine != config.engine.kind:  # options belong to one kind of engine
             config = replace(config, engine=config.engine.of_kind(engine))
         if model is not None:

@@ -128,8 +128,10 @@ def test_temporary_tables(database: Database) -> None:
         with pytest.raises(UnsupportedError, match="temporary"):
             session.update(sql)
     assert schema not in str([*other.catalog.schemas(), *other.catalog.tables(), *other.catalog.entries])
-    session.update("DROP TABLE t")
+    session.update("DROP TABLE pg_temp.t")
     assert _rows(session, "SELECT s FROM t") == [("public",)]
+    with pytest.raises(NotFoundError, match="'t'"):
+        session.update("DROP TABLE pg_temp.t")
     session.close()
     assert not [name for name in database.catalog.store.entries if name.schema == schema]
     with pytest.raises(FlightLLMError, match="closed"):
