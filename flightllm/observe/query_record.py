@@ -170,6 +170,7 @@ class QueryRecord:
     _started: float = field(default_factory=time.monotonic)
     _seconds: float | None = None
     _calls: list[CallRecord] = field(default_factory=list)
+    _parts: dict[str, int] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     def begin(self) -> None:
@@ -193,6 +194,16 @@ class QueryRecord:
         with self._lock:
             self.rows += rows
             self.bytes += size
+
+    def count_part(self, part: str, rows: int) -> None:
+        """Count rows that a part of the plan returned, such as a stage or an AI operator."""
+        with self._lock:
+            self._parts[part] = self._parts.get(part, 0) + rows
+
+    def part_rows(self) -> dict[str, int]:
+        """Return the rows that each part of the plan has returned so far, by the part's name."""
+        with self._lock:
+            return dict(self._parts)
 
     def queued(self, seconds: float) -> None:
         """Add seconds that the query waited for its turn."""
