@@ -186,6 +186,7 @@ def test_errors_are_for_the_agent(as_user: Agents) -> None:
     as_user().ask(work)
 
 
+@pytest.mark.slow
 def test_names_are_found(as_user: Agents, database: Database) -> None:
     """The name in the list works in `describe` and in SQL, whatever characters it has; a plain name works too."""
     names = ('a "b', "two.parts", "select", "日本")
@@ -253,6 +254,7 @@ def served(folder: Path, *statements: str, tables: Mapping[str, Path] = MappingP
         server.drain(0)
 
 
+@pytest.mark.slow
 def test_search(tmp_path: Path) -> None:
     """The only index is found by itself; each mode, the filter and the number of rows reach the server."""
     pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
