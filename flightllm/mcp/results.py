@@ -127,8 +127,8 @@ def _notes(
 ) -> list[str]:
     notes = []
     if found.left or not found.counted:
-        left = counted(found.left, "row") if found.counted else "more rows"
-        why = "" if found.counted else ", and the statement was stopped at this point, so that they cost nothing"
+        left = f"{'' if found.counted else 'at least '}{counted(found.left, 'row')}"
+        why = "" if found.counted else ". The statement was stopped here, so that rows that nobody sees cost nothing"
         more = f"max_rows up to {most_rows:,}, or " if most < most_rows and not found.full else ""
         full = f" The answer has room for {_MOST_CHARACTERS:,} characters: select fewer columns." if found.full else ""
         notes.append(

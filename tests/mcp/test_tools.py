@@ -1,9 +1,10 @@
 """The tools of agents, called by the official client against a real server."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from mcp import Client as McpClient
@@ -13,6 +14,7 @@ from flightllm.access.store import Allowance, User
 from flightllm.config import Config, EmbeddingConfig, EngineConfig, ServerConfig
 from flightllm.flight.server import FlightSqlServer
 from flightllm.session.database import Database
+from tests.databases import SAMPLES
 from tests.indexes import FRUIT
 from tests.mcp.support import Agent, agent
 from tests.mcp.support import told as call
@@ -184,6 +186,7 @@ def test_errors_are_for_the_agent(as_user: Agents) -> None:
     as_user().ask(work)
 
 
+@pytest.mark.slow
 def test_names_are_found(as_user: Agents, database: Database) -> None:
     """The name in the list works in `describe` and in SQL, whatever characters it has; a plain name works too."""
     names = ('a "b', "two.parts", "select", "日本")
@@ -238,9 +241,10 @@ def test_resources_and_prompt(as_user: Agents) -> None:
 
 
 @contextmanager
-def served(folder: Path, *statements: str) -> Iterator[Agent]:
-    """Serve a database that begins with some statements, to an agent."""
-    config = Config(engine=EngineConfig("fake"), embedding=EmbeddingConfig("fake"), data_folder=folder)
+def served(folder: Path, *statements: str, tables: Mapping[str, Path] = MappingProxyType({})) -> Iterator[Agent]:
+    """Serve a database with some tables, which begins with some statements, to an agent."""
+    engine, embedding = EngineConfig("fake"), EmbeddingConfig("fake")
+    config = Config(engine=engine, embedding=embedding, tables=tables, data_folder=folder)
     with closing(Database.open(config)) as database:
         session = database.session()
         for sql in statements:
@@ -250,6 +254,7 @@ def served(folder: Path, *statements: str) -> Iterator[Agent]:
         server.drain(0)
 
 
+@pytest.mark.slow
 def test_search(tmp_path: Path) -> None:
     """The only index is found by itself; each mode, the filter and the number of rows reach the server."""
     pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
@@ -280,8 +285,8 @@ def test_an_empty_database(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_thousand_tables(tmp_path: Path) -> None:
     """Long lists come in parts: the tool says how many are left, and resources have pages."""
-    statements = [f"CREATE VIEW v{number:04} AS SELECT {number} AS n" for number in range(2_000)]
-    with served(tmp_path, *statements) as someone:
+    tables = {f"v{number:04}": SAMPLES["products"] for number in range(2_000)}
+    with served(tmp_path, tables=tables) as someone:
         first = someone.call("list_tables")
         assert (len(first.data["tables"]), first.data["total"], first.data["left"]) == (200, 2_000, 1_800)
         assert "offset=200" in first.text
