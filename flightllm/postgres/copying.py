@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from flightllm.errors import UnsupportedError
+from flightllm.postgres.copy_in import copy_in
 from flightllm.postgres.copy_options import CopyOptions, read_options
 from flightllm.postgres.copy_out import copy_out
 from flightllm.postgres.failures import WireError
@@ -30,7 +30,7 @@ def copy(talk: Talk, tokens: Sequence[Token], text: str, values: pa.Table | None
     options: CopyOptions = read_options(tokens[end + 2 :])
     named = text[tokens[1].start : tokens[end - 1].end]
     if tokens[end].is_word("from"):
-        raise UnsupportedError("COPY FROM STDIN is not supported: send INSERT, or upload over Flight")
+        return copy_in(talk, tokens[1:end], options)
     if tokens[1].is_symbol("("):
         return copy_out(talk, text[tokens[1].end : tokens[end - 1].start], values, options)
     listed = next((index for index in range(1, end) if tokens[index].is_symbol("(")), None)

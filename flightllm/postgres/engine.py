@@ -34,6 +34,10 @@ class Engine:
         """Return whether a statement changes something; only its text is read."""
         return self.call.session(self.core).is_update(sql)
 
+    def search_path(self) -> list[str]:
+        """Return the schemas in which unqualified names are looked up: the session's temporary one, then its path."""
+        return [self.call.session(self.core).get_options()["schema"]]
+
     def describe(self, sql: str, types: Sequence[pa.DataType | None] = ()) -> Description:
         """Plan a statement without running it; `types` are those that the client declared.
 

@@ -218,7 +218,7 @@ def _text(text: str, oid: int, kind: pa.DataType) -> Any:  # noqa: C901 - one li
 
 
 def _timestamp(text: str, kind: pa.DataType) -> pa.Array:
-    """Read a timestamp. As in PostgreSQL, a type without a zone ignores the zone of the text. A text without a zone is in UTC."""
+    """Read a timestamp. As in PostgreSQL, a type without a zone ignores a zone. A text without a zone is in UTC."""
     found = _ZONE.search(text)
     bare = text if found is None else text[: found.end(1)]
     if found is not None and kind.tz is not None:
