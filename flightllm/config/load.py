@@ -17,6 +17,7 @@ from flightllm.config.kvstore import KvStoreConfig
 from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.models import EmbeddingConfig, EngineConfig, FunctionsConfig, ModelsConfig
 from flightllm.config.observe import HttpConfig, TracingConfig
+from flightllm.config.postgres import PostgresConfig
 from flightllm.config.recovery import RecoveryConfig
 from flightllm.config.secrets import keep_pasted
 from flightllm.config.server import LogConfig, ServerConfig
@@ -50,6 +51,7 @@ class Config:
     recovery: RecoveryConfig = field(default_factory=RecoveryConfig)
     log: LogConfig = field(default_factory=LogConfig)
     http: HttpConfig = field(default_factory=HttpConfig)
+    postgres: PostgresConfig = field(default_factory=PostgresConfig)
     tracing: TracingConfig = field(default_factory=TracingConfig)
     data_folder: Path = field(default_factory=default_data_folder)
 
