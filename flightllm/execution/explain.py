@@ -79,8 +79,8 @@ def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool, by_rule: boo
     plan = [(title, text.replace(STORED_SUFFIX, "")) for title, text in query.explain()]
     if query.services.rights.policies:  # the sizes are those of whole tables, with the rows that the user cannot see
         plan = [(title, without_sizes(text)) for title, text in plan]
-    engine = query.services.engine.name
     if not isinstance(query, PredictableQuery):
+        engine = query.services.engines.own_name
         return Explained("plain", engine, plan, None, _run(query, record) if analyze else None), ModelCosts({})
     models: Mapping[str | None, OpenModel] = {}
     predicted, savings, notes = None, [], []
@@ -98,6 +98,7 @@ def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool, by_rule: boo
             notes.append("there is no prediction, because the query fails on predicted answers")
         actual = _run(query, record) if analyze else None
     others = {name: model.engine.name for name, model in models.items() if name is not None}
+    engine = query.services.engines.own_name
     return Explained(query.path, engine, plan, predicted, actual, savings, notes, others), costs_of(models)
 
 

@@ -16,6 +16,7 @@ import pytest
 import flightllm
 from flightllm.common.limits import Deadline
 from flightllm.connection.connection import Connection
+from flightllm.connection.embedded import EmbeddedSession
 from flightllm.errors import CancelledError, ConfigError, FlightLLMError, InvalidInputError, NotFoundError
 from tests.connection.conftest import fake
 from tests.servers import await_true
@@ -157,6 +158,8 @@ def test_repr_shows_few_rows(embedded: Connection, capsys: pytest.CaptureFixture
     assert "first 2 rows; 30 rows in all" in capsys.readouterr().out
     assert "(0 rows)" in repr(embedded.sql("SELECT 1 AS a WHERE false"))
     assert "Projection" in repr(embedded.sql("EXPLAIN SELECT 1"))
+    assert isinstance(session := embedded._backend, EmbeddedSession)
+    assert session._opened.database._services.engines.opened() == {}
 
 
 @pytest.mark.parametrize("how", ["query", "change"])
@@ -307,6 +310,26 @@ def test_an_error_inside_with(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), flightllm.connect(fake(tmp_path)) as connection:
         raise ZeroDivisionError
     assert connection.closed
+
+
+_LAZY = """
+import sys
+import flightllm
+with flightllm.connect({"t": {"body": ["a text"]}}) as connection:
+    result = connection.sql("SELECT body FROM t")
+    print(result, result.cost(), result.fetchall(), result.explain(), connection.sql("SHOW TABLES"))
+assert "torch" not in sys.modules
+"""
+
+
+@pytest.mark.slow
+def test_a_model_loads_with_its_first_call(tmp_path: Path) -> None:
+    """The demonstration model is not loaded for statements without AI calls, nor to show them or tell their cost."""
+    home = {**os.environ, "FLIGHTLLM_HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-W", "ignore", "-c", _LAZY]
+    done = subprocess.run(command, env=home, capture_output=True, text=True, timeout=100, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "a text" in done.stdout
 
 
 _SCRIPT = """
