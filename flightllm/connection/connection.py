@@ -212,12 +212,12 @@ class Connection:
         frames: dict[str, Any] = {}
         with self._lock:
             for name in [name for name in self._read if re.search(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE)]:
-                self._renew(name, variables, frames)
+                self._renew(name, () if _changes(sql, name) else variables, frames)
         for _ in range(_MOST_FRAMES):
             try:
                 return act(), frames
             except SqlError as error:
-                if not self._found(error, variables, frames):
+                if not self._found(error, sql, variables, frames):
                     raise
         raise InvalidInputError(f"a statement can read at most {_MOST_FRAMES} frames by the names of their variables")
 
@@ -231,11 +231,11 @@ class Connection:
             frames[variable] = frame
             self._take(variable, frame)
 
-    def _found(self, error: SqlError, variables: Variables, frames: dict[str, Any]) -> bool:
+    def _found(self, error: SqlError, sql: str, variables: Variables, frames: dict[str, Any]) -> bool:
         """Make the variable that an error about a missing table names a table; return whether there is one."""
         missing = _MISSING.search(str(error))
         variable, frame = _variable(variables, missing[1]) if missing else ("", None)
-        if frame is None or variable in frames:
+        if frame is None or variable in frames or _changes(sql, variable):
             return False
         with self._lock:
             self._take(variable, frame)
@@ -265,6 +265,12 @@ def statements(text: str) -> Sequence[str]:
     from flightllm.sql.splitting import pieces
 
     return [text[begin:end].strip() for begin, end, _ in pieces(text, ())] or [text]
+
+
+def _changes(sql: str, name: str) -> bool:
+    """Return whether a statement changes a table of this name; a change of a variable's copy would be lost."""
+    target = rf"\b(?:into|update|delete\s+from|truncate|table(?:\s+if\s+exists)?)\s+\"?{re.escape(name)}\b"
+    return re.search(target, sql, re.IGNORECASE) is not None
 
 
 def callers_variables() -> Variables:
