@@ -38,6 +38,7 @@ _PLACES = {
     "Result": "flightllm.connection.result",
     "connect": "flightllm.connection.connect",
     "connect_async": "flightllm.connection.asynchronous",
+    "load_ipython_extension": "flightllm.connection.magic",
 }
 """The module of each name that is loaded when it is first used."""
 

@@ -5,16 +5,16 @@ import re
 import sys
 import warnings
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
 from types import FrameType, TracebackType
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from flightllm.client import BOOKKEEPING
 from flightllm.common.names import quoted
-from flightllm.connection.backend import Backend, Change
+from flightllm.connection.backend import Backend, Change, Planned
 from flightllm.connection.cost import Cost, may_call, read_prediction
 from flightllm.connection.frames import is_frame, reader_of
 from flightllm.connection.parameters import Parameters, row_of
@@ -27,6 +27,8 @@ _MISSING: Final = re.compile(r"table '(?:[^']*\.)?([^'.]+)' not found")
 _MOST_FRAMES: Final = 64
 """The most variables that one statement can read."""
 _OWN: Final = __name__.rpartition(".")[0]
+_PREDICTION: Final = f"{BOOKKEEPING}EXPLAIN (FORMAT JSON, SAVINGS off) "
+_T = TypeVar("_T")
 Variables: TypeAlias = Sequence[Mapping[str, Any]]
 """The namespaces in which a query can find a frame, the nearest first."""
 
@@ -176,27 +178,46 @@ class Connection:
     def predicted(self, sql: str, parameters: pa.RecordBatch | None) -> Cost | None:
         """Return the predicted cost; None where the statement has no AI call."""
         try:
-            rows = self._explain(f"{BOOKKEEPING}EXPLAIN (FORMAT JSON, SAVINGS off) {sql}", parameters).to_pylist()
+            rows = self._explain(f"{_PREDICTION}{sql}", parameters).to_pylist()
             return read_prediction(rows[0]["plan"])
         except (InvalidInputError, UnsupportedError):  # SHOW and others have no plan
             return Cost() if may_call(sql) else None
 
+    def forecast(self, query: str, params: Parameters | None, variables: Variables) -> Cost | None:
+        """Return the predicted cost of one statement without running it; None where it has no AI call.
+
+        Raises:
+            FlightLLMError: the statement is wrong.
+        """
+        self._check()
+        parameters = row_of(params)
+        rows, _ = self._reading(query, variables, lambda: self._explain(f"{_PREDICTION}{query}", parameters))
+        return read_prediction(rows.to_pylist()[0]["plan"])
+
     def _sent(self, sql: str, parameters: pa.RecordBatch | None, variables: Variables) -> Result:
         if self._note and may_call(sql):
-            warnings.warn(self._note, stacklevel=3)
+            warnings.warn(self._note, stacklevel=4)
             self._note = ""
+
+        def send() -> Planned | Change:
+            with self.bar() as bar:
+                return self._backend.send(sql, parameters, bar.look)
+
+        found, frames = self._reading(sql, variables, send)
+        return Result(self, sql, parameters, found, frames)
+
+    def _reading(self, sql: str, variables: Variables, act: Callable[[], _T]) -> tuple[_T, dict[str, Any]]:
+        """Do something with a statement; make tables of the variables that it reads, and return them too."""
         variables = variables if self._reads_variables else ()
         frames: dict[str, Any] = {}
         with self._lock:
             for name in [name for name in self._read if re.search(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE)]:
-                self._renew(name, variables, frames)
+                self._renew(name, () if _changes(sql, name) else variables, frames)
         for _ in range(_MOST_FRAMES):
             try:
-                with self.bar() as bar:
-                    found = self._backend.send(sql, parameters, bar.look)
-                return Result(self, sql, parameters, found, frames)
+                return act(), frames
             except SqlError as error:
-                if not self._found(error, variables, frames):
+                if not self._found(error, sql, variables, frames):
                     raise
         raise InvalidInputError(f"a statement can read at most {_MOST_FRAMES} frames by the names of their variables")
 
@@ -210,11 +231,11 @@ class Connection:
             frames[variable] = frame
             self._take(variable, frame)
 
-    def _found(self, error: SqlError, variables: Variables, frames: dict[str, Any]) -> bool:
+    def _found(self, error: SqlError, sql: str, variables: Variables, frames: dict[str, Any]) -> bool:
         """Make the variable that an error about a missing table names a table; return whether there is one."""
         missing = _MISSING.search(str(error))
         variable, frame = _variable(variables, missing[1]) if missing else ("", None)
-        if frame is None or variable in frames:
+        if frame is None or variable in frames or _changes(sql, variable):
             return False
         with self._lock:
             self._take(variable, frame)
@@ -244,6 +265,12 @@ def statements(text: str) -> Sequence[str]:
     from flightllm.sql.splitting import pieces
 
     return [text[begin:end].strip() for begin, end, _ in pieces(text, ())] or [text]
+
+
+def _changes(sql: str, name: str) -> bool:
+    """Return whether a statement changes a table of this name; a change of a variable's copy would be lost."""
+    target = rf"\b(?:into|update|delete\s+from|truncate|table(?:\s+if\s+exists)?)\s+\"?{re.escape(name)}\b"
+    return re.search(target, sql, re.IGNORECASE) is not None
 
 
 def callers_variables() -> Variables:

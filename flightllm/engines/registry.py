@@ -111,6 +111,12 @@ class Engines:
         with self.using([None]) as models:
             return models[None]
 
+    @property
+    def own_name(self) -> str:
+        """Return the name of the server's own model; this does not open the model."""
+        engine = self.opened().get(None)
+        return f"{self.own_config.kind} ({self.own_config.model})" if engine is None else engine.name
+
     @contextmanager
     def using(
         self, names: Iterable[str | None], cancelled: Callable[[], bool] = lambda: False

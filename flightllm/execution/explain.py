@@ -92,7 +92,7 @@ def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool, by_rule: boo
 
     plan = [(title, shown(text)) for title, text in query.explain()]
     parts = [_shown(part, shown) for part in query.parts()] if isinstance(query, DrawnQuery) else []
-    engine = query.services.engine.name
+    engine = query.services.engines.own_name
     if not isinstance(query, PredictableQuery):
         return Explained(
             "plain", engine, plan, None, _run(query, record) if analyze else None, parts=parts

@@ -87,6 +87,9 @@ class BackendSession(Protocol):
     def time_limit(self, settings: Mapping[str, str]) -> TimeLimit:
         """Return the time limit of a statement under the session's settings and `settings`."""
 
+    def speak_postgres(self) -> None:
+        """Answer queries about the catalog as PostgreSQL does, from now on."""
+
     def is_update(self, sql: str, settings: Mapping[str, str] = ...) -> bool:
         """Return whether `sql` is DDL, DML or SET; reads only its text."""
 

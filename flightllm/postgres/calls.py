@@ -63,6 +63,8 @@ class PostgresCall:
         session = core.sessions.find(self._call, self.principal, self.peer)[0]
         if self._session not in (None, session):
             raise fatal("57P05", "the session was closed because it was idle too long or others needed room")
+        if self._session is None:
+            session.speak_postgres()
         self._session = session
         return session
 

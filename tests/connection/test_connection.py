@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pandas as pd
@@ -14,9 +15,22 @@ import pyarrow as pa
 import pytest
 
 import flightllm
-from flightllm.common.limits import Deadline
+from flightllm.access.login import Login
+from flightllm.access.store import User
+from flightllm.config import ServerConfig
 from flightllm.connection.connection import Connection
-from flightllm.errors import CancelledError, ConfigError, FlightLLMError, InvalidInputError, NotFoundError
+from flightllm.connection.embedded import EmbeddedSession
+from flightllm.errors import (
+    CancelledError,
+    ConfigError,
+    FlightLLMError,
+    InvalidInputError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+)
+from flightllm.flight.server import FlightSqlServer
+from flightllm.session.database import Database
 from tests.connection.conftest import fake
 from tests.servers import await_true
 
@@ -114,6 +128,12 @@ def test_variables_are_tables(embedded: Connection) -> None:
     del numbers
     with pytest.raises(FlightLLMError, match="not found"):
         embedded.sql("SELECT * FROM numbers")
+    frame = pa.table({"n": [1]})
+    for change in ("INSERT INTO frame VALUES (2)", "UPDATE frame SET n = 2", "DELETE FROM frame", "DROP TABLE frame"):
+        with pytest.raises(FlightLLMError, match=r"not found|no table"):
+            embedded.sql(change)
+        assert embedded.sql("SELECT n FROM frame").fetchall() == [(1,)]
+    assert frame.num_rows == 1
     path = "no frame"
     with pytest.raises(FlightLLMError, match="not found"):
         embedded.sql("SELECT * FROM path")
@@ -157,6 +177,8 @@ def test_repr_shows_few_rows(embedded: Connection, capsys: pytest.CaptureFixture
     assert "first 2 rows; 30 rows in all" in capsys.readouterr().out
     assert "(0 rows)" in repr(embedded.sql("SELECT 1 AS a WHERE false"))
     assert "Projection" in repr(embedded.sql("EXPLAIN SELECT 1"))
+    assert isinstance(session := embedded._backend, EmbeddedSession)
+    assert session._opened.database._services.engines.opened() == {}
 
 
 @pytest.mark.parametrize("how", ["query", "change"])
@@ -212,7 +234,37 @@ def test_limits_hold(embedded: Connection) -> None:
     embedded.sql("SET flightllm.timeout = '0'")
     with pytest.raises(FlightLLMError, match=r"flightllm\.timeout"):
         embedded.sql("SELECT count(*) FROM generate_series(1, 100000000)").arrow()
-    assert Deadline().over is False
+
+
+@pytest.mark.slow
+def test_logins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server takes a token, or a user and a password, from options, the address or the environment."""
+    with closing(Database.open(fake(tmp_path))) as database:
+        database.access.store.add_user(User("ann", "readonly"), "a good one")
+        login = Login(database.access.store, database.config.auth, "the token")
+        server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"), login=login)
+        host = server.uri.removeprefix("grpc://")
+        try:
+            for connection in (
+                flightllm.connect(server.uri, token="the token"),
+                flightllm.connect(f"flightllm://{host}", user="ann", password="a good one"),
+                flightllm.connect(f"grpc://ann:a%20good%20one@{host}"),
+            ):
+                with connection:
+                    assert connection.sql("SELECT 1").fetchall() == [(1,)]
+            with (
+                flightllm.connect(server.uri, user="ann", password="a good one") as ann,
+                pytest.raises(PermissionDeniedError),
+            ):
+                ann.sql("CREATE TABLE t AS SELECT 1 AS a")
+            with pytest.raises(UnauthenticatedError, match="token"):
+                flightllm.connect(server.uri, token="another")
+            with pytest.raises(UnauthenticatedError, match="password"):
+                flightllm.connect(server.uri, user="ann", password="a bad one")
+            monkeypatch.setenv("FLIGHTLLM_TOKEN", "the token")
+            flightllm.connect(server.uri).close()
+        finally:
+            server.drain(0)
 
 
 def test_settings(tmp_path: Path) -> None:
@@ -307,6 +359,26 @@ def test_an_error_inside_with(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), flightllm.connect(fake(tmp_path)) as connection:
         raise ZeroDivisionError
     assert connection.closed
+
+
+_LAZY = """
+import sys
+import flightllm
+with flightllm.connect({"t": {"body": ["a text"]}}) as connection:
+    result = connection.sql("SELECT body FROM t")
+    print(result, result.cost(), result.fetchall(), result.explain(), connection.sql("SHOW TABLES"))
+assert "torch" not in sys.modules
+"""
+
+
+@pytest.mark.slow
+def test_a_model_loads_with_its_first_call(tmp_path: Path) -> None:
+    """The demonstration model is not loaded for statements without AI calls, nor to show them or tell their cost."""
+    home = {**os.environ, "FLIGHTLLM_HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-W", "ignore", "-c", _LAZY]
+    done = subprocess.run(command, env=home, capture_output=True, text=True, timeout=100, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "a text" in done.stdout
 
 
 _SCRIPT = """

@@ -1,0 +1,160 @@
+"""`%sql` and `%%sql`, in a shell of IPython and in a real kernel."""
+
+import builtins
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import flightllm
+from flightllm.connection.magic import Options, SqlMagic, read_options
+from flightllm.connection.result import Result
+from flightllm.errors import InvalidInputError
+from tests.connection.conftest import fake
+
+usage_error = pytest.importorskip("IPython.core.error").UsageError
+
+
+class Shell:
+    """The part of a shell that the magics use."""
+
+    def __init__(self) -> None:
+        self.user_ns: dict[str, object] = {}
+        self.push = self.user_ns.update
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    """Return a shell with a connection to a model with a price, `con`."""
+    made = Shell()
+    with flightllm.connect(fake(tmp_path, price=1_000_000.0)) as connection:
+        made.user_ns["con"] = connection
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("line", "options"),
+    [
+        ("SELECT 1", Options("SELECT 1")),
+        ("--connection con SELECT 1", Options("SELECT 1", connection="con")),
+        ("--yes --ask-above=2 name << SELECT 1", Options("SELECT 1", "", 2.0, "name", shows=False)),
+        ("name =<< SELECT 1 << 2", Options("SELECT 1 << 2", assigned="name")),
+        ("--connection con\nSELECT 1", Options("SELECT 1", connection="con")),
+        ("--yes\nSELECT 1 -- a comment", Options("SELECT 1 -- a comment", ask_above=None)),
+        ("-- a comment\nSELECT 1", Options("-- a comment\nSELECT 1")),
+    ],
+)
+def test_options(line: str, options: Options) -> None:
+    """Options and a variable's name come before the SQL."""
+    assert read_options(line) == options
+
+
+@pytest.mark.parametrize("line", ["--connection", "--ask-above much SELECT 1"])
+def test_wrong_options(line: str) -> None:
+    """An option without a value that can be its own is an error."""
+    with pytest.raises(InvalidInputError, match="needs"):
+        read_options(line)
+
+
+def test_statements(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+    """The cost stands before and after; variables are tables and parameters, and take results."""
+    magic = SqlMagic(shell)
+    assert magic.sql("con") is None
+    shell.user_ns.update(rows=__import__("pandas").DataFrame({"n": [1, 2]}), least=2)
+    shown = magic.sql("", "SELECT n FROM rows WHERE n >= :least")
+    assert shown is not None
+    assert shown.fetchall() == [(2,)]
+    assert capsys.readouterr().out == ""
+    text = "--yes named << SELECT ai_gen('Name {n}', n::text) AS name FROM rows;"
+    assert magic.sql(text) is None
+    assert isinstance(named := shell.user_ns["named"], Result)
+    assert len(named) == 2
+    before, after = capsys.readouterr().out.splitlines()
+    assert before.startswith("predicted: 2 model calls")
+    assert after.startswith("spent: 2 model calls")
+    made = magic.sql("CREATE TABLE u AS SELECT 1 AS a; SELECT a FROM u")
+    assert made is not None
+    assert made.fetchall() == [(1,)]
+    with pytest.raises(usage_error, match="'missing', which the notebook does not have"):
+        magic.sql("SELECT :missing")
+    with pytest.raises(usage_error, match="not found"):
+        magic.sql("SELECT * FROM nowhere")
+
+
+@pytest.mark.parametrize("answer", ["y", "n", None])
+def test_costly_statements(shell: Shell, monkeypatch: pytest.MonkeyPatch, answer: str | None) -> None:
+    """A costly statement runs after a yes; without anybody who can answer, only with --yes."""
+
+    def answered(question: str) -> str:
+        assert "more than $1.00" in question
+        if answer is None:
+            raise EOFError
+        return answer
+
+    monkeypatch.setattr(builtins, "input", answered)
+    magic, text = SqlMagic(shell), "CREATE TABLE u AS SELECT ai_gen('Name {n}', n) AS name FROM (VALUES ('a')) AS v(n)"
+    if answer == "y":
+        magic.sql(f"--connection con {text}")
+        return
+    with pytest.raises(usage_error, match="--yes runs it"):
+        magic.sql(f"--connection con {text}")
+    assert magic.sql(f"--yes {text}") is not None
+
+
+def test_files_are_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file's name opens it, once."""
+    monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.csv").write_text("id\n7\n")
+    magic = SqlMagic(Shell())
+    for _ in range(2):
+        assert magic.sql("notes.csv") is None
+    result = magic.sql("SELECT id FROM notes")
+    assert result is not None
+    assert result.fetchall() == [(7,)]
+    assert len(magic._opened) == 1
+    magic._opened["notes.csv"].close()
+
+
+_CELLS = (
+    """import flightllm, pandas
+from flightllm.config import Config, EngineConfig
+%load_ext flightllm
+con = flightllm.connect(Config(engine=EngineConfig("fake", "demo", 4, {"latency_ms": 50})))
+rows = pandas.DataFrame({"n": range(4000)})""",
+    "%%sql --connection con\nSELECT n, '<b>' AS tag FROM rows WHERE n < 2",
+    "%sql names << SELECT 1",
+    "names.df()",
+    "con.sql(\"SELECT ai_gen('stop {n}', n::text) AS answer FROM rows\").df()",
+    "%sql SELECT status FROM system.queries WHERE sql LIKE '%stop%' AND calls > 0",
+)
+
+
+@pytest.mark.slow
+def test_a_real_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells run in Jupyter's kernel; its stop button ends a statement, and the connection stays usable."""
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in _CELLS])
+    client = nbclient.NotebookClient(book, timeout=120, allow_errors=True, resources={"metadata": {"path": tmp_path}})
+
+    def stop() -> None:
+        os.kill(client.km.provisioner.pid, signal.SIGINT)
+
+    def begun(cell: object, cell_index: int) -> None:
+        del cell
+        if cell_index == 4:
+            threading.Timer(1.5, stop).start()
+
+    client.on_cell_execute = begun
+    client.execute()
+    outputs = [cell["outputs"] for cell in book["cells"]]
+    assert outputs[0] == []
+    assert "&lt;b&gt;" in outputs[1][-1]["data"]["text/html"]
+    assert outputs[2] == []
+    assert "dataframe" in outputs[3][-1]["data"]["text/html"]
+    assert [one["ename"] for one in outputs[4] if one["output_type"] == "error"] == ["KeyboardInterrupt"]
+    assert "cancelled" in outputs[5][-1]["data"]["text/plain"]
