@@ -33,8 +33,8 @@ from bench.messy_csv import Case, csv_cases
 from bench.messy_json import folder_cases, json_cases
 from flightllm.catalog.converted import converted_format
 from flightllm.catalog.files import open_file
-from flightllm.cli.sources import named_tables
 from flightllm.config import CsvFile, FolderFile
+from flightllm.connection.sources import named_tables
 from flightllm.datafusion.contexts import scratch_context
 from flightllm.errors import FlightLLMError
 from flightllm.file_formats.conversion import Conversion

@@ -44,6 +44,7 @@ _SECTIONS: Final = {
     "recovery": config.RecoveryConfig,
     "log": config.LogConfig,
     "http": config.HttpConfig,
+    "postgres": config.PostgresConfig,
     "tracing": config.TracingConfig,
 }
 OPTIONS: Final = {

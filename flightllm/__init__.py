@@ -1,4 +1,55 @@
-"""SQL with language-model calls as relational operators, served over Arrow Flight SQL."""
+"""SQL with language-model calls as relational operators: over Arrow Flight SQL, or in a Python program.
+
+`connect` opens a database in this process, or connects to a server. Names are loaded when they are first used, because
+the command line and other programs need only some of them.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flightllm.config import Config
+    from flightllm.connection.asynchronous import AsyncConnection, AsyncResult, connect_async
+    from flightllm.connection.connect import connect
+    from flightllm.connection.connection import Connection
+    from flightllm.connection.cost import Cost
+    from flightllm.connection.result import Result
+    from flightllm.errors import FlightLLMError
 
 __version__ = "0.2.0"
-__all__ = ["__version__"]
+__all__ = [
+    "AsyncConnection",
+    "AsyncResult",
+    "Config",
+    "Connection",
+    "Cost",
+    "FlightLLMError",
+    "Result",
+    "__version__",
+    "connect",
+    "connect_async",
+]
+_PLACES = {
+    "AsyncConnection": "flightllm.connection.asynchronous",
+    "AsyncResult": "flightllm.connection.asynchronous",
+    "Config": "flightllm.config",
+    "Connection": "flightllm.connection.connection",
+    "Cost": "flightllm.connection.cost",
+    "FlightLLMError": "flightllm.errors",
+    "Result": "flightllm.connection.result",
+    "connect": "flightllm.connection.connect",
+    "connect_async": "flightllm.connection.asynchronous",
+}
+"""The module of each name that is loaded when it is first used."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'flightllm' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(_PLACES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,8 +1,9 @@
-"""A small Flight SQL client for the command line: queries, their progress, and cancelling."""
+"""A small Flight SQL client for the command line and agents: queries, their progress, and cancelling."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -21,7 +22,7 @@ from flightllm.errors import (
     UnauthenticatedError,
     UnsupportedError,
 )
-from flightllm.flight.messages import message_class, pack, sql_message
+from flightllm.flight.messages import message_class, pack, sql_message, unpack_as
 
 _NO_TLS = "it has no TLS certificate that is trusted here: write grpc://HOST:PORT if it has no TLS, or add --tls-ca"
 _BROKEN = ("Socket closed", "Connection reset", "Broken pipe", "GOAWAY")
@@ -57,6 +58,7 @@ class Progress:
     rows: int = 0
     failed_rows: int = 0
     seconds: float = 0.0
+    status: str = ""
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> "Progress":
@@ -64,8 +66,10 @@ class Progress:
         tokens = (values.get("prompt_tokens") or 0) + (values.get("completion_tokens") or 0)
         done, total = values.get("calls_done") or 0, values.get("calls_expected") or 0
         asked, cached = values.get("calls") or 0, values.get("cache_hits") or 0
-        rows, failed = values.get("rows") or 0, values.get("failed_rows") or 0
-        return cls(done, total, asked, cached, tokens, values.get("cost"), rows, failed, values.get("seconds") or 0.0)
+        rows, failed, status = values.get("rows") or 0, values.get("failed_rows") or 0, values.get("status") or ""
+        return cls(
+            done, total, asked, cached, tokens, values.get("cost"), rows, failed, values.get("seconds") or 0.0, status
+        )
 
     def summary(self, rows: int) -> str:
         """Return a line about a statement's work; empty if it needed no model call.
@@ -101,7 +105,7 @@ class Client:
         login: tuple[str, str] | None = None,
         trusted: bytes | None = None,
     ) -> None:
-        pairs = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
+        pairs = _pairs(headers or {})
         self._query_id: str | None = None
         self._asking: str | None = None
         """The text of a statement whose id is not known yet."""
@@ -118,7 +122,20 @@ class Client:
             self._client = flight.FlightClient(uri, **({} if trusted is None else {"tls_root_certs": trusted}))
             if login is not None:
                 pairs.append(self._logged_in(*login))
+        self._pairs = pairs
         self._options = flight.FlightCallOptions(headers=pairs)
+
+    def beside(self, headers: Mapping[str, str]) -> "Client":
+        """Return a client of the same connection, login and session, which follows a statement of its own.
+
+        It sends `headers` too, in place of those with the same names. Close only this client, not the new one.
+        """
+        other, added = copy(self), _pairs(headers)
+        names = {name for name, _ in added}
+        pairs = [*(pair for pair in self._pairs if pair[0] not in names), *added]
+        nothing = dict.fromkeys(("_query_id", "_asking", "_changing", "_change", "_affected"))
+        vars(other).update(nothing, _pairs=pairs, _options=flight.FlightCallOptions(headers=pairs))
+        return other
 
     def _logged_in(self, user: str, password: str) -> tuple[bytes, bytes]:
         """Log in; return the header that identifies the user in all further calls."""
@@ -157,12 +174,15 @@ class Client:
             self._has_prices = any(batch.num_rows for batch in self.query(f"{BOOKKEEPING}{text}")[1])
         return self._has_prices
 
-    def query(self, sql: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """Start a query; return its schema and its rows as they arrive. An update runs at once, without columns."""
+    def query(self, sql: str, parameters: pa.RecordBatch | None = None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """Start a query; return its schema and its rows as they arrive. An update runs at once, without columns.
+
+        `parameters` has one row, with a column for each parameter.
+        """
         self._query_id, self._change, self._asking, self._changing = None, None, sql, sql
         try:
             with self._our_errors():
-                info = self._info(sql)
+                info = self._info(sql) if parameters is None else self._bound_info(sql, parameters)
         finally:
             self._asking = None
         self._query_id = info.app_metadata.decode() or None
@@ -177,11 +197,27 @@ class Client:
 
         The columns of `schema` are matched by name.
         """
+        return self._ingest(table, schema, batches, {"if_not_exist": 2, "if_exists": 2}, temporary=False)
+
+    def put_temporary(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+        """Make a temporary table of the session, in place of one with this name; return the number of its rows."""
+        return self._ingest([name], schema, batches, {"if_not_exist": 1, "if_exists": 3}, temporary=True)
+
+    def _ingest(
+        self,
+        table: Sequence[str],
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        options: Mapping[str, int],
+        *,
+        temporary: bool,
+    ) -> int:
+        """Upload rows; `options` are the numbers of TableNotExistOption and TableExistsOption."""
         *schemas, name = table
-        options = {"if_not_exist": 2, "if_exists": 2}  # fail; append: the message's numbers
         command = sql_message(
             "CommandStatementIngest",
             table=name,
+            temporary=temporary,
             table_definition_options=options,
             **({"schema": schemas[-1]} if schemas else {}),
         )
@@ -207,11 +243,16 @@ class Client:
             query_id = self._query_id or self._change
             if query_id is None:
                 query_id = self._change = self._change_id()
-            return None if query_id is None else self._progress(query_id)
+            return None if query_id is None else self.progress_of(query_id)
         except FlightLLMError:  # the statement itself reports what is wrong
             return None
 
-    def _progress(self, query_id: str) -> Progress:
+    def progress_of(self, query_id: str) -> Progress:
+        """Return the work of a query so far.
+
+        Raises:
+            NotFoundError: the server does not know this query.
+        """
         return Progress.read(json.loads(self._act("GetQueryProgress", query_id)))
 
     def reason(self) -> str | None:
@@ -238,7 +279,7 @@ class Client:
         if query_id is None:
             return None
         self.cancel(query_id)
-        return self._progress(query_id)
+        return self.progress_of(query_id)
 
     def _change_id(self) -> str | None:
         """Return the id of the last statement, where the server returned none or has not answered yet.
@@ -278,9 +319,10 @@ class Client:
         """
         self._act("LiftQuarantine", name)
 
-    def _act(self, kind: str, body: str = "") -> bytes:
+    def _act(self, kind: str, body: str | bytes = b"") -> bytes:
+        data = body.encode() if isinstance(body, str) else body
         with self._our_errors():
-            results = list(self._client.do_action(flight.Action(kind, body.encode()), self._options))
+            results = list(self._client.do_action(flight.Action(kind, data), self._options))
         return results[0].body.to_pybytes() if results else b""
 
     def _recorded(self, columns: str, table: str, query_id: str) -> dict[str, Any]:
@@ -300,6 +342,30 @@ class Client:
     def _info(self, sql: str) -> flight.FlightInfo:
         command = pack(sql_message("CommandStatementQuery", query=sql))
         return self._client.get_flight_info(flight.FlightDescriptor.for_command(command), self._options)
+
+    def _bound_info(self, sql: str, parameters: pa.RecordBatch) -> flight.FlightInfo:
+        """Plan a query with parameters, through a prepared statement that lives as long as this call."""
+        request = pack(sql_message("ActionCreatePreparedStatementRequest", query=sql))
+        made = self._act("CreatePreparedStatement", request)
+        first = bytes(unpack_as("ActionCreatePreparedStatementResult", made).prepared_statement_handle)
+        handles = [first]
+        try:
+            about = _prepared_query(first)
+            writer, reader = self._client.do_put(about, parameters.schema, self._options)
+            with writer:
+                writer.write_batch(parameters)
+                writer.done_writing()
+                answer = reader.read()
+            result = message_class("arrow.flight.protocol.sql.DoPutPreparedStatementResult")
+            bound = bytes(result.FromString(answer.to_pybytes()).prepared_statement_handle)
+            if bound not in (b"", first):
+                handles.append(bound)
+            return self._client.get_flight_info(_prepared_query(handles[-1]), self._options)
+        finally:
+            for handle in handles:
+                closing = sql_message("ActionClosePreparedStatementRequest", prepared_statement_handle=handle)
+                with suppress(FlightLLMError):
+                    self._act("ClosePreparedStatement", pack(closing))
 
     def _batches(self, info: flight.FlightInfo) -> Iterator[pa.RecordBatch]:
         with self._our_errors():
@@ -345,6 +411,15 @@ class Client:
                 )
         kind = next((ours for status, ours in _KINDS if isinstance(error, status)), FlightLLMError)
         return kind(plain(text))
+
+
+def _pairs(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+
+
+def _prepared_query(handle: bytes) -> flight.FlightDescriptor:
+    command = sql_message("CommandPreparedStatementQuery", prepared_statement_handle=handle)
+    return flight.FlightDescriptor.for_command(pack(command))
 
 
 def _counts_rows(sql: str) -> bool:

@@ -1,9 +1,13 @@
 """The package's public face."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
+
+import pytest
 
 import flightllm
 
@@ -12,7 +16,29 @@ ROOT = Path(__file__).parents[1]
 
 def test_public_names_are_the_intended_ones() -> None:
     """Adding or removing a public name is a decision, so the list is spelled out here."""
-    assert flightllm.__all__ == ["__version__"]
+    assert flightllm.__all__ == [
+        "AsyncConnection",
+        "AsyncResult",
+        "Config",
+        "Connection",
+        "Cost",
+        "FlightLLMError",
+        "Result",
+        "__version__",
+        "connect",
+        "connect_async",
+    ]
+    assert all(getattr(flightllm, name) is not None for name in flightllm.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = flightllm.nothing
+
+
+def test_the_import_is_light() -> None:
+    """`import flightllm` loads no other module of the package and no dependency; names are loaded at first use."""
+    code = "import sys; before = set(sys.modules); import flightllm; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    found = {name for name in done.stdout.split() if name.partition(".")[0] not in sys.stdlib_module_names}
+    assert found == {"flightllm"}
 
 
 def test_version_is_the_installed_one() -> None:

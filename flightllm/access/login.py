@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import structlog
 
 from flightllm.access.passwords import TOKEN_PREFIX, hash_token, is_password
+from flightllm.access.scram import ScramVerifier
 from flightllm.access.store import AccessSnapshot, AccessStore, User
 from flightllm.common.principal import LOCAL, ROLES, Principal, Role
 from flightllm.config.auth import AuthConfig
@@ -21,6 +22,8 @@ from flightllm.errors import ConfigError, UnauthenticatedError
 
 LOGIN_PREFIX = "login."
 """The prefix of the tokens that `by_password` returns."""
+TOKEN_USER = "token"  # noqa: S105 - a name
+"""The user name beside a token, where the client must send a name."""
 _log = structlog.get_logger(__name__)
 _HOW = "send a bearer token (`authorization: Bearer …`), or user name and password"
 
@@ -83,12 +86,62 @@ class Login:
             return LOCAL, self._issue("", self._secret)
         if password.startswith(TOKEN_PREFIX):
             principal = self._by_api_token(password, snapshot)
-            if name in ("", "token", principal.name):
+            if name in ("", TOKEN_USER, principal.name):
                 return principal, self._issue(principal.name, hash_token(password))
         user = snapshot.users.get(name)
         if not is_password(password, user.password if user else None) or user is None:
             raise UnauthenticatedError(f"wrong user name or password; {_HOW}")
         return user.principal, self._issue(name, user.password or "")
+
+    def by_secret(self, name: str, secret: str) -> Principal:
+        """Return the user with this name and password, API token or signed claims, for a protocol with one password.
+
+        A password that has no verifier for SCRAM yet gets one.
+
+        Raises:
+            UnauthenticatedError: see `by_password` and `by_token`, or the token belongs to another user.
+        """
+        if secret.startswith(LOGIN_PREFIX) or (self._claims is not None and secret.count(".") == 2):
+            principal = self.by_token(secret)
+            if name not in ("", TOKEN_USER, principal.name):
+                raise UnauthenticatedError(f"the token is not of the user {name!r}: log in as {TOKEN_USER!r}")
+            return principal
+        principal, _ = self.by_password(name, secret)
+        user = self._store.snapshot().users.get(name)
+        if user is not None and user.password and is_password(secret, user.password):
+            try:
+                self._store.add_verifier(user, secret)
+            except ConfigError as error:  # a full disk must not lock users out
+                _log.warning("the verifier of a password could not be stored", user=name, error=str(error))
+        return principal
+
+    def verifier(self, name: str) -> ScramVerifier | None:
+        """Return the verifier with which a client of this name proves its password; None to ask for the secret itself.
+
+        The secret is asked for where the name's user has no verifier, and where the server takes signed claims. A name
+        without a user gets an answer that a user could get, always the same.
+        """
+        snapshot = self._store.snapshot()
+        if name in ("", TOKEN_USER) or self._claims is not None or not snapshot.verifiers:
+            return None
+        if name in snapshot.users:
+            return snapshot.verifiers.get(name)
+        key = self._store.signing_key() or self._spare_key
+        draw = int.from_bytes(hmac.digest(key, b"asked:" + name.encode("utf-8", "surrogatepass"), "sha256")[:4])
+        if draw * len(snapshot.users) >= len(snapshot.verifiers) << 32:
+            return None
+        return ScramVerifier.mock(name, key)
+
+    def by_proof(self, name: str, verifier: ScramVerifier, proof: bytes, signed: bytes) -> Principal:
+        """Return the user whose verifier accepts a client's proof for the signed messages.
+
+        Raises:
+            UnauthenticatedError: there is no such user, or the proof is wrong.
+        """
+        snapshot = self._store.snapshot()
+        if not verifier.proves(proof, signed) or snapshot.verifiers.get(name) != verifier:
+            raise UnauthenticatedError(f"wrong user name or password; an API token logs in as user {TOKEN_USER!r}")
+        return snapshot.users[name].principal
 
     def by_token(self, token: str) -> Principal:
         """Return the user of a bearer token: one of `by_password`, an API token, the server's own, or signed claims.

@@ -23,6 +23,7 @@ from flightllm.access.file import (
     usable,
 )
 from flightllm.access.passwords import hash_password, hash_token, new_token
+from flightllm.access.scram import ScramVerifier
 from flightllm.common.names import TableName
 from flightllm.common.principal import LOCAL, ROLES, Principal, Role
 from flightllm.errors import ConfigError, InvalidInputError, NotFoundError
@@ -31,6 +32,8 @@ from flightllm.sql.grants import AccessPolicy, Grant, ObjectKind
 from flightllm.sql.tokens import tokenize
 
 _SIGNING_KEY, _CLOSED = "signing key", "closed"
+_SCRAM = "scram "
+"""With a user's name after it, the name of the secret that holds the verifier of the user's password."""
 DEFAULT_MODEL = "default"
 """The name of the server's configured model in grants; everybody can use it until that is revoked."""
 
@@ -97,6 +100,8 @@ class AccessSnapshot:
     """Names of users that this server does not keep: dropped users, and those of an identity provider."""
     departed: frozenset[str] = frozenset()
     """The names of dropped users of this server; objects that they created still exist under these names."""
+    verifiers: Mapping[str, ScramVerifier] = field(default_factory=lambda: MappingProxyType({}))
+    """For SCRAM, the verifiers of the users' present passwords, by name."""
     closed: bool = False
     """Whether the server ever had a user. From then on it refuses unknown callers, even if no user is left."""
 
@@ -190,6 +195,7 @@ class AccessStore:
                 database.execute("DELETE FROM departed WHERE name = ?", (user.name,))
                 row = _row(replace(user, password=hashed))
                 database.execute("INSERT INTO users VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+                _keep_verifier(database, user.name, password, hashed)
                 _link(database, user)
                 database.execute("INSERT OR IGNORE INTO secrets VALUES (?, '')", (_CLOSED,))
 
@@ -204,7 +210,14 @@ class AccessStore:
         kept = user if password is None else replace(user, password=hash_password(password))
         with self._changing() as database:
             database.execute("INSERT OR REPLACE INTO users VALUES (?, ?, ?, ?, ?, ?, ?, ?)", _row(kept))
+            _keep_verifier(database, kept.name, password, kept.password)
             _link(database, kept)
+
+    def add_verifier(self, user: User, password: str) -> None:
+        """Store the verifier of a user's present password, which a server before SCRAM has not stored."""
+        if user.name not in self.snapshot().verifiers:
+            with self._changing() as database:
+                _keep_verifier(database, user.name, password, user.password)
 
     def user(self, name: str) -> User:
         """Return a user.
@@ -228,6 +241,7 @@ class AccessStore:
         with self._changing() as database:
             for table, column in of_user.items():
                 database.execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))
+            database.execute("DELETE FROM secrets WHERE name = ?", (_SCRAM + name,))
             for table in ("dropped", "departed"):
                 database.execute(f"INSERT OR IGNORE INTO {table} VALUES (?)", (name,))
 
@@ -453,8 +467,28 @@ def _read(database: sqlite3.Connection) -> AccessSnapshot:
         tuple(AccessPolicy(*row) for row in policies),
         others,
         departed,
+        MappingProxyType(_verifiers(database, users)),
         database.execute("SELECT 1 FROM secrets WHERE name = ?", (_CLOSED,)).fetchone() is not None,
     )
+
+
+def _keep_verifier(database: sqlite3.Connection, name: str, password: str | None, hashed: str | None) -> None:
+    """Store the verifier of a new password, with the password's hash, because older servers change only the hash."""
+    if password is not None and hashed is not None:
+        value = f"{hash_token(hashed)} {ScramVerifier.of(password)}"
+        database.execute("INSERT OR REPLACE INTO secrets VALUES (?, ?)", (_SCRAM + name, value))
+
+
+def _verifiers(database: sqlite3.Connection, users: list[User]) -> dict[str, ScramVerifier]:
+    """Return the verifiers that belong to the users' present passwords."""
+    kept = dict(database.execute("SELECT name, value FROM secrets WHERE name LIKE ?", (f"{_SCRAM}%",)))
+    found = {}
+    for user in users:
+        hashed, _, text = kept.get(_SCRAM + user.name, "").partition(" ")
+        verifier = ScramVerifier.read(text)
+        if verifier is not None and user.password is not None and hashed == hash_token(user.password):
+            found[user.name] = verifier
+    return found
 
 
 def _names(database: sqlite3.Connection, table: str) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """The `flightllm` command: start a server, query it, inspect it.
 
-Imports: access, catalog, client, common, config, demo, engines, errors, file_formats, flight, flightllm, functions,
-llm, log, router, server, session, sql, storage, vector.
+Imports: access, catalog, client, common, config, connection, demo, engines, errors, file_formats, flight, flightllm,
+functions, llm, log, mcp, router, server, session, sql, storage, vector.
 """
 
 import re
@@ -31,6 +31,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "init": ("cli.init:init", "Choose a model, and write a configuration for it."),
         "kill": ("cli.inspect:cancel", "Stop a running query."),  # the name in other servers
         "kvstore": ("server.kv_command:kvstore", "Serve a store of KV caches, or inspect one."),
+        "mcp": ("cli.mcp:mcp", "Serve a server's tables, or files, to agents over the Model Context Protocol (MCP)."),
         "quarantine": ("cli.recovery:quarantine", "List the statements that are refused after a crash."),
         "queries": ("cli.inspect:queries", "List the latest queries, newest first."),
         "query": ("cli.query:query", "Run SQL on a server, or on files."),

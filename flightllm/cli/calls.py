@@ -1,6 +1,5 @@
 """The model calls of a statement, for people: a line while they run, and one afterwards."""
 
-import re
 import shutil
 import sys
 import time
@@ -14,18 +13,13 @@ import pyarrow as pa
 
 from flightllm.client import Client, Progress
 from flightllm.common.amounts import money
+from flightllm.connection.cost import may_call
 
 _POLL_SECONDS: Final = 0.3
 _BAR: Final = 24
 """The characters of the bar."""
 _CLEAR: Final = "\r\x1b[2K"
 """Go to the start of the line, and delete the line."""
-_AI: Final = re.compile(r"\b(?:ai_\w+|llm\w*|prompt)\s*\(", re.IGNORECASE)
-
-
-def may_call(sql: str) -> bool:
-    """Return whether a text has the form of an AI call; a function with a name of another form is not noticed."""
-    return _AI.search(sql) is not None
 
 
 class CallsBar:

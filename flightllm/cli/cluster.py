@@ -5,9 +5,9 @@ from rich.table import Table
 from rich.text import Text
 
 from flightllm.cli.common import connect, server_options
-from flightllm.cli.render import console_of, put
 from flightllm.client import BOOKKEEPING, Client
 from flightllm.common.command_line import Server
+from flightllm.connection.render import console_of, put
 
 _REPLICAS = f"{BOOKKEEPING} SELECT * FROM system.replicas ORDER BY model, number"
 _ENGINE = f"{BOOKKEEPING} SELECT engine, model FROM system.models WHERE is_default"

@@ -13,11 +13,10 @@ import click
 from flightllm.client import Client
 from flightllm.common.command_line import Server, login_options, read_login
 from flightllm.config import ENGINES, Config, TablePlace
+from flightllm.connection.configuration import OWN_CONFIG, configuration_here
 from flightllm.errors import ConfigError, SqlError
 
 DEFAULT_URI = "grpc://127.0.0.1:31337"
-_OWN_CONFIG = Path("flightllm.toml")
-"""The file that `flightllm init` writes."""
 ASK_ABOVE = 1.0
 """By default, a command asks before it runs a statement with a predicted cost above this, in dollars."""
 
@@ -150,17 +149,17 @@ def data_folder_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def found_config(given: Path | None) -> Path | None:
-    """Return the configuration that `--config` names, or else `flightllm.toml` of the current folder, with a note.
+    """Return the configuration that `--config` names, or else that of the current folder, with a note."""
+    found, about = configuration_here(given)
+    if about:
+        how = "leaves it out" if found else "reads it"
+        tell(f"{about}; --config {'default' if found else OWN_CONFIG} {how}")
+    return found
 
-    A file of another user is left out: in a folder that many users write to, it could run that user's code.
-    """
-    if given is not None or not _OWN_CONFIG.is_file():
-        return given
-    if os.name == "posix" and _OWN_CONFIG.stat().st_uid not in {os.getuid(), 0}:
-        click.echo(f"note: {_OWN_CONFIG} here belongs to another user and is left out; --config reads it", err=True)
-        return None
-    click.echo(f"note: {_OWN_CONFIG} of this folder is the configuration; --config default leaves it out", err=True)
-    return _OWN_CONFIG
+
+def tell(text: str) -> None:
+    """Print a note on standard error."""
+    click.echo(f"note: {text}", err=True)
 
 
 def load_config(
@@ -216,10 +215,17 @@ def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @contextmanager
 def connect(server: Server, settings: Mapping[str, str] | None = None) -> Iterator[Client]:
     """Open a client with the login and the per-call settings."""
+    with client_of(server, settings, login=read_login(server.user)) as client:
+        yield client
+
+
+def client_of(
+    server: Server, settings: Mapping[str, str] | None = None, *, login: tuple[str, str] | None = None
+) -> Client:
+    """Return a client with a login, or with the server's token if there is no login; the caller closes it."""
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # otherwise gRPC prints its own lines between our messages
     headers = {f"x-flightllm-{name}": value for name, value in (settings or {}).items()}
-    if server.token and not server.user:
+    if server.token and login is None:
         headers["authorization"] = f"Bearer {server.token}"
     trusted = None if server.tls_ca is None else server.tls_ca.read_bytes()
-    with Client(server.uri, headers, login=read_login(server.user), trusted=trusted) as client:
-        yield client
+    return Client(server.uri, headers, login=login, trusted=trusted)

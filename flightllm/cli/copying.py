@@ -8,9 +8,10 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from flightllm.cli.common import tell
 from flightllm.cli.results import Output
 from flightllm.cli.writers import WRITERS, Writing, form_of
-from flightllm.client import BOOKKEEPING, Client
+from flightllm.client import Client
 from flightllm.errors import InvalidInputError
 
 _COPY: Final = re.compile(r"\bcopy\b", re.IGNORECASE)
@@ -71,8 +72,8 @@ def copy_from(client: Client, copy: CopyFrom) -> int:
         FlightLLMError: the server refuses the rows.
     """
     from flightllm.cli.opened import opened_server
-    from flightllm.cli.sources import named_tables, tell
     from flightllm.config import Config
+    from flightllm.connection.sources import named_tables
 
     tables = named_tables([copy.source], tell, copy.options)
     if len(tables) != 1:
@@ -80,7 +81,6 @@ def copy_from(client: Client, copy: CopyFrom) -> int:
     config = Config.load(None, engine="fake", tables=dict(tables))
     wanted, rows = client.query(f"SELECT {copy.columns or '*'} FROM {copy.table} LIMIT 0")
     _ = list(rows)
-    table = _spelled(client, copy.parts)
     token = secrets.token_urlsafe()
     with (
         opened_server(config, "SELECT", token) as uri,
@@ -90,29 +90,12 @@ def copy_from(client: Client, copy: CopyFrom) -> int:
         named = pa.schema(
             [field.with_name(name) for field, name in zip(schema, _names(copy, schema, wanted), strict=True)]
         )
-        return client.append(table, named, _renamed(batches, named))
+        return client.append(copy.parts, named, _renamed(batches, named))
 
 
 def _renamed(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
-
-
-def _spelled(client: Client, parts: Sequence[str]) -> Sequence[str]:
-    """Return the parts of a table's name in the table's own spelling."""
-    *schemas, name = parts
-    literal = name.casefold().replace("'", "''")
-    _, batches = client.query(
-        f"{BOOKKEEPING}SELECT table_schema AS s, table_name AS t FROM information_schema.tables"
-        f" WHERE lower(table_name) = '{literal}'"
-    )
-    found = [(row["s"], row["t"]) for batch in batches for row in batch.to_pylist()]
-    if schemas:
-        found = [(schema, table) for schema, table in found if schema.casefold() == schemas[-1].casefold()]
-    if any(table == name for _, table in found) or len(found) != 1:
-        return parts  # if there is no such table, the server says so
-    [(schema, table)] = found
-    return (schema, table) if schemas else (table,)
 
 
 def _names(copy: CopyFrom, found: pa.Schema, wanted: pa.Schema) -> Sequence[str]:

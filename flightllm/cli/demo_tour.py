@@ -13,7 +13,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from flightllm.cli.render import as_table, put, rows_of
+from flightllm.connection.render import as_table, put, rows_of
 from flightllm.engines.offers import offers
 
 _SHOWN_ROWS = 6

@@ -34,6 +34,7 @@ EXTRAS = {
     "kvcache": ("numba", "torch"),
     "excel": ("python-calamine", "xlsxwriter"),
     "web": ("anyio", "prometheus-client", "starlette", "uvicorn"),
+    "mcp": ("anyio", "mcp", "starlette", "uvicorn"),
     "jwt": ("pyjwt",),
     "otel": ("opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"),
 }
@@ -45,6 +46,7 @@ _FOR = {
     "kvcache": "KV caches kept in a store",
     "excel": "spreadsheets as tables",
     "web": "metrics or the web page",
+    "mcp": "agents over MCP",
     "jwt": "logins by JSON Web Tokens",
     "otel": "OpenTelemetry traces",
 }

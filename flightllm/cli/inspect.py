@@ -8,9 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from flightllm.cli.common import config_options, connect, found_config, load_config, server_options
-from flightllm.cli.render import as_table, console_of, first_rows, put
 from flightllm.client import BOOKKEEPING
 from flightllm.common.command_line import Server
+from flightllm.connection.render import as_table, console_of, first_rows, put
 from flightllm.functions.base import AIFunction, ScalarFunction
 
 _TABLES = """
@@ -84,11 +84,11 @@ def _calls(function: AIFunction | ScalarFunction) -> tuple[str, str]:
     """Return a function's usage without the options that all functions have, and its other names."""
     if isinstance(function, ScalarFunction):
         return function.signature(), ""
-    own = ", ".join(f"{option.name} =>" for option in function.options if option.name not in function.positional(""))
     fields = " [, field…]" if function.fields else ""
-    call = f"{function.name}({', '.join(function.positional(''))}{fields}{f' [, {own}]' if own else ''})"
     orders = (function.aliases or {}).items()
-    return call, ", ".join(f"{name}({', '.join(order)}{fields})" if order else name for name, order in orders)
+    return function.usage(), ", ".join(
+        f"{name}({', '.join(order)}{fields})" if order else name for name, order in orders
+    )
 
 
 def print_query(server: Server, sql: str, width: int | None = None) -> None:

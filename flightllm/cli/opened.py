@@ -11,11 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flightllm.cli.common import Files, found_config, load_config
+from flightllm.cli.common import Files, found_config, load_config, tell
 from flightllm.common.collection import no_collection
 from flightllm.common.command_line import Server
 from flightllm.common.pandas_import import put_off_pandas
-from flightllm.config import Config, EngineConfig, ServerConfig
+from flightllm.config import Config, EngineConfig
+from flightllm.connection.configuration import for_folder
 from flightllm.errors import FlightLLMError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def asked_server(files: Files, server: Server, sql: str | None = None) -> Iterator[Server]:
+def asked_server(files: Files, server: Server, sql: str | None = None, *, reads_files: bool = True) -> Iterator[Server]:
     """Yield the server to query: a new server for the files if there are files, else `server`; see `opened_server`.
 
     Raises:
@@ -36,7 +37,7 @@ def asked_server(files: Files, server: Server, sql: str | None = None) -> Iterat
     token = secrets.token_urlsafe()
     with ExitStack() as stack:
         with no_collection():
-            uri = stack.enter_context(opened_server(_config_of(files, sql), sql, token))
+            uri = stack.enter_context(opened_server(_config_of(files, sql), sql, token, reads_files=reads_files))
         yield Server(uri, token=token)
 
 
@@ -45,7 +46,7 @@ def _config_of(files: Files, sql: str | None) -> Config:
     config_file = found_config(files.config_file)
     if config_file is None:  # there are no functions of users, which could pass missing values of pandas
         put_off_pandas()
-    from flightllm.cli.sources import DEMONSTRATION, named_tables, tell
+    from flightllm.connection.sources import DEMONSTRATION, named_tables
     from flightllm.functions.registry import FunctionRegistry
 
     tables = named_tables(files.sources, tell, files.csv)
@@ -57,13 +58,15 @@ def _config_of(files: Files, sql: str | None) -> Config:
 
 
 @contextmanager
-def opened_server(config: Config, sql: str | None = None, token: str | None = None) -> Iterator[str]:
+def opened_server(
+    config: Config, sql: str | None = None, token: str | None = None, *, reads_files: bool = True
+) -> Iterator[str]:
     """Serve the configuration's tables on a free port of this machine; yield the address.
 
     Tables that a statement creates are deleted at the end. Model answers go into the cache of a server with this
     configuration, so that no prompt is answered twice. `sql` is the only statement that will come; None: any statement
-    can come. A statement without AI calls starts no model. With a `token`, which clients must then send, statements can
-    read each file that this user can read.
+    can come. A statement without AI calls starts no model. Clients must send the `token`, if there is one. With a
+    token and `reads_files`, statements can read each file that this user can read.
 
     Raises:
         ConfigError: a table or a setting is wrong.
@@ -71,18 +74,13 @@ def opened_server(config: Config, sql: str | None = None, token: str | None = No
     """
     from flightllm.access.login import Login
     from flightllm.access.store import AccessStore
-    from flightllm.cli.sources import tell
     from flightllm.flight.server import FlightSqlServer
     from flightllm.log import configure_logging
 
     configure_logging(replace(config.log, level="error"))
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="flightllm-open-")))
-        config.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        cache = replace(config.cache, path=config.cache.path or config.data_folder / "answers.sqlite")
-        own = replace(config, server=ServerConfig("127.0.0.1:0"), cache=cache, data_folder=folder)
-        if token is not None:
-            own = replace(own, storage=replace(own.storage, external_folders=(Path(Path.cwd().anchor),)))
+        own = for_folder(config, folder, reads_files=token is not None and reads_files)
         database = stack.enter_context(closing(_opened(own, config, sql)))
         for note in database.notes:  # the log does not show them, because its level is error here
             tell(note)
@@ -93,7 +91,6 @@ def opened_server(config: Config, sql: str | None = None, token: str | None = No
 
 
 def _opened(own: Config, config: Config, sql: str | None) -> "Database":
-    from flightllm.cli.sources import tell
     from flightllm.engines.registry import check_endpoint
     from flightllm.functions.registry import FunctionRegistry
     from flightllm.session.database import Database

@@ -1,15 +1,12 @@
 """The predicted cost of a statement, and the question before a costly statement runs."""
 
-import json
 import re
-from dataclasses import dataclass
 
 import click
 
-from flightllm.cli.calls import may_call
 from flightllm.cli.running import interruptible
 from flightllm.client import BOOKKEEPING, Client
-from flightllm.common.amounts import counted, money
+from flightllm.connection.cost import Cost, may_call, read_prediction
 from flightllm.errors import FlightLLMError
 
 _QUERY = re.compile(
@@ -19,20 +16,7 @@ _QUERY = re.compile(
 """Matches the start of a statement that can ask a model, after comments and parentheses."""
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """Predicted calls, tokens of prompts and answers, and dollars."""
-
-    calls: int
-    tokens: int
-    price: float
-
-    def __str__(self) -> str:
-        calls, tokens = counted(self.calls, "model call"), counted(self.tokens, "token")
-        return f"predicted: {calls}, {tokens}, {money(self.price)}"
-
-
-def forecast(client: Client, sql: str) -> Forecast | None:
+def forecast(client: Client, sql: str) -> Cost | None:
     """Return EXPLAIN's prediction for a statement; None if it calls no model or has no price.
 
     The prediction calls no model, but it can read the statement's rows. So the server is asked for a prediction only if
@@ -45,12 +29,10 @@ def forecast(client: Client, sql: str) -> Forecast | None:
             return None
         _, batches = client.query(f"{BOOKKEEPING}EXPLAIN (FORMAT JSON, SAVINGS off) {sql}")
         [plan] = [row["plan"] for batch in batches for row in batch.to_pylist()]
-        found = json.loads(plan)["total"]["predicted"]
-        price = found["price"]
+        found = read_prediction(plan)
     except (FlightLLMError, KeyError, ValueError, TypeError):  # running the statement reports the error
         return None
-    tokens = int(found["prompt_tokens"]) + int(found["completion_tokens"])
-    return None if price is None else Forecast(int(found["calls"]), tokens, float(price))
+    return None if found is None or found.price is None else found
 
 
 def confirmed(client: Client, sql: str, above: float | None) -> bool:
@@ -64,7 +46,7 @@ def confirmed(client: Client, sql: str, above: float | None) -> bool:
     if above is None:
         return True
     found = interruptible(client, lambda: forecast(client, sql))
-    if found is None or found.price <= above:
+    if found is None or (found.price or 0.0) <= above:
         return True
     try:
         return click.confirm(f"{found}. Run it?", err=True)

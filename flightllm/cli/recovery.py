@@ -5,8 +5,8 @@ from rich.table import Table
 from rich.text import Text
 
 from flightllm.cli.common import connect, server_options
-from flightllm.cli.render import console_of, put
 from flightllm.common.command_line import Server
+from flightllm.connection.render import console_of, put
 
 
 @click.command()

@@ -14,12 +14,22 @@ import click
 import pyarrow as pa
 from rich.console import Console
 
-from flightllm.cli.calls import CallsBar, may_call
-from flightllm.cli.render import as_plan, as_table, first_rows, fitting, put, rows_of, write_table, write_vertical
+from flightllm.cli.calls import CallsBar
 from flightllm.cli.writers import BINARY, PLAIN, WRITERS, Writing
 from flightllm.client import Client
 from flightllm.common.amounts import counted
 from flightllm.common.atomic_files import replaced
+from flightllm.connection.cost import may_call
+from flightllm.connection.render import (
+    as_plan,
+    as_table,
+    first_rows,
+    fitting,
+    put,
+    rows_of,
+    write_table,
+    write_vertical,
+)
 from flightllm.errors import FlightLLMError
 
 FORMS: Final = ("table", "vertical", *WRITERS)

@@ -1,20 +1,16 @@
 """Running statements so that Ctrl-C ends them within a second, whatever the client waits for."""
 
 from collections.abc import Callable
-from concurrent.futures import Future
 from concurrent.futures import wait as await_futures
-from threading import Thread
 from typing import TypeVar
 
 import click
 
 from flightllm.client import Client
 from flightllm.common.amounts import counted, money
+from flightllm.connection.waiting import LOOK_SECONDS, STOP_SECONDS, in_thread
 from flightllm.errors import FlightLLMError
 
-_LOOK_SECONDS = 0.1
-_STOP_SECONDS = 0.8
-"""The most seconds for telling the server and asking for the cost, before the command ends anyway."""
 T = TypeVar("T")
 
 
@@ -37,34 +33,21 @@ def interruptible(client: Client, work: Callable[[], T]) -> T:
     Raises:
         Interrupted: the user pressed Ctrl-C, and the server was told to stop; the error says what the statement used.
     """
-    done = _in_thread(work)
+    done = in_thread(work)
     try:
         while not done.done():
-            await_futures([done], timeout=_LOOK_SECONDS)
+            await_futures([done], timeout=LOOK_SECONDS)
     except KeyboardInterrupt:
         pass
     else:
         return done.result()
-    stopped = _in_thread(lambda: _stopped(client))
+    stopped = in_thread(lambda: _stopped(client))
     try:
-        text = stopped.result(timeout=_STOP_SECONDS)
+        text = stopped.result(timeout=STOP_SECONDS)
     except (TimeoutError, FlightLLMError):
         text = "the server did not report the cost; see `flightllm queries`"
-    await_futures([done], timeout=_STOP_SECONDS)  # it removes what it shows
+    await_futures([done], timeout=STOP_SECONDS)  # it removes what it shows
     raise Interrupted(f"cancelled: {text}")
-
-
-def _in_thread(work: Callable[[], T]) -> "Future[T]":
-    done: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - the waiting thread raises the error
-            done.set_exception(error)
-
-    Thread(target=run, daemon=True).start()
-    return done
 
 
 def _stopped(client: Client) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from flightllm.cli.common import TableParameter, config_options, csv_option, found_config, load_config
-from flightllm.cli.sources import DEMONSTRATION, named_tables, tell, with_options
+from flightllm.cli.common import TableParameter, config_options, csv_option, found_config, load_config, tell
+from flightllm.connection.sources import DEMONSTRATION, named_tables, with_options
 from flightllm.log import configure_logging, redact_tracebacks
 
 _WEB = "127.0.0.1:8080"

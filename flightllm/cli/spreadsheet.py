@@ -10,9 +10,9 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 import pyarrow as pa
 
-from flightllm.cli.render import rows_of
 from flightllm.common.amounts import counted
 from flightllm.common.text import json_text, plain_text
+from flightllm.connection.render import rows_of
 from flightllm.errors import ConfigError, InvalidInputError
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from flightllm.cli.common import connect, server_options
-from flightllm.cli.render import console_of, text_of
 from flightllm.client import BOOKKEEPING, Client
 from flightllm.common.command_line import Server
+from flightllm.connection.render import console_of, text_of
 
 _MOST_RUNNING = 20
 _OTHERS = f"NOT starts_with(sql, '{BOOKKEEPING.strip()}')"

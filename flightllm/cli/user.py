@@ -15,10 +15,10 @@ import pyarrow as pa
 from flightllm.access.file import AccessFile
 from flightllm.access.store import AccessStore, Allowance, User
 from flightllm.cli.common import data_folder_option
-from flightllm.cli.render import as_table, console_of, put
 from flightllm.common.command_line import PASSWORD, OneLineErrors
 from flightllm.common.principal import ROLES
 from flightllm.config import Config
+from flightllm.connection.render import as_table, console_of, put
 from flightllm.errors import InvalidInputError
 
 

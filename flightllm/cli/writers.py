@@ -11,8 +11,8 @@ from typing import IO, Final
 
 import pyarrow as pa
 
-from flightllm.cli.render import rows_of
 from flightllm.common.text import json_text, plain_text
+from flightllm.connection.render import rows_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.load import Config, default_data_folder, read_engine_keys
 from flightllm.config.models import REPLICA_KEYS, EmbeddingConfig, EngineConfig, FunctionsConfig, ModelsConfig
 from flightllm.config.observe import HttpConfig, TracingConfig
+from flightllm.config.postgres import PostgresConfig
 from flightllm.config.recovery import RecoveryConfig
 from flightllm.config.server import LogConfig, ServerConfig
 from flightllm.config.storage import ObjectStoreConfig, StorageConfig
@@ -33,6 +34,7 @@ __all__ = [
     "LogConfig",
     "ModelsConfig",
     "ObjectStoreConfig",
+    "PostgresConfig",
     "RecoveryConfig",
     "ServerConfig",
     "StorageConfig",

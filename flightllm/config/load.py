@@ -17,6 +17,7 @@ from flightllm.config.kvstore import KvStoreConfig
 from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.models import EmbeddingConfig, EngineConfig, FunctionsConfig, ModelsConfig
 from flightllm.config.observe import HttpConfig, TracingConfig
+from flightllm.config.postgres import PostgresConfig
 from flightllm.config.recovery import RecoveryConfig
 from flightllm.config.secrets import keep_pasted
 from flightllm.config.server import LogConfig, ServerConfig
@@ -50,6 +51,7 @@ class Config:
     recovery: RecoveryConfig = field(default_factory=RecoveryConfig)
     log: LogConfig = field(default_factory=LogConfig)
     http: HttpConfig = field(default_factory=HttpConfig)
+    postgres: PostgresConfig = field(default_factory=PostgresConfig)
     tracing: TracingConfig = field(default_factory=TracingConfig)
     data_folder: Path = field(default_factory=default_data_folder)
 
@@ -73,6 +75,21 @@ class Config:
         config = cls() if path is None else cls._read(_find(path))
         if listen is not None:
             config = replace(config, server=replace(config.server, listen=listen))
+        return config.with_options(engine=engine, model=model, tables=tables)
+
+    def with_options(
+        self,
+        *,
+        engine: str | None = None,
+        model: str | None = None,
+        tables: Mapping[str, TablePlace] | None = None,
+    ) -> Self:
+        """Return this configuration with another engine or model, and with more tables.
+
+        Raises:
+            ConfigError: there is no such engine.
+        """
+        config = self
         if engine is not None and engine != config.engine.kind:  # options belong to one kind of engine
             config = replace(config, engine=config.engine.of_kind(engine))
         if model is not None:

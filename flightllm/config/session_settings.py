@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Protocol
 
-from flightllm.errors import InvalidInputError
+from flightllm.errors import InvalidInputError, PermissionDeniedError
 from flightllm.prompt_order.base import Method
 
 INTERACTIVE_PROMPTS: Final = 64
@@ -139,6 +139,11 @@ class Settings:
         _words("default", "snowflake", "bigquery", "databricks", "duckdb", "postgres", "spark"),
         default="default",
     )
+    read_only: bool = _setting(
+        "Refuse each statement and upload that changes anything but the session; a session cannot turn it off again.",
+        _SWITCH,
+        default=False,
+    )
     endpoints: int = _setting(
         "The number of parts of a result that a client can fetch at once, in no order; many clients support only one.",
         _Whole(64),
@@ -175,6 +180,17 @@ class Settings:
             return Settings()
         name = _key(key)
         return replace(self, **{name: getattr(Settings(), name)})
+
+    def check_unlocked(self, key: str) -> None:
+        """Check that a statement can change or reset a setting; `all` stands for all of them.
+
+        Raises:
+            PermissionDeniedError: the setting is `read_only`, and it is on.
+        """
+        if self.read_only and key.lower().removeprefix("flightllm.") in {"read_only", "all"}:
+            raise PermissionDeniedError(
+                "flightllm.read_only is on, and a session cannot turn it off again: open another session"
+            )
 
     def for_storing(self) -> "Settings":
         """Return settings for a statement that stores rows: at the end of a budget it fails by default."""

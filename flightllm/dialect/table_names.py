@@ -92,9 +92,10 @@ class _Names:
             if made and self._makes_temporary:
                 yield from self._temporary(parts, index, after)
                 continue
-            if len(parts) != 1 or self._is_common(index, parts[0]):
+            own = self._own(parts)
+            if own is None and (len(parts) != 1 or self._is_common(index, parts[0])):
                 continue
-            name = TableName(self._place.path[0], parts[0]) if made else self._place.found(parts[0])
+            name = own or (TableName(self._place.path[0], parts[0]) if made else self._place.found(parts[0]))
             if is_temporary(name.schema):
                 self._check_permanent(index)
             yield self._edit(index, after, name)
@@ -148,6 +149,10 @@ class _Names:
             return None if self._place.usual else name
         if len(parts) > 1 and parts[-2] == "information_schema" and parts[-1] in INFORMATION:
             return TableName(SYSTEM_SCHEMA, parts[-1])
+        return self._own(parts)
+
+    def _own(self, parts: Sequence[str]) -> TableName | None:
+        """Return the temporary table that `pg_temp.t` means, or None for other names."""
         if len(parts) > 1 and parts[-2] == "pg_temp" and self._place.has_temporary:
             return TableName(self._place.temporary, parts[-1])
         return None

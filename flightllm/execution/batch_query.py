@@ -1,6 +1,6 @@
 """A query whose AI calls run as batch functions."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import structlog
 from datafusion import SessionContext
@@ -21,6 +21,7 @@ from flightllm.operators.calibrator import Calibrator
 from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.workers import parallel_parts
 from flightllm.plan.bounds import unbounded
+from flightllm.plan.parts import PlanPart, operators
 from flightllm.plan.planner import register_stubs
 from flightllm.sql.calls import Extracted
 
@@ -138,9 +139,7 @@ class BatchQuery:
 
     def explain(self) -> list[tuple[str, str]]:
         """Return the reason for batch functions, the calls, and DataFusion's plans."""
-        calls = "\n".join(call.text for call in self.extracted.calls.values())
-        how = "one call per distinct prompt of a batch" if self.settings.optimizer else "one call per row"
-        title, text = "batch functions", f"{how}: {self.reason}\n{calls}"
+        title, text = "batch functions", self._calls_text()
         try:
             plans = datafusion_plans(self._planned)
         except Exception as error:  # noqa: BLE001 - DataFusion raises this class; VALUES are evaluated while planning
@@ -148,6 +147,15 @@ class BatchQuery:
             plans = [("logical_plan", self._planned.optimized_logical_plan().display_indent())]
         indexes = index_lines(self.extracted, self.services)
         return [(title, text), *indexes, *((name, self.extracted.display_name(plan)) for name, plan in plans)]
+
+    def parts(self) -> Sequence[PlanPart]:
+        """Return one part, because the calls run inside of DataFusion's plan."""
+        return [PlanPart("batch functions", "", self._calls_text(), (), operators(self._planned.logical_plan()))]
+
+    def _calls_text(self) -> str:
+        calls = "\n".join(call.text for call in self.extracted.calls.values())
+        how = "one call per distinct prompt of a batch" if self.settings.optimizer else "one call per row"
+        return f"{how}: {self.reason}\n{calls}"
 
 
 def _check_samples(calls: Collection[AICall], settings: Settings, reason: str) -> None:

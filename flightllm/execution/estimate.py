@@ -4,7 +4,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flightllm.datafusion.run import Batches
@@ -113,7 +113,8 @@ class DryRun:
                 raise
             stopped = True
         sites = {name: engine.sites for name, engine in engines.items()}
-        return _figures(record.call_rows(), self.calls, sites, rows, stopped=stopped)
+        figures = _figures(record.call_rows(), self.calls, sites, rows, stopped=stopped)
+        return figures if stopped else replace(figures, parts=record.part_rows())
 
 
 class _Until(CancelToken):

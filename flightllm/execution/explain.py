@@ -24,6 +24,7 @@ from flightllm.execution.plan_texts import without_sizes
 from flightllm.llm.cost import ModelCosts
 from flightllm.observe.query_record import QueryRecord
 from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, RuleSaving, document
+from flightllm.plan.parts import PlanPart
 from flightllm.plan.substrait import NotExpressibleError
 from flightllm.plan.table import tables
 
@@ -44,6 +45,14 @@ class ShownQuery(Protocol):
 
     def explain(self) -> list[tuple[str, str]]:
         """Return titles and texts of the query's plan."""
+
+
+@runtime_checkable
+class DrawnQuery(Protocol):
+    """A query whose plan is known as a graph."""
+
+    def parts(self) -> Sequence[PlanPart]:
+        """Return the parts of the query's plan; the first part runs last."""
 
 
 @runtime_checkable
@@ -76,12 +85,18 @@ def explain(
 
 
 def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool, by_rule: bool) -> tuple[Explained, ModelCosts]:
-    plan = [(title, text.replace(STORED_SUFFIX, "")) for title, text in query.explain()]
-    if query.services.rights.policies:  # the sizes are those of whole tables, with the rows that the user cannot see
-        plan = [(title, without_sizes(text)) for title, text in plan]
+    def shown(text: str) -> str:
+        # the sizes are those of whole tables, with the rows that a user with policies cannot see
+        own = text.replace(STORED_SUFFIX, "")
+        return without_sizes(own) if query.services.rights.policies else own
+
+    plan = [(title, shown(text)) for title, text in query.explain()]
+    parts = [_shown(part, shown) for part in query.parts()] if isinstance(query, DrawnQuery) else []
     engine = query.services.engine.name
     if not isinstance(query, PredictableQuery):
-        return Explained("plain", engine, plan, None, _run(query, record) if analyze else None), ModelCosts({})
+        return Explained(
+            "plain", engine, plan, None, _run(query, record) if analyze else None, parts=parts
+        ), ModelCosts({})
     models: Mapping[str | None, OpenModel] = {}
     predicted, savings, notes = None, [], []
     with ExitStack() as held:
@@ -98,7 +113,11 @@ def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool, by_rule: boo
             notes.append("there is no prediction, because the query fails on predicted answers")
         actual = _run(query, record) if analyze else None
     others = {name: model.engine.name for name, model in models.items() if name is not None}
-    return Explained(query.path, engine, plan, predicted, actual, savings, notes, others), costs_of(models)
+    return Explained(query.path, engine, plan, predicted, actual, savings, notes, others, parts), costs_of(models)
+
+
+def _shown(part: PlanPart, shown: Callable[[str], str]) -> PlanPart:
+    return replace(part, kind=shown(part.kind), text=shown(part.text), operators=tuple(map(shown, part.operators)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,4 +162,4 @@ def _run(query: ShownQuery, record: QueryRecord) -> Figures:
         )
         for site in record.call_rows()
     )
-    return Figures(rows, tuple(sites), seconds)
+    return Figures(rows, tuple(sites), seconds, parts=record.part_rows())

@@ -1,6 +1,6 @@
 """A query without AI calls; DataFusion runs it as it is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from flightllm.common.arrow_types import value_width
 from flightllm.datafusion.run import Batches, has_grouping_sets, has_join
@@ -13,6 +13,7 @@ from flightllm.execution.row_numbers import OverStoredNumbers
 from flightllm.execution.whole_table import WholeTable, read, whole_table
 from flightllm.observe.query_record import QueryRecord
 from flightllm.plan.bounds import unbounded
+from flightllm.plan.parts import PlanPart, relational_parts
 from flightllm.sql.calls import Extracted
 
 _BATCH_ROWS = 8_192
@@ -69,6 +70,11 @@ class PlainQuery:
 
     def _read(self, table: WholeTable, cancelled: Callable[[], bool]) -> Batches:
         return read(self.services, table, lambda: self._decoded(cancelled), cancelled)
+
+    def parts(self) -> Sequence[PlanPart]:
+        """Return the relational operators."""
+        bounded = self.unbounded is None
+        return relational_parts(self.frame.optimized_logical_plan() if bounded else self.frame.logical_plan())
 
     def explain(self) -> list[tuple[str, str]]:
         """Return DataFusion's plans."""

@@ -1,6 +1,6 @@
 """A query whose AI calls are operators between stages: plan, rewrite, cut and run."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cache, partial
@@ -45,6 +45,7 @@ from flightllm.optimizer.reuse_calls import reuse_calls
 from flightllm.plan.bounds import unbounded
 from flightllm.plan.explain import explain_stages
 from flightllm.plan.nodes import AiMap, Node, Project, Scan, by_rows, walk
+from flightllm.plan.parts import PlanPart, unique
 from flightllm.plan.planner import PlannedQuery, plan_query
 from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational, scan, stage_frame
 from flightllm.plan.substrait import to_plan
@@ -133,15 +134,24 @@ class StagedQuery:
                 folder=Path(folder),
                 room=SpoolLimits(limits.memory_bytes // 8, limits.spill_bytes),
                 elsewhere=Isolated(self.services, self.extracted),
+                counts_rows=not self.services.rights.policies,
             )
             with closing(runtime):
-                yield from named(run(self._stage, runtime), self.schema)
+                yield from named(run(self._stage, runtime, "result"), self.schema)
 
     def explain(self) -> list[tuple[str, str]]:
         """Return the rules that fired, the stages and the operators."""
         rules = ("rules", ", ".join(self._rules) or "none fired")
         indexes = index_lines(self.extracted, self.services)
-        return [rules, *indexes, *explain_stages(self._stage, self._context, folded=not self.unbounded)]
+        return [rules, *indexes, *((part.title, part.text) for part in self._parts)]
+
+    def parts(self) -> Sequence[PlanPart]:
+        """Return the stages and the operators."""
+        return unique(self._parts)
+
+    @cached_property
+    def _parts(self) -> list[PlanPart]:
+        return explain_stages(self._stage, self._context, folded=not self.unbounded)
 
     def variants(self, models: Mapping[str | None, OpenModel]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
         """Yield each optimization that saves calls or tokens, with a function that plans the query without it."""

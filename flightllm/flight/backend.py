@@ -145,6 +145,9 @@ class BackendSession(Protocol):
     ) -> int:
         """Write batches to a table; return the rows written."""
 
+    def check_writable(self, settings: Mapping[str, str] = ...) -> None:
+        """Check that the session can take an upload under the call's settings."""
+
     def table_exists(self, table: str, db_schema: str, *, temporary: bool) -> bool:
         """Return whether the table exists that an upload wants to replace."""
 

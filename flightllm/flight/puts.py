@@ -101,6 +101,7 @@ def _parameters(core: Core, context: flight.ServerCallContext, prepared: Prepare
 def _ingest(core: Core, context: flight.ServerCallContext, command: Command, reader: Any) -> int:
     message, session = command.message, core.session(context)
     check_transaction(session, message)
+    session.check_writable(call_of(context).settings)
     if message.catalog not in ("", CATALOG):
         raise NotFoundError(f"there is no catalog {message.catalog!r}; the only one is {CATALOG!r}")
     if not message.table:

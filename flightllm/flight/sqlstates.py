@@ -45,6 +45,7 @@ _BY_TEXT: tuple[tuple[type[FlightLLMError], re.Pattern[str], str], ...] = tuple(
         (InvalidInputError, r"\bexists\b", "42P07"),
         (InvalidInputError, r"uploaded data is", "22P03"),
         (PermissionDeniedError, r"can only be read", "42809"),
+        (PermissionDeniedError, r"^flightllm.read_only is on", "25006"),
         (EngineUnavailableError, r"shutting down", "57P01"),
     )
 )

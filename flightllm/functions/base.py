@@ -302,6 +302,12 @@ class AIFunction:
         order = (self.aliases or {}).get(name)
         return order or tuple(parameter.name for parameter in self.parameters)
 
+    def usage(self) -> str:
+        """Return the usage of the function without the options that all functions have."""
+        own = ", ".join(f"{option.name} =>" for option in self.options if option.name not in self.positional(""))
+        fields = " [, field…]" if self.fields else ""
+        return f"{self.name}({', '.join(self.positional(''))}{fields}{f' [, {own}]' if own else ''})"
+
     def signature(self, name: str | None = None) -> str:
         """Return the usage of the function, e.g. `ai_filter(prompt [, field…] [, model =>, …])`."""
         name = name or self.name

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from hashlib import blake2b
 from itertools import islice
+from time import monotonic
 from typing import Protocol
 
 from flightllm.errors import check_cancelled
@@ -85,6 +86,11 @@ class Dispatch:
     Returns why the prompt must not be sent, or None. Any thread can call it."""
     retract: Callable[[], None] = lambda: None
     """Takes back what the last `admit` reserved and counted, because the try does not leave."""
+    _made: float = field(default_factory=monotonic)
+
+    def age(self) -> float:
+        """Return the seconds since the request was made, just before an engine pulled the request."""
+        return monotonic() - self._made
 
 
 @dataclass(slots=True, unsafe_hash=True)

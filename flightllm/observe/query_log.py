@@ -6,7 +6,7 @@ The tables `system.queries` and `system.ai_calls` show the log.
 import secrets
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from types import MappingProxyType
@@ -18,6 +18,7 @@ import structlog
 from flightllm.access.rights import Rights
 from flightllm.common.principal import LOCAL
 from flightllm.errors import NotFoundError
+from flightllm.observe.model_calls import ModelCalls, SiteFigures
 from flightllm.observe.query_record import COUNTERS, MOST_TEXT, CancelToken, QueryRecord, cut
 from flightllm.observe.spans import NO_SPANS, Spans
 from flightllm.observe.statement_texts import shown_statement
@@ -47,6 +48,7 @@ _AI_CALLS = pa.schema(
         ("query_id", pa.string()),
         ("user", pa.string()),
         ("call_site", pa.int32()),
+        ("site", pa.string()),
         ("function", pa.string()),
         ("text", pa.string()),
         ("model", pa.string()),
@@ -73,23 +75,26 @@ class Totals:
     seconds: float = 0.0
     cost: float = 0.0
     sums: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(SUMMED, 0)))
+    model_calls: ModelCalls = field(default_factory=ModelCalls)
 
-    def finished(self, row: Mapping[str, Any]) -> None:
-        """Add a statement that has ended, by its row of `system.queries`."""
+    def finished(self, row: Mapping[str, Any], calls: Iterable[SiteFigures]) -> None:
+        """Add a statement that has ended, by its row of `system.queries` and its calls of models."""
         self.statements[row["kind"], row["status"]] += 1
         self.durations[bisect_left(SECONDS, row["seconds"])] += 1
         self.seconds += row["seconds"]
-        self.counted(row)
+        self.counted(row, calls)
 
-    def counted(self, row: Mapping[str, Any]) -> None:
+    def counted(self, row: Mapping[str, Any], calls: Iterable[SiteFigures]) -> None:
         """Add the counters of a statement so far."""
+        self.model_calls.add(calls)
         self.cost += row["cost"] or 0.0
         for name in SUMMED:
             self.sums[name] += row[name]
 
     def copy(self) -> "Totals":
         """Return a copy, to add further statements to."""
-        return Totals(self.statements.copy(), list(self.durations), self.seconds, self.cost, self.sums.copy())
+        statements, calls = self.statements.copy(), self.model_calls.copy()
+        return Totals(statements, list(self.durations), self.seconds, self.cost, self.sums.copy(), calls)
 
 
 class QueryLog:
@@ -174,7 +179,7 @@ class QueryLog:
             self._settle()
             totals, running = self._totals.copy(), list(self._open.values())
         for record in running:
-            totals.counted(record.row())
+            totals.counted(record.row(), record.model_figures())
         return totals
 
     @property
@@ -231,7 +236,7 @@ class QueryLog:
             record = self._ended.popleft()
             del self._open[record.query_id]
             self._finished.append(record)
-            self._totals.finished(record.row())
+            self._totals.finished(record.row(), record.model_figures())
 
 
 def _report(record: QueryRecord) -> None:

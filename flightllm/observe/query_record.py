@@ -11,11 +11,14 @@ from typing import Any, Literal
 import structlog
 
 from flightllm.access.rights import Rights
+from flightllm.access.store import DEFAULT_MODEL
 from flightllm.common.principal import LOCAL
 from flightllm.common.redaction import redacted_start
 from flightllm.common.text import well_formed
 from flightllm.errors import CancelledError, FlightLLMError
 from flightllm.functions.call import MODEL, SEARCH
+from flightllm.llm.engine import Completion, call_site
+from flightllm.observe.model_calls import COUNTED, Durations, SiteFigures
 from flightllm.observe.spans import NO_SPAN, Span
 
 QueryStatus = Literal["planned", "running", "done", "failed", "cancelled"]
@@ -80,6 +83,7 @@ class CallRecord:
     input_rows: int = 0
     """Rows of its operator's input, once known; `tuples` are the distinct tuples of arguments in them."""
     tuples: int = 0
+    _durations: Durations = field(default_factory=Durations)
     notes: dict[str, str] = field(default_factory=dict)
     """How its prompts are made: the chosen ordering and layout."""
     _lock: Lock = field(default_factory=Lock)
@@ -108,19 +112,30 @@ class CallRecord:
             if repair:
                 self._counts["repairs"] += 1
 
-    def received(
-        self, prompt_tokens: int, cached_tokens: int, completion_tokens: int, written_tokens: int, *, estimated: bool
-    ) -> None:
-        """Count an answer and its tokens, as `add` does, but in less time."""
+    @property
+    def site(self) -> str:
+        """Return a name that is the same for the same function and text in each statement, and reveals no text."""
+        return call_site(self.function, self.text)[:8]
+
+    def received(self, completion: Completion, seconds: float) -> None:
+        """Count an answer, its tokens and the seconds that it took, as `add` does, but in less time."""
         counts = self._counts
         with self._lock:
             counts["answered"] += 1
-            counts["prompt_tokens"] += prompt_tokens
-            counts["cached_tokens"] += cached_tokens
-            counts["completion_tokens"] += completion_tokens
-            counts["written_tokens"] += written_tokens
-            if estimated:
+            counts["prompt_tokens"] += completion.prompt_tokens
+            counts["cached_tokens"] += completion.cached_tokens
+            counts["completion_tokens"] += completion.completion_tokens
+            counts["written_tokens"] += completion.written_tokens
+            if completion.estimated:
                 counts["estimated"] += 1
+            self._durations.add(seconds)
+
+    def figures(self) -> SiteFigures:
+        """Return the figures for metrics."""
+        with self._lock:
+            counts = [self._counts[name] for name in COUNTED]
+            durations, seconds = list(self._durations.counts), self._durations.seconds
+        return SiteFigures(self.model or DEFAULT_MODEL, self.function, self.site, counts, durations, seconds)
 
     def counts(self) -> dict[str, int]:
         """Return all counters as they are now."""
@@ -155,6 +170,7 @@ class QueryRecord:
     _started: float = field(default_factory=time.monotonic)
     _seconds: float | None = None
     _calls: list[CallRecord] = field(default_factory=list)
+    _parts: dict[str, int] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     def begin(self) -> None:
@@ -178,6 +194,16 @@ class QueryRecord:
         with self._lock:
             self.rows += rows
             self.bytes += size
+
+    def count_part(self, part: str, rows: int) -> None:
+        """Count rows that a part of the plan returned, such as a stage or an AI operator."""
+        with self._lock:
+            self._parts[part] = self._parts.get(part, 0) + rows
+
+    def part_rows(self) -> dict[str, int]:
+        """Return the rows that each part of the plan has returned so far, by the part's name."""
+        with self._lock:
+            return dict(self._parts)
 
     def queued(self, seconds: float) -> None:
         """Add seconds that the query waited for its turn."""
@@ -267,7 +293,8 @@ class QueryRecord:
             {
                 "query_id": self.query_id,
                 "user": self.user,
-                "call_site": site,
+                "call_site": number,
+                "site": call.site,
                 "function": call.function,
                 "text": call.text,
                 **call.counts(),
@@ -278,8 +305,14 @@ class QueryRecord:
                 "tuples": call.tuples,
                 "notes": dict(call.notes),
             }
-            for site, call in enumerate(calls)
+            for number, call in enumerate(calls)
         ]
+
+    def model_figures(self) -> list[SiteFigures]:
+        """Return the figures of the call sites that ask a model."""
+        with self._lock:
+            calls = list(self._calls)
+        return [call.figures() for call in calls if call.backend == MODEL]
 
 
 def sums(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -34,7 +34,7 @@ def run_operator(operator: Operator, rows: Batches, runtime: Runtime, tracker: L
     in one of two ways. Rows in the input's order, or from another operator, are taken in waves, which `tracker` sizes.
     Other rows are all taken and sorted first, and then their prompts are sent in waves.
     """
-    name = operator.table.rsplit(".", 1)[-1]
+    name = operator.name
     counters = runtime.counters.get(name)
     if counters is None:
         counters = runtime.counters[name] = [

@@ -207,12 +207,11 @@ class _Rows:
     def settle(self, completion: Completion) -> None:
         """Read an answer and fill its row, or queue the prompt that asks again."""
         self._trace.received(completion)
-        tokens = completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens
-        self._counters.received(*tokens, completion.written_tokens, estimated=completion.estimated)
-        if self._budget is not None:
-            self._budget.settle(self._reservations.pop(completion.id), completion)
         row = completion.id
         request = self._flying.pop(row)
+        self._counters.received(completion, request.dispatch.age())
+        if self._budget is not None:
+            self._budget.settle(self._reservations.pop(row), completion)
         response = Response.of(self.call, completion, request.limit)
         found = read_answer(self.call, response)
         first = self._first.pop(row, None)

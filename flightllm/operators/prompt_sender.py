@@ -159,7 +159,7 @@ class PromptSender:
         """Count the tokens and the time of an answer."""
         tokens = completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens
         counters = self._sites[prompt.call].counters
-        counters.received(*tokens, completion.written_tokens, estimated=completion.estimated)
+        counters.received(completion, prompt.dispatch.age() if prompt.dispatch is not None else 0.0)
         if self._ranking.learns:
             self._ranking.paid(prompt.step, Work(1, *tokens))
         if self._binding.budget is not None and prompt.reservation is not None:

@@ -79,10 +79,8 @@ class Counters(Protocol):
     def sent(self, *, repair: bool) -> None:
         """Count a prompt that is sent: `repair` if it asks again."""
 
-    def received(
-        self, prompt_tokens: int, cached_tokens: int, completion_tokens: int, written_tokens: int, *, estimated: bool
-    ) -> None:
-        """Count an answer and its tokens, which can be estimated."""
+    def received(self, completion: Completion, seconds: float) -> None:
+        """Count an answer, its tokens, and the seconds from its prompt to the answer."""
 
 
 def given_fields(named: Sequence[Named], values: tuple[str | None, ...]) -> list[tuple[str, str]] | None:

@@ -23,15 +23,16 @@ _CLEARLY_LESS = 2
 """A later input is filled first if the first input needs more than this many times as many calls."""
 
 
-def run(stage: Relational, runtime: Runtime, tracker: LimitTracker | None = None) -> Batches:
+def run(stage: Relational, runtime: Runtime, name: str, tracker: LimitTracker | None = None) -> Batches:
     """Yield the batches of `stage`, columns by position; closing the iterator stops everything below it.
 
-    `tracker` belongs to a LIMIT directly above the stage.
+    `name` is the stage's name in the plan. `tracker` belongs to a LIMIT directly above the stage.
     """
     span, rows = runtime.record.span.child("stage", streams=stage.streams), 0
     try:
         for batch in _run(stage, runtime, tracker):
             rows += batch.num_rows
+            runtime.count_rows(name, batch.num_rows)
             yield batch
     finally:
         span.end(rows=rows)
@@ -221,7 +222,15 @@ def _rows(stage: Relational, context: SessionContext, runtime: Runtime) -> Batch
 def _stage_input(
     stage_input: StageInput, runtime: Runtime, tracker: LimitTracker | None = None, *, whole: bool = False
 ) -> Batches:
-    """Yield the rows of a stage input.
+    """Yield the rows of a stage input, and count them; see `_made`."""
+    with closing(_made(stage_input, runtime, tracker, whole=whole)) as rows:
+        for batch in rows:
+            runtime.count_rows(stage_input.name, batch.num_rows)
+            yield batch
+
+
+def _made(stage_input: StageInput, runtime: Runtime, tracker: LimitTracker | None, *, whole: bool) -> Batches:
+    """Make the rows of a stage input.
 
     `tracker` counts the rows that the stage above must still return; `whole` says that this stage drops no row.
     """
@@ -233,7 +242,7 @@ def _stage_input(
     if isinstance(stage_input, Limit) and stage_input.limit is not None:
         wanted = min(stage_input.limit, above.rows_left) if whole and above.limited else stage_input.limit
         below = LimitTracker(stage_input.offset + wanted)
-    with closing(run(stage_input.input, runtime, below)) as rows:
+    with closing(run(stage_input.input, runtime, f"below {stage_input.name}", below)) as rows:
         match stage_input:
             case Operator():
                 yield from run_operator(stage_input, rows, runtime, above)
@@ -250,7 +259,7 @@ def _group_limited(stage_input: GroupLimited, rows: Batches, runtime: Runtime) -
     waves = GroupWaves(stage_input, rows, runtime)
     for wave in waves:
         runtime.hold(stage_input.wave, stage_input.wave_schema, [wave], runtime.context)
-        with closing(run(stage_input.chain, runtime)) as found:
+        with closing(run(stage_input.chain, runtime, f"of {stage_input.name}")) as found:
             for batch in found:
                 waves.got(batch)
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=stage_input.schema)
@@ -258,10 +267,10 @@ def _group_limited(stage_input: GroupLimited, rows: Batches, runtime: Runtime) -
 
 def _united(stage_input: United, runtime: Runtime, tracker: LimitTracker) -> Batches:
     """Run the inputs in turn. Under a LIMIT, each input must return only the rows that are still missing."""
-    for input_ in stage_input.inputs:
+    for number, input_ in enumerate(stage_input.inputs, start=1):
         if tracker.limited and not tracker.rows_left:
             return
-        with closing(run(input_, runtime, tracker)) as rows:
+        with closing(run(input_, runtime, f"{number} below {stage_input.name}", tracker)) as rows:
             for batch in rows:
                 columns = [c.cast(kind) for c, kind in zip(batch.columns, stage_input.schema.types, strict=True)]
                 yield pa.RecordBatch.from_arrays(columns, schema=stage_input.schema)

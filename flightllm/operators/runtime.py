@@ -100,6 +100,8 @@ class Runtime:
     """Memory for rows between two stages."""
     elsewhere: Elsewhere | None = None
     """Runs the stages that can take more memory than their share."""
+    counts_rows: bool = True
+    """Whether the record has the rows of each part. A user must not see those that a policy with AI calls drops."""
     filled: set[str] = field(default_factory=set)
     """The stage inputs that already have their rows, by table."""
     held: dict[str, tuple[pa.Schema, Sequence[pa.RecordBatch] | Path]] = field(default_factory=dict)
@@ -115,6 +117,11 @@ class Runtime:
     """The number of rows in the first batch of each begun stage, by the stage's identity."""
     _begun: dict[int, tuple[object, Batches]] = field(default_factory=dict)
     """The begun stages by identity, each with all of its rows, the first ones included."""
+
+    def count_rows(self, part: str, rows: int) -> None:
+        """Count rows that a part of the plan returned."""
+        if self.counts_rows:
+            self.record.count_part(part, rows)
 
     def begin(self, stage: object, rows: Callable[[], Batches]) -> bool:
         """Run a stage up to its first row, and return whether it has no rows. `begun` returns all of its rows."""

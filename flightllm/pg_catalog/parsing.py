@@ -35,6 +35,7 @@ _OTHER_FUNCTIONS: Final = frozenset(("pg_typeof", "pg_sleep"))
 
 _SHARED: Final = frozenset(("version", "current_schema", "current_database"))
 _TABLE: Final = frozenset(("table_catalog", "table_schema", "table_name"))
+_CONSTRAINT: Final = frozenset(("constraint_catalog", "constraint_schema", "constraint_name"))
 _IN_DATAFUSION: Final[Mapping[str, frozenset[str]]] = {
     "tables": _TABLE | {"table_type"},
     "views": _TABLE | {"definition"},
@@ -48,8 +49,14 @@ _IN_DATAFUSION: Final[Mapping[str, frozenset[str]]] = {
     | {"column_name", "ordinal_position", "column_default", "is_nullable", "data_type", "character_maximum_length"}
     | {"character_octet_length", "numeric_precision", "numeric_precision_radix", "numeric_scale"}
     | {"datetime_precision", "interval_type"},
+    "table_constraints": _CONSTRAINT | _TABLE | {"constraint_type", "is_deferrable", "initially_deferred", "enforced"},
+    "key_column_usage": _CONSTRAINT | _TABLE | {"column_name", "ordinal_position", "position_in_unique_constraint"},
+    "referential_constraints": _CONSTRAINT
+    | {"unique_constraint_catalog", "unique_constraint_schema", "unique_constraint_name"}
+    | {"match_option", "update_rule", "delete_rule"},
+    "constraint_column_usage": _CONSTRAINT | _TABLE | {"column_name"},
 }
-"""The tables of `information_schema` that DataFusion has, with their columns."""
+"""The tables of `information_schema` that need no further package, with their columns."""
 
 
 class CatalogDialect(Postgres):

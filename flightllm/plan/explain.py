@@ -5,10 +5,13 @@ from collections.abc import Iterator
 from textwrap import indent
 
 from datafusion import SessionContext
+from datafusion.plan import LogicalPlan
 
 from flightllm.datafusion.contexts import analyzed
 from flightllm.plan.nodes import ALL_ROWS
+from flightllm.plan.parts import PlanPart, operators
 from flightllm.plan.stages import (
+    STAGE_CATALOG,
     BoundStep,
     Condition,
     GroupLimited,
@@ -24,39 +27,46 @@ _MOST_PROMPT = 1_000
 """The most characters of a prompt that are shown."""
 
 
-def explain_stages(stage: Relational, context: SessionContext, *, folded: bool = True) -> list[tuple[str, str]]:
-    """Return (title, text) of each stage and operator; the first in the list runs last. `context` holds stage inputs.
+def explain_stages(stage: Relational, context: SessionContext, *, folded: bool = True) -> list[PlanPart]:
+    """Return each stage and operator; the first in the list runs last. `context` holds stage inputs.
 
     Stages that are not folded are shown as they are before DataFusion optimizes them, so that nothing is evaluated.
     """
     return list(_explain(stage, context, "result", folded=folded))
 
 
-def _explain(stage: Relational, context: SessionContext, name: str, *, folded: bool) -> Iterator[tuple[str, str]]:
+def _explain(stage: Relational, context: SessionContext, name: str, *, folded: bool) -> Iterator[PlanPart]:
     frame = stage_frame(context, stage.plan)
     logical = frame.optimized_logical_plan() if folded else analyzed(context, frame).logical_plan()
-    plan = logical.display_indent()
     how = "batch by batch as answers arrive" if stage.streams else "all at once"
-    yield f"stage {name}", f"runs {how}\n{plan}"
+    read = tuple(stage_input.name for stage_input in stage.inputs)
+    yield PlanPart("stage", name, f"runs {how}\n{logical.display_indent()}", read, _operators(logical))
     for stage_input in stage.inputs:
-        title = stage_input.table.rsplit(".", 1)[-1]
+        title = stage_input.name
+        below = (f"below {title}",)
         match stage_input:
             case Operator():
-                yield f"ai operator {title}", _operator(stage_input, context)
+                yield PlanPart("ai operator", title, _operator(stage_input, context), below)
             case RowIdStage():
-                yield f"numbered rows {title}", "kept, so that several stages can read them"
+                yield PlanPart("numbered rows", title, "kept, so that several stages can read them", below)
             case Limit():
                 limit = "no limit" if stage_input.limit is None else f"stops after {stage_input.limit} rows"
-                yield f"limit {title}", f"skips {stage_input.offset} rows, {limit}"
+                yield PlanPart("limit", title, f"skips {stage_input.offset} rows, {limit}", below)
             case GroupLimited():
-                yield f"group limit {title}", _group_limit(stage_input)
+                yield PlanPart("group limit", title, _group_limit(stage_input), (f"of {title}", *below))
                 yield from _explain(stage_input.chain, context, f"of {title}", folded=folded)
             case United():
-                yield f"union {title}", "one input after the other, as long as rows are needed"
-                for number, input_ in enumerate(stage_input.inputs, start=1):
-                    yield from _explain(input_, context, f"{number} below {title}", folded=folded)
+                names = [f"{number} below {title}" for number, _ in enumerate(stage_input.inputs, start=1)]
+                yield PlanPart("union", title, "one input after the other, as long as rows are needed", tuple(names))
+                for one, input_ in zip(names, stage_input.inputs, strict=True):
+                    yield from _explain(input_, context, one, folded=folded)
                 continue
-        yield from _explain(stage_input.input, context, f"below {title}", folded=folded)
+        yield from _explain(stage_input.input, context, *below, folded=folded)
+
+
+def _operators(logical: LogicalPlan) -> tuple[str, ...]:
+    """Return the relational operators of a stage, without the scans of its inputs."""
+    return tuple(name for name in operators(logical) if not name.startswith(f"TableScan {STAGE_CATALOG}."))
 
 
 def _group_limit(stage_input: GroupLimited) -> str:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from flightllm.llm.cost import ModelCosts, Work, Works, counted_work
+from flightllm.plan.parts import PlanPart
 
 COUNTED = (
     "rows",
@@ -73,6 +74,8 @@ class Figures:
     """Seconds that the query took; None for a prediction."""
     notes: tuple[str, ...] = ()
     """Limits of the prediction."""
+    parts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """The rows that each part of the plan returns, by the part's name; without the parts whose rows are not known."""
 
     @property
     def work(self) -> Work:
@@ -110,7 +113,8 @@ def average(figures: Sequence[Figures]) -> Figures:
             orders.update(dict(one.orders))
         shares = [(order, -(-number // count)) for order, number in orders.most_common()]
         calls.append(replace(call, counts=counts, orders=shares, learned=any(s.learned for s in same)))
-    return replace(first, rows=round(sum(f.rows for f in figures) / count), calls=tuple(calls))
+    parts = {name: round(sum(f.parts.get(name, 0) for f in figures) / count) for name in first.parts}
+    return replace(first, rows=round(sum(f.rows for f in figures) / count), calls=tuple(calls), parts=parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +142,8 @@ class Explained:
     """Reasons why something could not be predicted."""
     models: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """The engines of all models except the server's own, by the model's name."""
+    parts: Sequence[PlanPart] = ()
+    """The plan as a graph."""
 
     @property
     def notes(self) -> list[str]:
@@ -161,10 +167,14 @@ class Explained:
 def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
     """Return the output of EXPLAIN as values that JSON can hold.
 
-    Keys: `path`, `engine`, `models`, `rows`, `operators` (each with `operator` and `calls`), `total`, `savings`,
-    `plan`, `notes`. A call has `model` (null for the server's own), `answers` ('learned' or 'assumed'), `ordering`,
-    `layout`, `no_saving` and `field_orders`. `no_saving` says why no order of the prompts saves anything. A saving
-    is the query's work without a rule, minus its work with the rule.
+    Keys: `path`, `engine`, `models`, `rows`, `operators` (each with `operator` and `calls`), `parts`, `total`,
+    `savings`, `plan`, `notes`. A part of the plan has
+    `kind`, `name`, `text`, `inputs`, `operators` and `rows`; the first part runs last. `inputs` are the names of the
+    parts that it reads, and `operators` are the relational operators of a stage.
+
+    A call has `model` (null for the server's own), `answers` ('learned' or 'assumed'), `ordering`, `layout`,
+    `no_saving` and `field_orders`. `no_saving` says why no order of the prompts saves anything. A saving is the query's
+    work without a rule, minus its work with the rule.
 
     Figures are under `predicted` and, after ANALYZE, under `actual`; without ANALYZE, `actual` is null.
     `prefix_hit_rate` is between 0 and 1; `price` is null where no prices are configured. `estimated` counts the answers
@@ -194,6 +204,7 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
         "models": dict(explained.models),
         "rows": {"predicted": predicted and predicted.rows, "actual": actual_all and actual_all.rows},
         "operators": [{"operator": name, "calls": calls} for name, calls in operators.items()],
+        "parts": [_part(part, predicted, actual_all) for part in explained.parts],
         "total": {
             "predicted": predicted and _work(predicted.works, costs),
             "actual": actual_all
@@ -207,6 +218,11 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
         "plan": [{"title": title, "text": text} for title, text in explained.plan],
         "notes": explained.notes,
     }
+
+
+def _part(part: PlanPart, predicted: Figures | None, actual: Figures | None) -> dict[str, Any]:
+    rows = {"predicted": predicted and predicted.parts.get(part.name), "actual": actual and actual.parts.get(part.name)}
+    return {**asdict(part), "rows": rows}
 
 
 def _counts(call: CallFigures, costs: ModelCosts) -> dict[str, Any]:

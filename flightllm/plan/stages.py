@@ -117,8 +117,20 @@ class Relational:
     there."""
 
 
+class _Named:
+    """A stage input; its table is in the stage catalog."""
+
+    __slots__ = ()
+    table: str
+
+    @property
+    def name(self) -> str:
+        """Return the table's name without catalog and schema."""
+        return self.table.rsplit(".", 1)[-1]
+
+
 @dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(_Named):
     """A stage input filled by AI calls: the first `width` columns of `input`, then one per call."""
 
     table: str
@@ -136,7 +148,7 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(_Named):
     """A stage input that skips `offset` rows of a streaming stage, then stops it after `limit` rows (None: no end)."""
 
     table: str
@@ -147,7 +159,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class RowIdStage:
+class RowIdStage(_Named):
     """A stage input that keeps all rows of a stage and appends a row id to each. Several stages can read it."""
 
     table: str
@@ -156,7 +168,7 @@ class RowIdStage:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupLimited:
+class GroupLimited(_Named):
     """A stage input that sends `input` through `chain`, some rows at a time, until each group has `count` rows.
 
     The last `keys` columns of `input` are equal for all rows of a group. Its rows come in the order in which they are
@@ -182,7 +194,7 @@ class GroupLimited:
 
 
 @dataclass(frozen=True, slots=True)
-class United:
+class United(_Named):
     """A stage input with the rows of several stages in turn. A stage begins only if more rows are needed."""
 
     table: str

@@ -37,6 +37,8 @@ class Listening:
     page: str | None = None
     is_open: bool = True
     table: str | None = None
+    postgres: str | None = None
+    """The address for clients of PostgreSQL."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ def next_steps(started: Listening) -> list[str]:
             "ask it in another terminal:",
             f"  flightllm query{where}{who} {shlex.quote(f'SELECT * FROM {started.table} LIMIT 3')}",
         ]
+    if started.postgres is not None:
+        lines.append(f"clients of PostgreSQL: psql {started.postgres}{'' if started.is_open else ' -U NAME'}")
     if started.page is not None:
         login = "" if started.is_open else ": sign in by user and password, or by a token in place of the password"
         lines.append(f"web page: {started.page}/{login}")

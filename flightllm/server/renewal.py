@@ -18,6 +18,7 @@ from flightllm.errors import FlightLLMError
 from flightllm.flight.handover import can_move, state_of
 from flightllm.flight.listeners import CAN_PASS
 from flightllm.flight.server import Continued, FlightSqlServer
+from flightllm.postgres.server import PostgresServer
 from flightllm.recovery.channel import Sender
 from flightllm.recovery.messages import Handed, HandOver, Message, Offer, Replaced, Resume
 from flightllm.sandbox.memory import memory_of
@@ -33,7 +34,7 @@ _CALLS_SECONDS = 2.0
 """The time that the last calls get before the present process goes on."""
 _FIRST_PAUSE, _MOST_PAUSE = 30.0, 3600.0
 """The pause after a successor died; it doubles each time."""
-_PORT, _HTTP, _LOCK = "port", "http", "lock"
+_PORT, _HTTP, _POSTGRES, _LOCK = "port", "http", "postgres", "lock"
 """The kinds of descriptors that are handed over."""
 _log = structlog.get_logger(__name__)
 
@@ -44,6 +45,7 @@ class Inherited:
 
     flight: Continued
     http: socket.socket | None
+    postgres: socket.socket | None
     await_turn: Callable[[], None]
     """Tells the supervisor that this process has opened the database, and waits until the predecessor never goes on.
 
@@ -58,8 +60,8 @@ class Inherited:
         inherit_locks({folder: number for (kind, _, folder), number in found if kind == _LOCK})
         sockets = [(port, socket.socket(fileno=number)) for (kind, _, port), number in found if kind == _PORT]
         ports = [[one for _, one in some] for _, some in groupby(sockets, key=lambda pair: pair[0])]
-        http = next((socket.socket(fileno=number) for (kind, _, _), number in found if kind == _HTTP), None)
-        return cls(Continued(handed.state, ports), http, await_turn)
+        one = {kind: socket.socket(fileno=number) for (kind, _, _), number in found if kind in (_HTTP, _POSTGRES)}
+        return cls(Continued(handed.state, ports), one.get(_HTTP), one.get(_POSTGRES), await_turn)
 
 
 @dataclass(slots=True)
@@ -68,12 +70,15 @@ class _Doors:
 
     flight: Sequence[Sequence[socket.socket]]
     http: socket.socket | None = None
+    postgres: socket.socket | None = None
 
     def named(self) -> Iterator[tuple[str, int]]:
         for port, some in enumerate(self.flight):
             yield from ((f"{_PORT} {port}", one.fileno()) for one in some)
         if self.http is not None:
             yield _HTTP, self.http.fileno()
+        if self.postgres is not None:
+            yield _POSTGRES, self.postgres.fileno()
         yield from ((f"{_LOCK} {folder}", number) for folder, number in held_locks().items())
 
 
@@ -96,13 +101,13 @@ class Renewal:
         self._pause = _FIRST_PAUSE
         self._possible = CAN_PASS and self._growth > 0 and self._idle > 0
 
-    def renewed(self, server: FlightSqlServer, http: HttpServer, database: Database) -> bool:
+    def renewed(self, server: FlightSqlServer, http: HttpServer, postgres: PostgresServer, database: Database) -> bool:
         """Look once at this process; return whether another process serves now in its place."""
         asked, count = self._asked(), server.core.activity.count
         if not self._is_due(server, database):
             return False
         if asked:
-            return self._hand_over(server, http, database, count)
+            return self._hand_over(server, http, postgres, database, count)
         self._send(Offer(self._idle, memory_of(os.getpid())))
         return False
 
@@ -129,7 +134,9 @@ class Renewal:
         ready = self._possible and now >= self._not_before and is_quiet
         return ready and database.can_move and can_move(server.core)
 
-    def _hand_over(self, server: FlightSqlServer, http: HttpServer, database: Database, count: int) -> bool:
+    def _hand_over(
+        self, server: FlightSqlServer, http: HttpServer, postgres: PostgresServer, database: Database, count: int
+    ) -> bool:
         """Stop answering calls, and let another process continue; return False if this process goes on.
 
         `count` is the number of calls before `can_move` looked. A later call can have changed what it saw.
@@ -148,6 +155,7 @@ class Renewal:
         try:
             if activity.count == count:
                 doors.http = http.pause()
+                doors.postgres = postgres.pause()
             if activity.count == count:  # no call came through the web page meanwhile
                 self._pause = min(_MOST_PAUSE, 2 * self._pause)
                 moved = self._replaced(server, database, doors)
@@ -158,6 +166,7 @@ class Renewal:
         if not moved:
             server.resume(doors.flight)
             http.resume(doors.http)
+            postgres.resume(doors.postgres)
         return moved
 
     def _replaced(self, server: FlightSqlServer, database: Database, doors: _Doors) -> bool:

@@ -13,6 +13,7 @@ from flightllm.engines.registry import check_endpoint
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.server import FlightSqlServer
 from flightllm.flight.sockets import keep_alive, told_where
+from flightllm.postgres.server import PostgresServer
 from flightllm.recovery.messages import Listening
 from flightllm.recovery.watch import Watch
 from flightllm.server.announce import announce
@@ -70,10 +71,14 @@ def run(
             check_endpoint(database.engine)
         server = _server(database, config, stop.set, inherited)
         kvstore = open_server(config, database.access.login)
-        socket = None if inherited is None else inherited.http
-        with HttpServer(config.http, database, server, server_config=config.server, listening=socket) as http:
-            if http.port is not None:
-                keep_alive(http.port, config.recovery.dead_peer_seconds)
+        socket, other = (None, None) if inherited is None else (inherited.http, inherited.postgres)
+        with (
+            HttpServer(config.http, database, server, server_config=config.server, listening=socket) as http,
+            PostgresServer(config.postgres, server.core, config.server, listening=other) as postgres,
+        ):
+            for port in (http.port, postgres.port):
+                if port is not None:
+                    keep_alive(port, config.recovery.dead_peer_seconds)
             if server.certified_port is not None:
                 _log.info("listening to clients with certificates", port=server.certified_port)
             database.tidy()  # not earlier: a start that fails must change nothing
@@ -81,9 +86,10 @@ def run(
             gc.freeze()  # a collection would visit a million objects that stay: a third of the time of planning
             page = http.uri if config.http.page else None
             table = next((name for name in config.tables if parse_name(name) in database.catalog.entries), None)
-            listening(Listening(server.uri, page, is_open=database.access.login.is_open, table=table))
+            is_open = database.access.login.is_open
+            listening(Listening(server.uri, page, is_open=is_open, table=table, postgres=postgres.uri))
             while not stop.wait(_SIGNAL_SECONDS):
-                if renewal is not None and kvstore is None and renewal.renewed(server, http, database):
+                if renewal is not None and kvstore is None and renewal.renewed(server, http, postgres, database):
                     database.queries.close()
                     os._exit(0)  # closing the database would write into a folder that another process uses now
             seconds = config.recovery.drain_seconds

@@ -24,6 +24,7 @@ from flightllm.execution.backends import Backends
 from flightllm.execution.context import Services
 from flightllm.functions import FunctionRegistry
 from flightllm.functions.registry import scalars_registrar
+from flightllm.llm.engine import Engine
 from flightllm.observe.query_log import QueryLog
 from flightllm.observe.session_log import SessionLog
 from flightllm.observe.tracing import create_spans
@@ -78,18 +79,19 @@ class Database:
         self.catalog = services.catalog
         self.access = services.access
         self.functions = services.functions
-        self.engine = services.engine
         self.cache = services.cache
         self.config = services.config
         self.quarantine = services.watch.quarantine
         self._lock = lock
 
     @classmethod
-    def open(cls, config: Config, *, watch: Watch | None = None, restarted: bool = False) -> "Database":
+    def open(
+        cls, config: Config, *, watch: Watch | None = None, restarted: bool = False, lazily: bool = False
+    ) -> "Database":
         """Load functions, tables and the engine.
 
         `watch` notes the statements in flight. After a restart the server's own engine opens in the background. Until
-        then, queries wait or fail, as `[recovery] on_engine_down` says.
+        then, queries wait or fail, as `[recovery] on_engine_down` says. With `lazily`, the first AI call opens it.
 
         Raises:
             ConfigError: a table, function or engine setting is wrong.
@@ -104,12 +106,14 @@ class Database:
             held.callback(lock.close)
             tables = config.data_folder / "tables"
             named_files(tables, list_of_tables(tables))  # before indexes and answers are tidied
-            database = cls._opened(config, watch, lock, restarted=restarted)
+            database = cls._opened(config, watch, lock, restarted=restarted, lazily=lazily)
             held.pop_all()
         return database
 
     @classmethod
-    def _opened(cls, config: Config, watch: Watch | None, lock: FolderLock, *, restarted: bool) -> "Database":
+    def _opened(
+        cls, config: Config, watch: Watch | None, lock: FolderLock, *, restarted: bool, lazily: bool
+    ) -> "Database":
         workers = Workers.of_process()  # before DataFusion starts its threads
         functions = FunctionRegistry.load(config.functions.folders)
         objects, sessions = Objects(config.data_folder), SessionLog()
@@ -156,7 +160,8 @@ class Database:
             check_owners(access.store, _owners(catalog, objects))
             notes = register_tables(catalog, config.tables)
             backends = Backends(config.embedding, config.recovery, config.limits, indexes, cache)
-            _ = engines.own  # loads the engine now, so that a wrong engine setting fails at the start
+            if not lazily:
+                _ = engines.own  # so that a wrong engine setting fails at the start
             services = Services(
                 config=config,
                 catalog=catalog,
@@ -189,6 +194,11 @@ class Database:
     def catalog_of(self, principal: Principal) -> Catalog:
         """Return the catalog as a user sees it now."""
         return self._scopes.of(self.access.rights(principal))
+
+    @property
+    def engine(self) -> Engine:
+        """Return the engine of the server's own model; open it if it is not open."""
+        return self._services.engine
 
     @property
     def engine_up(self) -> bool:

@@ -119,14 +119,30 @@ class SessionPlace:
             self._store.open_temporary(self._own)
             self._opened = True
 
-    def uploaded(self, table: str, schema: str, *, made: bool, temporary: bool) -> TableName:
-        """Return the name of the table that an upload writes to. `made` means that the upload creates the table."""
+    def uploaded(self, table: str, schema: str, *, made: bool, temporary: bool, added: bool = False) -> TableName:
+        """Return the name of the table that an upload writes to.
+
+        `made` means that the upload creates the table. `added` means that it adds rows to a table, whose name can then
+        be spelt in another case, as in a statement.
+        """
         if temporary:
             self._open()
             return TableName(self._own, table)
-        if schema:
-            return TableName(schema, table)
-        return TableName(self._path[0], table) if made else self._place().found(table)
+        if made and not schema:
+            return TableName(self._path[0], table)
+        name = TableName(schema, table) if schema else self._place().found(table)
+        return self._spelt(name, table, schema) if added else name
+
+    def _spelt(self, name: TableName, table: str, schema: str) -> TableName:
+        """Return the one table whose name is equal without case, unless a table has the exact name."""
+        if self._is_known(name):
+            return name
+        for searched in (schema,) if schema else self._path:
+            small = TableName(searched.lower(), table.lower())
+            alike = [*self._tables_spelt(searched, table), *([small] if self._is_known(small) else [])]
+            if len(alike) == 1:
+                return alike[0]
+        return name
 
     def check(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those schemas of a search path that the user can see. As in PostgreSQL, the others are ignored.

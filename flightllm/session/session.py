@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from types import MappingProxyType
+from typing import Final
 
 import pyarrow as pa
 import structlog
@@ -23,7 +24,7 @@ from flightllm.datafusion.run import Batches
 from flightllm.ddl.dispatch import bound_texts, change, check
 from flightllm.dialect.rewriting import DEFAULT
 from flightllm.dml import Changed
-from flightllm.errors import CancelledError, FlightLLMError, UnsupportedError
+from flightllm.errors import CancelledError, FlightLLMError, PermissionDeniedError, UnsupportedError
 from flightllm.execution.cancel_token import stopped
 from flightllm.execution.context import Services
 from flightllm.execution.describe import Description, describe
@@ -49,6 +50,8 @@ from flightllm.storage.folder import Reader
 
 _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])
+_OF_SESSION: Final = frozenset({"set", "reset", "search_path", "transaction", "parameter"})
+"""The kinds of statement that change nothing but their session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +213,7 @@ class Session:
 
             def schema_of(statement: Statement) -> pa.Schema:
                 if statement.is_update:
+                    _check_writable(statement, settings)
                     return self._check(statement, services)
                 named = replace(statement, names=read.names)
                 query = plan_statement(named, services, circumstances.settings)
@@ -428,21 +432,14 @@ class Session:
         if bound.sql != sql:
             check_bound(bound, self._all.config.limits)
         statement = replace(classify(bound), names=names)
-        match statement.kind:
-            case "set":
-                self._settings = self._settings.with_values({statement.key or "": statement.value or ""})
-                return Changed(-1)
-            case "reset":
-                self._settings = self._settings.reset(statement.key or "")
-                return Changed(-1)
-            case "search_path":
-                self._place.go_to(statement.columns)
-                return Changed(-1)
-            case "transaction":
-                self._transactions.run(statement.key or "")
-                return Changed(-1)
-            case "parameter":
-                return Changed(-1)
+        try:
+            _check_writable(statement, settings)
+        except FlightLLMError as error:
+            self._began(sql, cancelled, statement.kind).finish("failed", error=str(error))
+            raise
+        if statement.kind in _OF_SESSION:
+            self._change_session(statement)
+            return Changed(-1)
         record = self._began(sql, cancelled, statement.kind)
         try:
             noted = self._all.watch.changing(bound.sql, record.query_id, self.rights.blamed)
@@ -468,6 +465,17 @@ class Session:
         self._transactions.changed()
         return changed
 
+    def _change_session(self, statement: Statement) -> None:
+        match statement.kind:
+            case "set":
+                self._settings = self._settings.with_values({statement.key or "": statement.value or ""})
+            case "reset":
+                self._settings = self._settings.reset(statement.key or "")
+            case "search_path":
+                self._place.go_to(statement.columns)
+            case "transaction":
+                self._transactions.run(statement.key or "")
+
     def _began(self, text: str, cancelled: CancelToken | None, kind: str) -> QueryRecord:
         """Open the record of a statement that changes something."""
         return self._queries.start(
@@ -489,8 +497,13 @@ class Session:
 
         Without `db_schema` the table is in the session's schema, or is temporary. Until the rows are stored,
         setting `cancelled` can stop the upload, which then stores nothing.
+
+        Raises:
+            FlightLLMError: the rows cannot be stored, or the session is read-only.
         """
-        name = self._place.uploaded(table, db_schema, made=mode == "create", temporary=temporary)
+        self.check_writable()
+        made, added = mode == "create", mode == "append"
+        name = self._place.uploaded(table, db_schema, made=made, temporary=temporary, added=added)
         text = f"INGEST INTO {name.display}"
         record = self._began(text, cancelled, "ingest")
         try:
@@ -506,6 +519,15 @@ class Session:
         record.finish("done", rows=rows)
         self._transactions.changed()
         return rows
+
+    def check_writable(self, settings: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Check that the session can take an upload; `settings` hold for this call only.
+
+        Raises:
+            PermissionDeniedError: the session, or this call, is read-only.
+        """
+        if self._settings.with_values(settings).read_only:
+            raise _read_only("an upload")
 
     def begin(self) -> bytes:
         """Begin a transaction and return its id; every statement still commits by itself."""
@@ -538,6 +560,7 @@ class Session:
         if key in self._place.options():
             self._place.set_option(key, value)
         else:
+            self._settings.check_unlocked(key)
             self._settings = self._settings.with_values({key: value})
 
     def reset_option(self, key: str) -> None:
@@ -549,6 +572,7 @@ class Session:
         if key in self._place.options():
             self._place.reset()
         else:
+            self._settings.check_unlocked(key)
             self._settings = self._settings.reset(key)
 
     def get_options(self) -> dict[str, str]:
@@ -574,6 +598,24 @@ class Session:
         """Close the session and drop its temporary tables; running queries go on until their clients stop them."""
         self._place.close()
         self._sessions.close(self._record)
+
+
+def _check_writable(statement: Statement, settings: Settings) -> None:
+    """Check that a read-only session can run a change.
+
+    Raises:
+        PermissionDeniedError: the session is read-only, and the statement changes more than the session.
+    """
+    if statement.kind in {"set", "reset"}:
+        settings.check_unlocked(statement.key or "")
+    if settings.read_only and statement.kind not in _OF_SESSION:
+        raise _read_only(statement.kind.replace("_", " ").upper())
+
+
+def _read_only(what: str) -> PermissionDeniedError:
+    return PermissionDeniedError(
+        f"flightllm.read_only is on, and {what} would change something: ask for the change in a session that can write"
+    )
 
 
 def _stopped_with(record: QueryRecord) -> AbstractContextManager[None]:

@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from flightllm.access.store import DEFAULT_MODEL
 from flightllm.flight.load import ServerLoad
 from flightllm.flight.server import FlightSqlServer
+from flightllm.observe.model_calls import CALL_SECONDS, COUNTED, ModelCalls
 from flightllm.observe.query_log import SECONDS, Totals
 from flightllm.router.replica import ReplicaStatus
 from flightllm.session.database import Database
@@ -31,6 +32,15 @@ _SUMS = {
     "completion_tokens": ("flightllm_completion_tokens", "Tokens of answers."),
 }
 """Name and meaning of each sum of `Totals`."""
+
+_BY_SITE = (
+    "Prompts sent to a model by a call site; system.ai_calls shows the text of a site.",
+    "Tokens of a call site's prompts, including those from the prefix cache.",
+    "Tokens of a call site's prompts that the engine's prefix cache served.",
+    "Tokens of the answers to a call site.",
+    "Rows of a call site without a usable answer.",
+)
+"""The meaning of each counter in `COUNTED`."""
 
 _REPLICAS: Mapping[str, tuple[str, Callable[[ReplicaStatus], float]]] = {
     "up": ("Whether a replica is up.", lambda one: one.state == "up"),
@@ -76,7 +86,9 @@ class _ServerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric."""
-        yield from _of_statements(self._database.queries.totals())
+        totals = self._database.queries.totals()
+        yield from _of_statements(totals)
+        yield from _of_models(totals.model_calls)
         yield from _of_load(self._server.load())
         replicas = self._database.replicas
         yield from self._of_engine(sum(model == DEFAULT_MODEL for model, _ in replicas))
@@ -123,6 +135,20 @@ def _of_statements(totals: Totals) -> Iterator[Metric]:
     ratio = totals.sums["cached_tokens"] / prompts if prompts else 0.0
     yield _gauge("flightllm_prefix_hit_ratio", "Share of the prompts' tokens that the prefix cache served.", ratio)
     yield _counter("flightllm_cost", "Cost of the model's calls, in the configured currency.", totals.cost)
+
+
+def _of_models(calls: ModelCalls) -> Iterator[Metric]:
+    for at, (name, text) in enumerate(zip(COUNTED, _BY_SITE, strict=True)):
+        family = CounterMetricFamily(f"flightllm_site_{name}", text, labels=["model", "function", "site"])
+        for labels, counts in calls.sites.items():
+            family.add_metric(labels, counts[at])
+        yield family
+    text = "How long a model took, from sending a prompt to its answer."
+    durations = HistogramMetricFamily("flightllm_model_call_duration_seconds", text, labels=["model"])
+    bounds = [*map(str, CALL_SECONDS), "+Inf"]
+    for model, one in calls.durations.items():
+        durations.add_metric([model], list(zip(bounds, accumulate(one.counts), strict=True)), one.seconds)
+    yield durations
 
 
 def _of_replicas(replicas: list[tuple[str, ReplicaStatus]]) -> Iterator[Metric]:

@@ -53,14 +53,15 @@ class Views:
         return {"running": running, "ended": ended[:_MOST_QUERIES], "left_out": max(0, len(ended) - _MOST_QUERIES)}
 
     def query(self, call: WebCall, query_id: str) -> dict[str, Any]:
-        """Return the full record of one statement, with its AI calls.
+        """Return the full record of one statement, with its AI calls and the rows of each part.
 
         Raises:
             NotFoundError: the user has no statement with this id.
         """
         self._core.query_of(call.principal, query_id)
         record = self._database.queries.get(query_id)
-        return {**_plain(record.row()), **calls_of(record.row()), "ai_calls": record.call_rows()}
+        row, calls = record.row(), record.call_rows()
+        return {**_plain(row), **calls_of(row), "ai_calls": calls, "parts": record.part_rows()}
 
     def objects(self, call: WebCall) -> dict[str, Any]:
         """Return the AI functions, and the schemas, tables, indexes, models and prompts that the user can see.

@@ -12,6 +12,7 @@ from flightllm.errors import (
     EngineUnavailableError,
     InvalidInputError,
     NotFoundError,
+    PermissionDeniedError,
     UnauthenticatedError,
 )
 from flightllm.flight.server import FlightSqlServer
@@ -135,3 +136,18 @@ def test_tokens(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     with Client(server.uri, wrong) as client, pytest.raises(UnauthenticatedError, match=r"not accept this.*--token"):
         client.query("SELECT 1")
     server.drain(0)
+
+
+def test_calls_that_only_read(client: Client) -> None:
+    """A client beside another one shares its session; with the header, neither SQL nor an upload changes a table."""
+    client.query("CREATE TABLE kept AS SELECT 1::BIGINT AS a")
+    client.query("SET flightllm.dialect = 'duckdb'")
+    reader = client.beside({"x-flightllm-read_only": "on"})
+    rows = pa.table({"a": [2]})
+    with pytest.raises(PermissionDeniedError, match=r"^flightllm\.read_only is on"):
+        reader.query("INSERT INTO kept VALUES (2)")
+    with pytest.raises(PermissionDeniedError, match=r"^flightllm\.read_only is on"):
+        reader.append(["kept"], rows.schema, rows.to_batches())
+    shown = pa.Table.from_batches(reader.query("SHOW flightllm.dialect")[1])
+    assert shown["value"].to_pylist() == ["duckdb"]
+    assert client.append(["kept"], rows.schema, rows.to_batches()) == 1

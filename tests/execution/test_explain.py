@@ -83,7 +83,7 @@ def test_document(session: Session) -> None:
     """The JSON document has its documented keys; without ANALYZE nothing actual."""
     sql = "SELECT id, ai_gen('x', note, name) AS g FROM people WHERE ai_filter('y', name)"
     document = told(session, sql)
-    keys = {"path", "engine", "models", "rows", "operators", "total", "savings", "plan", "notes"}
+    keys = {"path", "engine", "models", "rows", "operators", "parts", "total", "savings", "plan", "notes"}
     assert set(document) == keys
     assert (document["path"], document["engine"]) == ("operators", "fake (demo)")
     assert {operator["operator"] for operator in document["operators"]} == {"s0", "s1"}
@@ -101,6 +101,32 @@ def test_document(session: Session) -> None:
     assert document["total"]["actual"] is document["rows"]["actual"] is None
     assert document["notes"]
     assert ["rules", *[p["title"] for p in document["plan"][1:]]] == [p["title"] for p in document["plan"]]
+
+
+def test_parts(session: Session) -> None:
+    """The parts of a plan name their inputs, and the rows that they return are known."""
+    sql = "SELECT ai_gen('x', note) AS g FROM people WHERE ai_filter('y', name) ORDER BY id LIMIT 2"
+    document = told(session, sql, "ANALYZE, FORMAT json")
+    parts = {part["name"]: part for part in document["parts"]}
+    assert document["parts"][0]["name"] == "result"
+    assert {name for part in parts.values() for name in part["inputs"]} == parts.keys() - {"result"}
+    for operator in document["operators"]:
+        part = parts[operator["operator"]]
+        assert (part["kind"], part["inputs"]) == ("ai operator", [f"below {part['name']}"])
+    assert parts["result"]["rows"]["actual"] == document["rows"]["actual"] == 2
+    (first,) = [part for part in parts.values() if "TableScan people" in part["operators"]]
+    assert (first["rows"]["predicted"], first["rows"]["actual"]) == (9, 9)
+    assert {f"{part['kind']} {part['name']}" for part in parts.values()} < {p["title"] for p in document["plan"]}
+
+
+def test_parts_without_operators(session: Session) -> None:
+    """The parts of other queries are DataFusion's relational operators; calls in batch functions are in one part."""
+    parts = told(session, "SELECT name FROM people ORDER BY id LIMIT 2")["parts"]
+    assert [part["name"] for part in parts] == [str(n + 1) for n in range(len(parts))]
+    assert [part["inputs"] for part in parts] == [*([part["name"]] for part in parts[1:]), []]
+    assert parts[-1]["kind"] == "TableScan people"
+    (part,) = told(session, "SELECT ai_gen('x', name) FROM people", optimizer="off")["parts"]
+    assert (part["kind"], part["name"], part["rows"]["actual"]) == ("batch functions", "", None)
 
 
 def test_analyze(session: Session) -> None:

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from flightllm.catalog import Catalog
-from flightllm.cli.sources import named_tables
 from flightllm.config import LimitsConfig
+from flightllm.connection.sources import named_tables
 from flightllm.errors import ConfigError
 from flightllm.file_formats.sqlite import convert_sqlite
 from tests.catalogs import read, register_file

@@ -69,6 +69,28 @@ def test_everything_follows_the_schema(database: Database) -> None:
 _SCHEMA = pa.schema([("a", pa.int32()), ("s", pa.string())])
 
 
+def test_an_upload_adds_to_the_table_that_a_statement_would_find(database: Database) -> None:
+    """Rows go to the table of the exact name, or to the one table of the name in any case; two such are no table."""
+    session = database.session()
+    session.update('CREATE SCHEMA "Sales"')
+    for name in ("small", '"Big"', '"Sales"."Orders"', '"Twice"', '"TWICE"'):
+        session.update(f"CREATE TABLE {name} (a INT, s TEXT)")
+
+    def added(table: str, schema: str = "") -> int:
+        return session.ingest(
+            table, [pa.record_batch({"a": [9], "s": ["z"]}, _SCHEMA)], _SCHEMA, "append", db_schema=schema
+        )
+
+    for names in (("SMALL",), ("small",), ("big",), ("orders", "sales"), ("Twice",)):
+        assert added(*names) == 1
+    with pytest.raises(NotFoundError, match="twice"):
+        added("twice")
+    counts = [
+        _rows(session, f"SELECT count(*) FROM {name}") for name in ("small", '"Big"', '"Sales"."Orders"', '"Twice"')
+    ]
+    assert counts == [[(2,)], [(1,)], [(1,)], [(1,)]]
+
+
 def test_a_search_path(database: Database) -> None:
     """Names are looked up in its schemas in order; those that are not there are left out, and one has to be."""
     session = database.session()
@@ -106,8 +128,10 @@ def test_temporary_tables(database: Database) -> None:
         with pytest.raises(UnsupportedError, match="temporary"):
             session.update(sql)
     assert schema not in str([*other.catalog.schemas(), *other.catalog.tables(), *other.catalog.entries])
-    session.update("DROP TABLE t")
+    session.update("DROP TABLE pg_temp.t")
     assert _rows(session, "SELECT s FROM t") == [("public",)]
+    with pytest.raises(NotFoundError, match="'t'"):
+        session.update("DROP TABLE pg_temp.t")
     session.close()
     assert not [name for name in database.catalog.store.entries if name.schema == schema]
     with pytest.raises(FlightLLMError, match="closed"):

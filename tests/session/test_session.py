@@ -19,6 +19,7 @@ from flightllm.errors import (
     InvalidInputError,
     LimitExceededError,
     NotFoundError,
+    PermissionDeniedError,
     SqlError,
     UnsupportedError,
 )
@@ -405,3 +406,39 @@ def test_describe_plans_its_query_once(session: Session, monkeypatch: pytest.Mon
     assert rows["column_name"].to_pylist() == ["id", "1 + 1", "[now()]", "ai_filter('x', note)"]
     assert rows["data_type"].to_pylist() == ["BIGINT", "BIGINT", "TIMESTAMP WITH TIME ZONE[]", "BOOLEAN"]
     assert rows["is_nullable"].to_pylist() == ["YES", "NO", "YES", "YES"]
+
+
+def test_read_only(session: Session) -> None:
+    """A read-only session refuses all changes and uploads but those of its settings, and stays read-only."""
+    session.update("CREATE TABLE kept AS SELECT 1 AS a")
+    session.update("SET flightllm.read_only = 'on'")
+    refused = (
+        "INSERT INTO kept VALUES (2)",
+        "WITH x AS (SELECT 2 AS a) INSERT INTO kept SELECT a FROM x",
+        "DROP TABLE kept",
+        "CREATE TEMPORARY TABLE other AS SELECT 1 AS a",
+        "CREATE PROMPT p AS 'What is it?'",
+        "GRANT SELECT ON kept TO PUBLIC",
+        "SET flightllm.read_only = 'off'",
+        "RESET flightllm.read_only",
+        "RESET flightllm.all",
+    )
+    for sql in refused:
+        for run in (session.update, session.describe):
+            with pytest.raises(PermissionDeniedError, match=r"^flightllm\.read_only is on"):
+                run(sql)
+    with pytest.raises(PermissionDeniedError):
+        session.ingest("kept", [], pa.schema([("a", pa.int64())]), "append")
+    with pytest.raises(PermissionDeniedError):
+        session.set_option("read_only", "off")
+    session.update("SET flightllm.max_calls = '1'")
+    assert pa.Table.from_batches(session.execute("SELECT * FROM kept").batches).to_pylist() == [{"a": 1}]
+
+
+def test_read_only_for_one_call(session: Session) -> None:
+    """A call's own setting holds for the call, whatever the session says, and for no other call."""
+    session.update("CREATE TABLE kept AS SELECT 1 AS a")
+    for sql in ("INSERT INTO kept VALUES (2)", "SET flightllm.read_only = 'off'"):
+        with pytest.raises(PermissionDeniedError):
+            session.update(sql, settings={"read_only": "on"})
+    assert session.update("INSERT INTO kept VALUES (2)") == 1

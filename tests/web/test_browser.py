@@ -167,9 +167,9 @@ def test_sql(browser: Browser) -> None:
     browser.button("Explain").click()
     browser.await_text("In total, as predicted")
     assert [head.text for head in browser.all("dl.figures dt")][:3] == ["rows", "calls", "tokens in"]
-    assert not browser.says("ai operator")
+    assert not browser.says("ai_gen: fields")
     browser.all("details.plan summary")[0].click()
-    browser.await_text("Ai operator")
+    browser.await_text("ai_gen: fields")
     browser.run("EXPLAIN SELECT a FROM open_t")
     assert "projection=[a]" in browser.all("details.plan pre")[-1].text  # open, as it has no calls
 
@@ -386,6 +386,33 @@ def test_the_profile_of_a_column(browser: Browser) -> None:
     browser.button("Close").click()
 
 
+def test_a_plan_as_a_graph(browser: Browser) -> None:
+    """EXPLAIN is a graph: what costs most says so, the keyboard goes along its lines, and a part has details."""
+    browser.sign_in("root")
+    browser.fill("sql", "SELECT ai_gen('Of {a}?', a) AS x FROM open_t WHERE ai_filter('Is {b} fine?', b) ORDER BY a")
+    browser.button("Explain").click()
+    browser.await_text("Plan as text")
+    nodes = {node.text.splitlines()[0]: node for node in browser.all(".node")}
+    assert next(iter(nodes)) == "stage result"
+    (dear,) = browser.all(".node.dear")
+    assert "▲" in dear.text
+    assert "ai_gen" in dear.text
+    assert not browser.says("ai_gen: fields")
+    nodes["stage result"].send_keys(Keys.ARROW_DOWN)
+    assert browser.driver.switch_to.active_element == dear
+    dear.send_keys(Keys.ENTER)
+    browser.await_text("each begins with the instruction")
+    assert browser.driver.switch_to.active_element.get_attribute("aria-expanded") == "true"
+    browser.button("Close the details").click()
+    assert not browser.says("each begins with the instruction")
+    browser.all("details.plan summary")[0].click()
+    assert browser.says("ai_gen: fields")
+    browser.run("EXPLAIN SELECT a FROM open_t")
+    browser.await_text("TableScan: open_t")
+    browser.run("SELECT '{}' AS plan")
+    assert browser.column("plan") == ["{}"]
+
+
 def test_rows_appear_as_they_come(browser: Browser, database: Database) -> None:
     """The first rows of a slow query are shown while others are asked for, and the status says so."""
     browser.sign_in("root")
@@ -413,7 +440,10 @@ def test_a_slow_query(browser: Browser, database: Database) -> None:
     shown = browser.all(".calls")[0].text
     await_true(lambda: browser.all(".calls")[0].text != shown)
     browser.button("Show plan").click()
-    browser.await_text("In total, as predicted")
+    browser.await_text("In total, as it ran")
+    (node,) = browser.all(".node.asks")
+    assert "rows: 2,000 in" in node.text
+    assert " real" in node.text
     browser.button("Cancel").click()
     browser.await_text("cancelled")
     await_true(lambda: not database.queries.running())

@@ -166,6 +166,26 @@ def test_a_running_query_counts(server: FlightSqlServer, database: Database) -> 
         assert _metrics(http_server)["flightllm_ai_calls_total"] == 4
 
 
+def test_call_sites_and_models(server: FlightSqlServer, database: Database) -> None:
+    """Each call site has its calls and tokens under the name that `system.ai_calls` shows, and each model its times."""
+    with HttpServer(LOCAL, database, server) as http_server, cursor_of(server) as cursor:
+        ask(cursor, "SELECT ai_gen('Of {n}?', n), ai_filter('Is {n} even?', n) FROM t WHERE n <= 20")
+        ask(cursor, "SELECT ai_gen('Of {n}?', n) FROM t WHERE n <= 30")
+        rows = database.queries.snapshot("ai_calls").to_pylist()
+        found = _metrics(http_server)
+    assert len(rows) == 3
+    assert len({row["site"] for row in rows}) == 2
+    for site, function in {(row["site"], row["function"]) for row in rows}:
+        own = [row for row in rows if row["site"] == site]
+        labels = f"function={function} model=default site={site}"
+        for column in ("calls", "prompt_tokens", "cached_tokens", "completion_tokens", "failed_rows"):
+            assert found[f"flightllm_site_{column}_total {labels}"] == sum(row[column] for row in own)
+    assert sum(row["calls"] for row in rows) == 50
+    assert found["flightllm_model_call_duration_seconds_count model=default"] == 50
+    assert found["flightllm_model_call_duration_seconds_bucket le=+Inf model=default"] == 50
+    assert found["flightllm_model_call_duration_seconds_sum model=default"] > 0
+
+
 def test_no_text_of_users_is_in_the_metrics(server: FlightSqlServer, database: Database) -> None:
     """Neither SQL nor prompts nor answers nor sessions' ids come out, which anybody here may read."""
     with HttpServer(LOCAL, database, server) as http_server, cursor_of(server) as cursor:

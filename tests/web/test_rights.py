@@ -80,6 +80,7 @@ def test_queries(visit: Callable[[str], Visitor], database: Database) -> None:
         assert 0 < query["calls_done"] < 400
         (call,) = one.get(f"/api/queries/{query_id}")[1]["ai_calls"]
         assert (call["function"], call["input_rows"]) == ("ai_gen", 400)
+        assert one.get(f"/api/queries/{query_id}")[1]["parts"]["below s0"] == 400
     assert root.post(f"/api/queries/{query_id}/cancel")[0] == 200
     thread.join(30)
     assert (events[-1]["event"], events[-1]["sqlstate"]) == ("error", "57014")

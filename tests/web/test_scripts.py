@@ -17,6 +17,7 @@ pytestmark = pytest.mark.skipif(not NODE, reason="no node here: apt-get install 
 def value_of(folder: Path, script: str, names: str, expression: str) -> Any:
     """Return the value of an expression with names of one of the page's scripts."""
     place = folder / "page"
+    place.parent.mkdir(exist_ok=True)
     shutil.copytree(Path(web.__file__).parent / "static", place)
     (place / "package.json").write_text('{"type": "module"}')
     text = f'import {{ {names} }} from "./{script}";\nconsole.log(JSON.stringify({expression}));\n'
@@ -53,3 +54,42 @@ def test_numbers_with_nouns(tmp_path: Path) -> None:
     """A noun is singular after one alone."""
     asked = "[0, 1, 2, 1000].map((value) => counted(value, 'row'))"
     assert value_of(tmp_path, "format.js", "counted", asked) == ["0 rows", "1 row", "2 rows", "1,000 rows"]
+
+
+def test_places_of_a_plan(tmp_path: Path) -> None:
+    """A part stands above the middle of its inputs, and a part that two others read below both of them."""
+    reads = {"result": ["a", "b"], "a": ["shared"], "b": ["c"], "c": ["shared"], "shared": []}
+    parts = json.dumps([{"name": name, "inputs": inputs} for name, inputs in reads.items()])
+    asked = f"(({{ places, ...rest }}) => ({{ ...rest, places: Object.fromEntries(places) }}))(layout({parts}))"
+    found = value_of(tmp_path, "layout.js", "layout", asked)
+    assert (found["columns"], found["levels"]) == (2, 4)
+    levels = {name: place["level"] for name, place in found["places"].items()}
+    assert levels == {"result": 0, "a": 1, "b": 1, "c": 2, "shared": 3}
+    assert found["places"]["result"]["column"] == 0.5
+    assert value_of(tmp_path / "none", "layout.js", "layout", "layout([]).levels") == 0
+
+
+def test_shares_of_operators(tmp_path: Path) -> None:
+    """The cost is the price where it is known, else the time; once calls were made, it is their tokens."""
+    calls: list[dict[str, object]] = [{"price": 3, "seconds": 1}, {"price": 1, "seconds": 9}]
+    unknown = [{**call, "price": None} for call in calls]
+    real: dict[str, object] = {"prompt_tokens": 10, "cached_tokens": 5, "completion_tokens": 15}
+    each = [[{"predicted": call} for call in some] for some in (calls, unknown)]
+    each.append([{"predicted": calls[0]}, {"predicted": calls[1], "actual": real}])
+    plans = [[{"operator": f"s{n}", "calls": [call]} for n, call in enumerate(some)] for some in each]
+    asked = f"{json.dumps(plans)}.map(shares).map(({{ of, shares }}) => [of, [...shares.values()]])"
+    assert value_of(tmp_path, "figures.js", "shares", asked) == [
+        ["predicted price", [0.75, 0.25]],
+        ["predicted time", [0.1, 0.9]],
+        ["real tokens", [0, 1]],
+    ]
+
+
+def test_counts_of_a_query(tmp_path: Path) -> None:
+    """Each call of a plan gets the counts of the same call of the query, and equal calls each get their own."""
+    call = {"function": "f", "text": "f(a)", "actual": None}
+    document = {"operators": [{"operator": "s0", "calls": [call, call]}, {"operator": "s1", "calls": [call]}]}
+    ran = [{"operator": "s0", "function": "f", "text": "f(a)", "calls": number} for number in (1, 2)]
+    found = f"withActual({json.dumps(document)}, {json.dumps(ran)})"
+    asked = f"{found}.operators.map((one) => one.calls.map((call) => call.actual?.calls))"
+    assert value_of(tmp_path, "figures.js", "withActual", asked) == [[1, 2], [None]]

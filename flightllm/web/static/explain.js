@@ -1,4 +1,4 @@
-// The answer to EXPLAIN: the calls and their price first, then the plan.
+// The answer to EXPLAIN as text: the calls and their price first, then the plan.
 
 import { h } from "./dom.js";
 

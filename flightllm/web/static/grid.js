@@ -5,6 +5,7 @@ import { h, replace, setText } from "./dom.js";
 import { csv, CSV_HINT, download, jsonLines } from "./download.js";
 import { explanation } from "./explain.js";
 import { counted } from "./format.js";
+import { Plan, planDocument } from "./plan.js";
 import { openProfile } from "./profile.js";
 import { Rows } from "./rows.js";
 import { sorted } from "./sorting.js";
@@ -52,6 +53,7 @@ export class Grid {
   setColumns(columns) {
     this.columns = columns;
     this.plan = [];
+    this.drawn = null; // the graph of a plan
     this.isPlan = columns.map((column) => column.name).join() === "plan_type,plan";
     if (this.isPlan) return;
     this.table = new Rows(columns, (at) => this.sort(at), (at) => openProfile(columns[at], at, this.table.rows, this.more));
@@ -73,7 +75,19 @@ export class Grid {
     setText(this.note, direction ? `Sorted by ${this.columns[at].name}, ${direction}${part}.` : "");
   }
 
+  // Show the document of EXPLAIN (FORMAT JSON), and return whether the rows are one.
+  addDocument(rows) {
+    const found = this.columns.length === 1 && this.columns[0].name === "plan" && rows.length === 1 && !this.count ? planDocument(rows[0][0]) : null;
+    if (!found) return false;
+    this.isPlan = true;
+    this.table = null;
+    this.drawn = new Plan(found);
+    replace(this.shown, this.drawn.element);
+    return true;
+  }
+
   add(rows) {
+    if (this.drawn || this.addDocument(rows)) return;
     if (this.isPlan) {
       this.plan.push(...rows);
       replace(this.shown, explanation(this.plan));

@@ -70,14 +70,18 @@ export function show(main, [id]) {
   } }, "Open in SQL");
   const status = h("span", { role: "status" });
   let asking = null;
+  let last = null; // the query as it was when the server was asked last
   const explain = h("button", { type: "button", onclick: async () => {
     asking = new AbortController();
     explain.disabled = true;
     setText(status, "Planning …");
     try {
-      await run({ sql: `EXPLAIN ${text.textContent}` }, asking.signal, (event) => {
+      await run({ sql: `EXPLAIN (FORMAT JSON) ${text.textContent}` }, asking.signal, (event) => {
         if (event.event === "columns") plan.setColumns(event.columns);
-        else if (event.event === "rows") plan.add(event.rows);
+        else if (event.event === "rows") {
+          plan.add(event.rows);
+          if (last) plan.drawn?.setActual(last);
+        }
         else if (event.event === "error") failed(event);
       });
     } catch (refused) {
@@ -99,6 +103,8 @@ export function show(main, [id]) {
     try {
       const query = await get(`/api/queries/${encodeURIComponent(id)}`);
       open = isOpen(query);
+      last = query;
+      plan.drawn?.setActual(query);
       FIGURES.forEach(([, of], at) => setText(values[at], of(query)));
       values[0].className = `status ${query.status}`;
       setText(text, query.sql);

@@ -11,7 +11,7 @@ import { Result } from "./result.js";
 import { written } from "./tokens.js";
 import { Uploads } from "./upload.js";
 
-const EXPLAIN = "EXPLAIN ";
+const EXPLAIN = "EXPLAIN (FORMAT JSON) "; // the graph is drawn from it
 const SHOWN = 60; // letters of a statement above its result
 
 let box = null;

@@ -20,8 +20,8 @@ from click.testing import CliRunner, Result
 from flightllm.catalog import Catalog
 from flightllm.catalog.configured import register_tables
 from flightllm.cli import main
-from flightllm.cli.sources import named_tables
 from flightllm.config import CsvFile, LimitsConfig
+from flightllm.connection.sources import named_tables
 from flightllm.errors import ConfigError
 from tests.catalogs import read
 

@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from flightllm.cli import main
-from flightllm.cli.download import download
-from flightllm.cli.sources import named_tables
+from flightllm.connection.download import download
+from flightllm.connection.sources import named_tables
 from flightllm.errors import ConfigError
 from tests.servers import await_true
 
@@ -195,7 +195,7 @@ def test_a_slow_server(site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """Bytes that come one by one count as they come, for the limits and for what is a web page."""
     with pytest.raises(ConfigError, match="is a web page"):
         download(f"{site}/drip_page.csv", tmp_path, lambda _: None)
-    monkeypatch.setattr("flightllm.cli.download._MOST_SECONDS", 0.1)
+    monkeypatch.setattr("flightllm.connection.download._MOST_SECONDS", 0.1)
     with pytest.raises(ConfigError, match=r"drip.csv takes more than 0 seconds: download it with another program"):
         download(f"{site}/drip.csv", tmp_path, lambda _: None)
     assert list(tmp_path.iterdir()) == []

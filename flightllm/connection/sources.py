@@ -6,7 +6,6 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -58,7 +57,7 @@ def _tables(source: str, note: Note) -> Iterator[tuple[str, TablePlace]]:
     from flightllm.file_formats.paths import files_of, is_pattern
 
     if source.lower().startswith(("http://", "https://")):
-        from flightllm.cli.download import download
+        from flightllm.connection.download import download
 
         yield from _in_file(download(source, Path.cwd(), note))
         return
@@ -190,8 +189,3 @@ DEMONSTRATION = (
     "no model is configured, so the demonstration model answers AI functions: it can answer the questions of `flightllm"
     " demo`, and hardly any others. `flightllm init` chooses a model"
 )
-
-
-def tell(text: str) -> None:
-    """Print a note on standard error."""
-    click.echo(f"note: {text}", err=True)

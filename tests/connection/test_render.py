@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from flightllm.cli.render import (
+from flightllm.connection.render import (
     as_plan,
     as_table,
     first_rows,

@@ -18,7 +18,7 @@ from shutil import disk_usage
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
-from flightllm.cli.download_record import DownloadedFile, find_download, record_download
+from flightllm.connection.download_record import DownloadedFile, find_download, record_download
 from flightllm.engines.secrets import shown_address
 from flightllm.errors import ConfigError
 from flightllm.file_formats.paths import readable

@@ -1,0 +1,106 @@
+"""Addresses `flightllm://user:password@host:port/schema?…`, and the options of ADBC that they mean."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+
+from adbc_driver_flightsql import DatabaseOptions
+from adbc_driver_manager import ConnectionOptions
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError
+
+_PORT = 31337
+_HEADER = f"{DatabaseOptions.RPC_CALL_HEADER_PREFIX.value}x-flightllm-"
+_OPTIONS = "tls, tls_ca, tls_verify, tls_name, client_cert, client_key, token, timeout, and set.NAME for settings"
+_TRUTH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A server, and the options of ADBC for its database and its connections."""
+
+    uri: str
+    database: Mapping[str, str] = field(default_factory=dict)
+    connection: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_url(url: URL) -> Target:
+    """Return the options of ADBC for the server of `url`.
+
+    Without `tls=…`, TLS is off for this machine's own addresses, and on for all others.
+
+    Raises:
+        ArgumentError: an option is unknown or has a wrong value.
+    """
+    options = {name: value if isinstance(value, str) else value[-1] for name, value in url.query.items()}
+    database: dict[str, str] = {}
+    secure = _secure(url.host, options)
+    for name, key in (
+        ("tls_ca", DatabaseOptions.TLS_ROOT_CERTS),
+        ("client_cert", DatabaseOptions.MTLS_CERT_CHAIN),
+        ("client_key", DatabaseOptions.MTLS_PRIVATE_KEY),
+    ):
+        if name in options:
+            database[key.value] = _text(name, options.pop(name))
+    if "tls_name" in options:
+        database[DatabaseOptions.TLS_OVERRIDE_HOSTNAME.value] = options.pop("tls_name")
+    if not _boolean("tls_verify", options.pop("tls_verify", "true")):
+        database[DatabaseOptions.TLS_SKIP_VERIFY.value] = "true"
+    if "timeout" in options:
+        seconds = options.pop("timeout")
+        for key in (DatabaseOptions.TIMEOUT_FETCH, DatabaseOptions.TIMEOUT_QUERY, DatabaseOptions.TIMEOUT_UPDATE):
+            database[key.value] = _seconds(seconds)
+    database.update(_login(url, options.pop("token", None)))
+    for name in [name for name in options if name.startswith("set.")]:
+        database[_HEADER + name.removeprefix("set.")] = options.pop(name)
+    if options:
+        raise ArgumentError(f"the address has the unknown option {next(iter(options))!r}: it can have {_OPTIONS}")
+    host = url.host or "127.0.0.1"
+    shown = f"[{host}]" if ":" in host else host
+    connection = {ConnectionOptions.CURRENT_DB_SCHEMA.value: url.database} if url.database else {}
+    return Target(f"{'grpc+tls' if secure else 'grpc'}://{shown}:{url.port or _PORT}", database, connection)
+
+
+def _login(url: URL, token: str | None) -> dict[str, str]:
+    if token is not None:
+        if url.username:
+            raise ArgumentError("the address has both a user and a token: leave one out")
+        return {DatabaseOptions.AUTHORIZATION_HEADER.value: f"Bearer {token}"}
+    return {"username": url.username, "password": url.password or ""} if url.username else {}
+
+
+def _secure(host: str | None, options: dict[str, str]) -> bool:
+    if "tls" in options:
+        return _boolean("tls", options.pop("tls"))
+    return bool({"tls_ca", "tls_verify", "tls_name", "client_cert"} & options.keys()) or not _is_here(host)
+
+
+def _is_here(host: str | None) -> bool:
+    """Return whether `host` is this machine."""
+    if not host or host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:  # a name
+        return False
+
+
+def _boolean(name: str, value: str) -> bool:
+    if value.lower() not in _TRUTH:
+        raise ArgumentError(f"{name}={value!r} of the address is neither true nor false")
+    return _TRUTH[value.lower()]
+
+
+def _seconds(value: str) -> str:
+    try:
+        return str(float(value))
+    except ValueError:
+        raise ArgumentError(f"timeout={value!r} of the address is not a number of seconds") from None
+
+
+def _text(name: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii")
+    except (OSError, ValueError) as error:
+        raise ArgumentError(f"{name}={path!r} of the address cannot be read as a PEM file: {error}") from error

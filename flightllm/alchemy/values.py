@@ -1,0 +1,114 @@
+"""Python's values of Arrow's, and back: rows of results, and parameters."""
+
+import datetime as dt
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+_LARGEST = 2**63 - 1
+_DAYS_OF_MONTH = 30
+"""Python's time spans know no months. PostgreSQL's drivers take 30 days for one, too."""
+_MICROSECOND = 1_000
+
+
+def rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a batch as Python's values.
+
+    Times keep their microseconds. Intervals are time spans, and maps are dictionaries.
+    """
+    if not batch.num_columns:
+        return iter([()] * batch.num_rows)
+    return zip(*(_values(column) for column in batch.columns), strict=True)
+
+
+def _values(column: pa.Array) -> list[Any]:
+    whole = _in_microseconds(column.type)
+    if whole != column.type:  # nanoseconds would need pandas
+        column = column.cast(whole, safe=False)
+    values: list[Any] = column.to_pylist()
+    change = _change(column.type)
+    return values if change is None else [None if value is None else change(value) for value in values]
+
+
+def _in_microseconds(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return pa.timestamp("us", kind.tz)
+    if pa.types.is_time64(kind) and kind.unit == "ns":
+        return pa.time64("us")
+    if pa.types.is_duration(kind) and kind.unit == "ns":
+        return pa.duration("us")
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_in_microseconds(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([part.with_type(_in_microseconds(part.type)) for part in kind.fields])
+    return kind
+
+
+def _change(kind: pa.DataType) -> Callable[[Any], Any] | None:
+    """Return what turns a value of pyarrow into the one to show; None if it is the same."""
+    if pa.types.is_interval(kind):
+        return _span
+    if pa.types.is_map(kind):
+        inner = _change(kind.item_type)
+        return dict if inner is None else lambda pairs: {key: _changed(inner, one) for key, one in pairs}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        inner = _change(kind.value_type)
+        return None if inner is None else lambda values: [_changed(inner, one) for one in values]
+    if pa.types.is_struct(kind):
+        changes = {part.name: change for part in kind.fields if (change := _change(part.type)) is not None}
+        return None if not changes else lambda value: _changed_fields(changes, value)
+    return None
+
+
+def _changed(change: Callable[[Any], Any] | None, value: Any) -> Any:
+    return value if value is None or change is None else change(value)
+
+
+def _changed_fields(changes: dict[str, Callable[[Any], Any]], value: dict[str, Any]) -> dict[str, Any]:
+    return value | {name: _changed(change, value[name]) for name, change in changes.items()}
+
+
+def _span(value: Any) -> dt.timedelta:
+    days = value.months * _DAYS_OF_MONTH + value.days
+    return dt.timedelta(days=days, microseconds=value.nanoseconds // _MICROSECOND)
+
+
+def bound(many: Sequence[Sequence[Any]]) -> pa.Table:
+    """Return rows of parameters as a table with a column for each parameter.
+
+    Raises:
+        TypeError, ValueError, pa.ArrowException: a parameter has no Arrow type, or rows differ in length or type.
+    """
+    columns = [_column([_bindable(value) for value in values]) for values in zip(*many, strict=True)]
+    return pa.table(columns, names=[str(place) for place in range(len(columns))])
+
+
+def _column(values: list[Any]) -> pa.Array:
+    if any(isinstance(value, Decimal) for value in values):
+        values = [Decimal(str(value)) if isinstance(value, int | float) else value for value in values]
+    column = pa.array(values)
+    if pa.types.is_time64(column.type):  # as TIME of columns: the server does not compare times of two units
+        return column.cast(pa.time64("ns"))
+    return column
+
+
+def _bindable(value: Any) -> Any:
+    """Return a value for Arrow: large numbers as decimals, UUIDs as texts, numpy's scalars as Python's."""
+    if isinstance(value, bool | str | float | bytes | Decimal | dt.date | None):
+        return value
+    if isinstance(value, int):
+        return Decimal(value) if abs(value) > _LARGEST else value
+    if isinstance(value, uuid.UUID):
+        return str(value)
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_bindable(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _bindable(one) for key, one in value.items()}
+    if hasattr(value, "tolist"):  # a scalar or an array of numpy
+        return value.tolist()
+    return value

@@ -1,0 +1,302 @@
+"""The result of a statement: lazy until somebody asks for its rows."""
+
+from collections.abc import Generator, Iterator, Sequence
+from html import escape
+from itertools import islice
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from flightllm.common.amounts import counted
+from flightllm.connection.backend import Change, Planned, Run
+from flightllm.connection.cost import Cost, spent_by
+from flightllm.connection.display import SHOWN_ROWS, html_table, text_schema, text_table
+from flightllm.connection.progress_bar import CallsBar
+from flightllm.connection.render import rows_of
+from flightllm.errors import FlightLLMError, UnsupportedError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame as PandasFrame
+    from polars import DataFrame as PolarsFrame
+
+_HINT = "this statement asks a model and has not run: .show(), .df(), .pl(), .arrow() or .fetchall() runs it"
+
+
+class Plan(str):
+    """The text of a plan, which Python's prompt and notebooks show with its lines."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Asker(Protocol):
+    """The side of a connection that its results use."""
+
+    def bar(self) -> CallsBar:
+        """Return a new bar."""
+
+    def ready(self, frames: dict[str, Any]) -> None:
+        """Check that the connection is open, and that the frames that a query reads are its tables."""
+
+    def explained(self, sql: str, parameters: pa.RecordBatch | None, options: str) -> pa.Table:
+        """Return the rows of EXPLAIN."""
+
+    def predicted(self, sql: str, parameters: pa.RecordBatch | None) -> Cost | None:
+        """Return the predicted cost; None where the statement has no AI call."""
+
+
+class Result:
+    """The result of one statement. Safe to use from several threads.
+
+    A query runs when somebody first asks for rows, and its rows stay, so that no second question costs anything.
+    Only `batches` does not keep them. A change has run already.
+    """
+
+    def __init__(
+        self,
+        of: Asker,
+        sql: str,
+        parameters: pa.RecordBatch | None,
+        found: Planned | Change,
+        frames: dict[str, Any],
+    ) -> None:
+        self._of = of
+        self._sql = sql
+        self._parameters = parameters
+        self._frames = frames
+        self._lock = RLock()
+        self._table: pa.Table | None = None
+        self._spent: Cost | None = None
+        self._rows: Iterator[tuple[Any, ...]] | None = None
+        self._planned: Planned | None = None
+        self.affected: int | None = None
+        """The number of rows that a change changed; None for a query, and where the statement does not count rows."""
+        if isinstance(found, Change):
+            self.affected = found.affected
+            self._changed = True
+            self._table = found.rows if found.rows is not None else pa.table({})
+            self._spent = Cost(spent=True) if found.used is None else spent_by(found.used)
+        else:
+            self._changed = False
+            self._planned = found
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the columns with their types; the query does not run for it."""
+        return self._table.schema if self._table is not None else self._query.schema
+
+    @property
+    def columns(self) -> list[str]:
+        """Return the names of the columns; the query does not run for it."""
+        return list(self.schema.names)
+
+    @property
+    def types(self) -> list[pa.DataType]:
+        """Return the types of the columns; the query does not run for it."""
+        return list(self.schema.types)
+
+    @property
+    def sql(self) -> str:
+        """Return the text of the statement."""
+        return self._sql
+
+    @property
+    def has_run(self) -> bool:
+        """Return whether the rows are here."""
+        return self._table is not None
+
+    @property
+    def _query(self) -> Planned:
+        assert self._planned is not None  # noqa: S101 - a change has its table
+        return self._planned
+
+    def arrow(self) -> pa.Table:
+        """Run the query, unless it has run; return its rows as a table of Arrow.
+
+        Raises:
+            FlightLLMError: the query failed.
+        """
+        with self._lock:
+            if self._table is None:
+                self._table = pa.Table.from_batches(list(self.batches()), self.schema)
+            return self._table
+
+    def df(self, **options: Any) -> "PandasFrame":
+        """Run the query, unless it has run; return its rows as a frame of pandas.
+
+        `options` are those of `pyarrow.Table.to_pandas`, such as `types_mapper=pandas.ArrowDtype`.
+
+        Raises:
+            FlightLLMError: the query failed.
+            UnsupportedError: pandas is not installed.
+        """
+        try:
+            import pandas as _  # noqa: F401, ICN001
+        except ImportError as error:
+            raise UnsupportedError("pandas is not installed: pip install pandas") from error
+        frame: PandasFrame = self.arrow().to_pandas(**options)
+        return frame
+
+    def pl(self) -> "PolarsFrame":
+        """Run the query, unless it has run; return its rows as a frame of polars.
+
+        Raises:
+            FlightLLMError: the query failed.
+            UnsupportedError: polars is not installed.
+        """
+        try:
+            from polars import DataFrame, from_arrow
+        except ImportError as error:
+            raise UnsupportedError("polars is not installed: pip install polars") from error
+        frame = from_arrow(self.arrow())
+        assert isinstance(frame, DataFrame)  # noqa: S101 - a table gives a frame, an array gives a series
+        return frame
+
+    def batches(self) -> Generator[pa.RecordBatch]:
+        """Yield the rows as they come, without keeping them; a query runs again for each call until `arrow` has run.
+
+        An end before the last batch stops the query.
+
+        Raises:
+            FlightLLMError: the query failed.
+        """
+        if self._table is not None:
+            yield from self._table.to_batches()
+            return
+        with self._of.bar() as bar:
+            self._of.ready(self._frames)
+            run = self._query.run(bar.look)
+            try:
+                for batch in run.batches:
+                    bar.close()
+                    yield batch
+            finally:
+                _close(run)
+                self._note(run)
+
+    def _note(self, run: Run) -> None:
+        used = run.used()
+        if used is not None:
+            self._spent = spent_by(used)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the rows to other libraries, as Arrow's stream interface describes."""
+        return self.arrow().__arrow_c_stream__(requested_schema)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """Yield all rows as tuples."""
+        return iter(rows_of(self.arrow().to_batches()))
+
+    def __len__(self) -> int:
+        """Run the query, unless it has run; return the number of its rows."""
+        return int(self.arrow().num_rows)
+
+    def __bool__(self) -> bool:
+        """Return True; the query does not run for it."""
+        return True
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """Return the next row, or None after the last one."""
+        return next(iter(self.fetchmany(1)), None)
+
+    def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
+        """Return at most `size` next rows."""
+        with self._lock:
+            if self._rows is None:
+                self._rows = iter(self)
+            return list(islice(self._rows, size))
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """Return all rows that were not fetched yet."""
+        with self._lock:
+            if self._rows is None:
+                self._rows = iter(self)
+            return list(self._rows)
+
+    def explain(self, *, analyze: bool = False) -> Plan:
+        """Return the plan, with the calls and the price that it predicts; `analyze` runs the statement for it.
+
+        Raises:
+            FlightLLMError: the statement has no plan.
+        """
+        self._of.ready(self._frames)
+        rows = self._of.explained(self._sql, self._parameters, "ANALYZE" if analyze else "").to_pylist()
+        return Plan("\n\n".join(f"{row['plan_type']}\n{row['plan']}" for row in rows))
+
+    def cost(self) -> Cost:
+        """Return what the statement has spent; before it has run, what it will spend by prediction.
+
+        Raises:
+            FlightLLMError: the cost cannot be predicted.
+        """
+        if self._spent is not None:
+            return self._spent
+        self._of.ready(self._frames)
+        return self._of.predicted(self._sql, self._parameters) or Cost()
+
+    def show(self, rows: int = SHOWN_ROWS) -> None:
+        """Run the query, unless it has run; print its first rows."""
+        self.arrow()
+        print(self._text(rows))  # noqa: T201 - what the method is for
+
+    def __repr__(self) -> str:
+        """Show the first rows, if that asks no model; else the columns and the predicted cost."""
+        try:
+            return self._text(SHOWN_ROWS)
+        except FlightLLMError as error:
+            return f"<Result of {self._sql!r}: {error}>"
+
+    def _repr_html_(self) -> str:
+        try:
+            unpaid = self._unpaid()
+            if unpaid is not None:
+                columns = escape(text_schema(self.schema))
+                return f"<pre>{columns}\n{escape(str(unpaid))}\n{escape(_HINT)}</pre>"
+            if self._changed and not len(self.schema):
+                return f"<pre>{escape(self._told_change())}</pre>"
+            rows, more = self._first(SHOWN_ROWS)
+            return f"{html_table(self.schema, rows)}<small>{escape(self._footer(rows, more))}</small>"
+        except FlightLLMError as error:
+            return f"<pre>{escape(str(error))}</pre>"
+
+    def _text(self, count: int) -> str:
+        unpaid = self._unpaid()
+        if unpaid is not None:
+            return f"{text_schema(self.schema)}\n{unpaid}\n{_HINT}"
+        if self._changed and not len(self.schema):
+            return self._told_change()
+        rows, more = self._first(count)
+        return f"{text_table(self.schema, rows)}\n{self._footer(rows, more)}"
+
+    def _unpaid(self) -> Cost | None:
+        """Return the predicted cost of a query that asks a model and has not run; else None."""
+        if self._table is not None:
+            return None
+        self._of.ready(self._frames)
+        return self._of.predicted(self._sql, self._parameters)
+
+    def _told_change(self) -> str:
+        return "done" if self.affected is None else f"{counted(self.affected, 'row')} changed"
+
+    def _first(self, count: int) -> tuple[Sequence[tuple[Any, ...]], bool]:
+        """Return the first rows, and whether there are more; a query that has not run stops after them."""
+        rows = iter(rows_of(self.batches()))
+        found = list(islice(rows, count + 1))
+        if close := getattr(rows, "close", None):
+            close()
+        return found[:count], len(found) > count
+
+    def _footer(self, rows: Sequence[object], more: bool) -> str:  # noqa: FBT001 - private
+        if not more:
+            return f"({counted(len(rows), 'row')})"
+        whole = "more rows follow" if self._table is None else f"{counted(self._table.num_rows, 'row')} in all"
+        return f"(first {counted(len(rows), 'row')}; {whole})"
+
+
+def _close(run: Run) -> None:
+    close = getattr(run.batches, "close", None)
+    if callable(close):
+        close()

@@ -1,0 +1,402 @@
+"""Statements that this protocol answers itself: parameters, transactions, prepared statements, cursors and COPY."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+
+from flightllm.errors import UnsupportedError
+from flightllm.postgres import copying
+from flightllm.postgres.failures import WireError, notice
+from flightllm.postgres.messages import FAILED, parameter_status
+from flightllm.postgres.prepared import Portal, Prepared
+from flightllm.postgres.results import Result, done, texts_result
+from flightllm.postgres.talk import Talk
+from flightllm.postgres.transaction import is_transaction
+from flightllm.sql.cursor import Cursor
+from flightllm.sql.tokens import Token, TokenKind, closing_parenthesis
+
+_SECONDS = {"": 0.001, "us": 1e-6, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+_TIME = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d|)\s*")
+_ALL = 1 << 62
+Words = Sequence[Token]
+
+
+class Commands:
+    """Runs such statements for one conversation. Each method returns None for a statement that the engine runs."""
+
+    def __init__(self, conversation: Talk) -> None:
+        self._talk = conversation
+        self._by_word: Mapping[str, Callable[[Words, str, Portal], Result | None]] = {
+            "set": self._set,
+            "show": self._show,
+            "reset": self._reset,
+            "discard": self._discard,
+            "deallocate": self._deallocate,
+            "prepare": self._prepare,
+            "execute": self._execute,
+            "declare": self._declare,
+            "fetch": self._fetch,
+            "move": self._fetch,
+            "close": self._close,
+            "copy": self._copy,
+            "listen": self._listen,
+            "notify": self._listen,
+            "unlisten": lambda _tokens, _text, _portal: done("UNLISTEN"),
+            "lock": self._lock,
+        }
+
+    def run(self, tokens: Words, text: str, portal: Portal) -> Result | None:
+        """Run a statement, or return None if it is not one of these.
+
+        Raises:
+            FlightLLMError: the statement is wrong.
+        """
+        if is_transaction(tokens):
+            return self._transaction(tokens, text)
+        found = self._by_word.get(_word(tokens))
+        return None if found is None else found(tokens, text, portal)
+
+    def columns(self, tokens: Words) -> tuple[bool, pa.Schema | None]:
+        """Return whether a statement is one of these, and the columns of its result, without running it."""
+        word = _word(tokens)
+        if word in ("fetch", "move"):
+            name = _fetched(tokens)[1]
+            return True, None if word == "move" else self._talk.columns_of(self._talk.names.portal(name, "cursor"))
+        if word == "execute" and len(tokens) > 1:
+            return True, self._talk.described(self._talk.names.statement(_name(tokens[1]))).schema or None
+        if word == "show" and (shown := self._shown(tokens)) is not None:
+            return True, shown.schema
+        if word == "set" and not self._is_own_setting(tokens):
+            return False, None
+        return (word in self._by_word and word != "show") or is_transaction(tokens), None
+
+    # --- transactions
+
+    def _transaction(self, tokens: Words, text: str) -> Result:
+        talk, state, word = self._talk, self._talk.transaction, tokens[0].text.lower()
+        if word in ("begin", "start"):
+            if state.is_open:
+                talk.tell(notice("there is already a transaction in progress", "25001"))
+                return done("BEGIN" if word == "begin" else "START TRANSACTION")
+            result = talk.engine.start(text)
+            state.begin()
+            talk.engine.changes_at_begin = talk.engine.changes
+            return done(result.final_tag)
+        if word == "savepoint":
+            state.save(_last_name(tokens), talk.engine.changes)
+            return done("SAVEPOINT")
+        if word == "release":
+            state.release(_last_name(tokens))
+            return done("RELEASE")
+        if any(token.is_word("to") for token in tokens[1:4]):
+            state.roll_back_to(_last_name(tokens), talk.engine.changes)
+            return done("ROLLBACK")
+        failed, was_open = state.state == FAILED, state.is_open
+        if not was_open:
+            talk.tell(notice("there is no transaction in progress", "25P01"))
+        state.end()
+        talk.names.close_portals()
+        result = talk.engine.start(text)
+        if failed and result.final_tag == "COMMIT":
+            if talk.engine.changes > talk.engine.changes_at_begin:
+                talk.tell(notice("the changes before the failed statement have taken effect, as every statement does"))
+            return done("ROLLBACK")
+        return done(result.final_tag)
+
+    # --- parameters
+
+    def _is_own_setting(self, tokens: Words) -> bool:
+        name, _ = _setting(tokens)
+        return name == "statement_timeout" or self._talk.settings.show(name) is not None
+
+    def _set(self, tokens: Words, text: str, _portal: Portal) -> Result | None:
+        name, value = _setting(tokens)
+        if name == "statement_timeout":
+            self._talk.set_timeout(value)
+            return done("SET")
+        if not self._talk.settings.set(name, value):
+            result = self._talk.engine.start(text)
+            return done(result.final_tag)
+        self._report(name)
+        return done("SET")
+
+    def _report(self, name: str) -> None:
+        for spelled, value in self._talk.settings.reported(name):
+            self._talk.send(parameter_status(spelled, value))
+
+    def _show(self, tokens: Words, _text: str, _portal: Portal) -> Result | None:
+        return self._shown(tokens)
+
+    def _shown(self, tokens: Words) -> Result | None:
+        words = " ".join(token.text.lower() for token in tokens[1:])
+        name = {"time zone": "timezone", "transaction isolation level": "transaction_isolation"}.get(words, words)
+        name = "session_authorization" if name == "session authorization" else name
+        settings = self._talk.settings
+        if name == "all":
+            found = list(settings.all())
+            columns = [("name", [one for one, _ in found]), ("setting", [one for _, one in found])]
+            return texts_result([*columns, ("description", [""] * len(found))], "SHOW")
+        value = self._talk.timeout if name == "statement_timeout" else settings.show(name)
+        return None if value is None else texts_result([(name, [value])], "SHOW")
+
+    def _reset(self, tokens: Words, text: str, _portal: Portal) -> Result | None:
+        words = " ".join(token.text.lower() for token in tokens[1:])
+        if words == "all":
+            self._talk.settings.reset("all")
+            self._talk.set_timeout("0")
+            self._talk.engine.start(text)
+            self._report("application_name")
+            return done("RESET")
+        if words == "statement_timeout":
+            self._talk.set_timeout("0")
+            return done("RESET")
+        if not self._talk.settings.reset(words):
+            self._talk.engine.start(text)
+        self._report(words)
+        return done("RESET")
+
+    def _discard(self, tokens: Words, _text: str, _portal: Portal) -> Result:
+        what = tokens[1].text.lower() if len(tokens) == 2 else ""
+        if what == "all":
+            if self._talk.transaction.is_open:
+                raise WireError("25001", "DISCARD ALL cannot run inside a transaction block")
+            self._talk.start_again()
+        elif what == "plans":
+            for prepared in self._talk.names.statements.values():
+                prepared.description = None
+        elif what in ("temp", "temporary"):
+            raise UnsupportedError("DISCARD TEMP is not supported: write DISCARD ALL, or drop the tables")
+        elif what != "sequences":
+            raise WireError("42601", "write DISCARD ALL, DISCARD PLANS or DISCARD SEQUENCES")
+        return done(f"DISCARD {what.upper()}")
+
+    # --- prepared statements
+
+    def _prepare(self, tokens: Words, text: str, _portal: Portal) -> Result:
+        if len(tokens) < 4:
+            raise WireError("42601", "write PREPARE name [(type, …)] AS statement")
+        name, at, oids = _name(tokens[1]), 2, list[int]()
+        if tokens[2].is_symbol("("):
+            end = closing_parenthesis(tokens, 2)
+            oids = [_oid(word) for word in _items(tokens[3:end])]
+            at = end + 1
+        if at + 1 >= len(tokens) or not tokens[at].is_word("as"):
+            raise WireError("42601", "write PREPARE name [(type, …)] AS statement")
+        prepared = Prepared(text[tokens[at + 1].start :], tuple(oids), from_sql=True)
+        self._talk.described(prepared)
+        self._talk.names.add_statement(name, prepared)
+        return done("PREPARE")
+
+    def _execute(self, tokens: Words, text: str, portal: Portal) -> Result:
+        if len(tokens) < 2:
+            raise WireError("42601", "write EXECUTE name [(value, …)]")
+        prepared = self._talk.names.statement(_name(tokens[1]))
+        values = None
+        if len(tokens) > 2:
+            if not tokens[2].is_symbol("(") or closing_parenthesis(tokens, 2) != len(tokens) - 1:
+                raise WireError("42601", "write EXECUTE name [(value, …)]")
+            given = text[tokens[2].end : tokens[-1].start]
+            values = self._talk.table_of(f"SELECT {given}", portal.values)
+            values = values.rename_columns([str(index) for index in range(values.num_columns)])
+            kinds = [field.type for field in self._talk.described(prepared).parameters]
+            if len(kinds) != values.num_columns:
+                raise WireError(
+                    "42601", f"wrong number of parameters: expected {len(kinds)} but got {values.num_columns}"
+                )
+            values = _cast(values, kinds)
+        return self._talk.engine.start(prepared.text, values, self._talk.described(prepared))
+
+    def _deallocate(self, tokens: Words, _text: str, _portal: Portal) -> Result:
+        names = [token for token in tokens[1:] if not token.is_word("prepare")]
+        if len(names) != 1:
+            raise WireError("42601", "write DEALLOCATE name, or DEALLOCATE ALL")
+        if names[0].is_word("all"):
+            self._talk.names.statements.clear()
+            return done("DEALLOCATE ALL")
+        self._talk.names.statement(_name(names[0]))
+        del self._talk.names.statements[_name(names[0])]
+        return done("DEALLOCATE")
+
+    # --- cursors
+
+    def _declare(self, tokens: Words, text: str, portal: Portal) -> Result:
+        at = next((index for index, token in enumerate(tokens) if token.is_word("for")), len(tokens))
+        words = [token.text.lower() for token in tokens[2:at]]
+        if at + 1 >= len(tokens) or "cursor" not in words:
+            raise WireError("42601", "write DECLARE name CURSOR FOR query")
+        if "scroll" in words and "no" not in words:
+            raise UnsupportedError("a SCROLL cursor is not supported: write NO SCROLL, and fetch forward")
+        hold = "hold" in words and "without" not in words
+        if not hold and not self._talk.transaction.is_open:
+            raise WireError("25P01", "DECLARE CURSOR can only be used in transaction blocks")
+        query = text[tokens[at + 1].start :]
+        if self._talk.engine.is_update(query):
+            raise WireError("42601", "a cursor reads a query, not a change")
+        cursor = Portal(Prepared(query), portal.values, (1,) if "binary" in words else (), hold=hold, is_cursor=True)
+        name = _name(tokens[1])
+        self._talk.names.add_portal(name, cursor)
+        try:
+            self._talk.columns_of(cursor)
+        except BaseException:
+            self._talk.names.close_portal(name)
+            raise
+        return done("DECLARE CURSOR")
+
+    def _fetch(self, tokens: Words, _text: str, _portal: Portal) -> Result:
+        count, name = _fetched(tokens)
+        cursor = self._talk.names.portal(name, "cursor")
+        schema = self._talk.columns_of(cursor)
+        result = cursor.result
+        if result is None or schema is None:
+            raise WireError("24000", f'cursor "{name}" has no rows')
+        if tokens[0].is_word("move"):
+            moved = sum(batch.num_rows for batch in result.read(count)) if count else 0
+            return done(f"MOVE {moved}")
+        return Result(
+            schema,
+            result.read(count) if count else iter(()),
+            lambda rows: f"FETCH {rows}",
+            is_stopped=result.is_stopped,
+        )
+
+    def _close(self, tokens: Words, _text: str, _portal: Portal) -> Result:
+        if len(tokens) == 2 and tokens[1].is_word("all"):
+            for name in [name for name, one in self._talk.names.portals.items() if one.is_cursor]:
+                self._talk.names.close_portal(name)
+            return done("CLOSE CURSOR ALL")
+        if len(tokens) != 2:
+            raise WireError("42601", "write CLOSE name")
+        self._talk.names.portal(_name(tokens[1]), "cursor")
+        self._talk.names.close_portal(_name(tokens[1]))
+        return done("CLOSE CURSOR")
+
+    # --- others
+
+    def _copy(self, tokens: Words, text: str, portal: Portal) -> Result:
+        return copying.copy(self._talk, tokens, text, portal.values)
+
+    def _listen(self, tokens: Words, _text: str, _portal: Portal) -> Result:
+        raise UnsupportedError(f"{tokens[0].text.upper()} is not supported: the server sends no notifications")
+
+    def _lock(self, _tokens: Words, _text: str, _portal: Portal) -> Result:
+        raise UnsupportedError("LOCK is not supported: every statement reads committed rows and takes effect by itself")
+
+
+def seconds_of(value: str) -> float:
+    """Return the seconds of a time such as `500ms`, `5s` or `1min`; a number without a unit is in milliseconds.
+
+    Raises:
+        WireError: the text has another form.
+    """
+    found = _TIME.fullmatch(value)
+    if found is None:
+        raise WireError("22023", f"invalid value for parameter: {value[:40]!r}; write a time such as 5s or 500ms")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def _word(tokens: Words) -> str:
+    return tokens[0].text.lower() if tokens and tokens[0].kind is TokenKind.WORD else ""
+
+
+def _name(token: Token) -> str:
+    if token.kind is TokenKind.QUOTED:
+        return token.text
+    if token.kind is not TokenKind.WORD:
+        raise WireError("42601", f"a name was expected, found {token.text[:40]!r}")
+    return token.text.lower()
+
+
+def _last_name(tokens: Words) -> str:
+    return _name(tokens[-1])
+
+
+def _setting(tokens: Words) -> tuple[str, str]:
+    """Return the name and the value of SET; the value is empty for forms that only the engine reads."""
+    cursor = Cursor(tokens, 1)
+    _ = cursor.take("session") or cursor.take("local")
+    if cursor.take("time", "zone"):
+        return "time zone", ""
+    token = cursor.next()
+    if token is None:
+        return "", ""
+    if not (cursor.symbol("=") or cursor.take("to")):
+        return "", ""
+    return token.text.lower(), ", ".join(one.text for one in tokens[cursor.at :] if not one.is_symbol(","))
+
+
+def _fetched(tokens: Words) -> tuple[int, str]:
+    """Return the number of rows that FETCH or MOVE asks for, which can be 0, and the cursor's name.
+
+    Raises:
+        WireError: the cursor would move back.
+    """
+    words = [token for token in tokens[1:-1] if not token.is_word("from", "in", "forward")]
+    text = "".join(token.text.lower() for token in words)
+    if len(tokens) < 2:
+        raise WireError("42601", "write FETCH [count] FROM cursor")
+    name = _name(tokens[-1])
+    if text == "all":
+        return _ALL, name
+    if text in ("", "next"):
+        return 1, name
+    if not text.removeprefix("+").isdecimal():
+        raise WireError(
+            "55000", "cursor can only scan forward", hint="write FETCH FORWARD count, FETCH NEXT or FETCH ALL"
+        )
+    return min(int(text), _ALL), name
+
+
+def _items(tokens: Words) -> list[str]:
+    """Return the texts between commas."""
+    items, depth = [""], 0
+    for token in tokens:
+        depth += token.is_symbol("(") - token.is_symbol(")")
+        if token.is_symbol(",") and not depth:
+            items.append("")
+        else:
+            items[-1] += f" {token.text.lower()}"
+    return [item.strip() for item in items]
+
+
+_OIDS = {
+    **dict.fromkeys(("int", "integer", "int4"), 23),
+    **dict.fromkeys(("bigint", "int8"), 20),
+    **dict.fromkeys(("smallint", "int2"), 21),
+    **dict.fromkeys(("float", "float8", "double precision", "double"), 701),
+    **dict.fromkeys(("real", "float4"), 700),
+    **dict.fromkeys(("bool", "boolean"), 16),
+    **dict.fromkeys(("text", "varchar", "character varying", "char", "string", "bpchar"), 25),
+    "numeric": 1700,
+    "decimal": 1700,
+    "date": 1082,
+    "time": 1083,
+    "timestamp": 1114,
+    "timestamptz": 1184,
+    "timestamp with time zone": 1184,
+    "interval": 1186,
+    "bytea": 17,
+    "uuid": 2950,
+    "json": 114,
+    "jsonb": 3802,
+    "unknown": 0,
+    "timestamp without time zone": 1114,
+}
+
+
+def _oid(name: str) -> int:
+    base = re.sub(r"\s*\(.*\)", "", name)
+    if base not in _OIDS:
+        raise WireError("42704", f'type "{name}" does not exist')
+    return _OIDS[base]
+
+
+def _cast(values: pa.Table, kinds: Sequence[pa.DataType]) -> pa.Table:
+    """Return values in the types of a statement's parameters where they can be cast."""
+    columns = []
+    for column, kind in zip(values.columns, kinds, strict=True):
+        try:
+            columns.append(column.cast(kind))
+        except pa.ArrowException:
+            columns.append(column)
+    return pa.table(columns, names=values.column_names)

@@ -1,0 +1,470 @@
+"""The talk of a logged-in client: simple and extended queries, one message after the other."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from flightllm.common.names import CATALOG
+from flightllm.errors import CancelledError, FlightLLMError
+from flightllm.execution.describe import Description
+from flightllm.flight.core import Core
+from flightllm.postgres.calls import PostgresCall
+from flightllm.postgres.commands import Commands, seconds_of
+from flightllm.postgres.engine import Engine
+from flightllm.postgres.failures import ClientGoneError, WireError, fatal, fields_of
+from flightllm.postgres.messages import (
+    BOUND,
+    CLOSED,
+    EMPTY,
+    NO_DATA,
+    PARSED,
+    SUSPENDED,
+    Body,
+    backend_key,
+    complete,
+    malformed,
+    parameter_description,
+    parameter_status,
+    ready,
+    response,
+)
+from flightllm.postgres.parameters import value_of
+from flightllm.postgres.prepared import Names, Portal, Prepared
+from flightllm.postgres.results import Result, as_promised
+from flightllm.postgres.rows import data_rows, pieces
+from flightllm.postgres.settings import ClientSettings
+from flightllm.postgres.spellings import spelled
+from flightllm.postgres.talk import Link
+from flightllm.postgres.transaction import Transaction
+from flightllm.postgres.types import arrow_of, column_of, oid_of, row_description
+from flightllm.sql import splitting
+from flightllm.sql.tokens import tokenize
+
+_IGNORED = frozenset({"user", "database", "options", "replication"})
+_LOOSE = frozenset({"timezone", "datestyle"})
+"""Startup parameters whose value drivers choose by themselves: the server tells its own, and goes on."""
+
+
+class Conversation:
+    """Answers the messages of one client, one at a time, in any thread. `leave` and `cancel` can come meanwhile."""
+
+    def __init__(self, core: Core, link: Link, call: PostgresCall) -> None:
+        self.core = core
+        self.link = link
+        self.call = call
+        self.engine = Engine(core, call)
+        self.names = Names()
+        self.transaction = Transaction()
+        self.settings = ClientSettings(call.principal.name, is_superuser=call.principal.is_admin)
+        self.timeout = "0"
+        self._commands = Commands(self)
+        self._skips = False
+        """Whether messages are skipped up to the next Sync, because an earlier one failed."""
+        self._is_stopped: Callable[[], bool] = lambda: False
+        self._closing = threading.Lock()
+        self._closed = False
+        self._by_kind: Mapping[bytes, Callable[[Body], None]] = {
+            b"Q": self._query,
+            b"P": self._parse,
+            b"B": self._bind,
+            b"D": self._describe,
+            b"E": self._execute,
+            b"C": self._close,
+            b"H": self._flush,
+            b"F": self._function,
+        }
+
+    # --- begin and end
+
+    def begin(self, user: str, parameters: Mapping[str, str], options: Mapping[str, str]) -> None:
+        """Open the session with the parameters of the client's first message.
+
+        Raises:
+            WireError: a parameter is unknown or wrong, or there is no such database.
+        """
+        database = parameters.get("database", user)
+        if database not in (CATALOG, "postgres", user, ""):
+            raise fatal("3D000", f'database "{database}" does not exist', f"the only database is {CATALOG!r}")
+        if parameters.get("replication", "false").lower() not in ("false", "off", "no", "0"):
+            raise fatal("0A000", "replication is not supported")
+        try:
+            session = self.call.session(self.core)
+            for name, value in {**options, **parameters}.items():
+                key = name.lower()
+                if key in _IGNORED or key.startswith("_pq_.") or self.settings.set(key, value) or key in _LOOSE:
+                    continue
+                if key == "search_path":
+                    self.engine.start(f"SET search_path TO {value}")
+                elif key == "statement_timeout":
+                    self.set_timeout(value)
+                elif key.startswith("flightllm."):
+                    session.set_option(key.partition(".")[2], value)
+                else:
+                    raise _unknown(name)
+        except WireError as error:
+            raise fatal(error.code, str(error), error.hint) from error
+        except FlightLLMError as error:
+            found = fields_of(error)
+            raise fatal(found["C"], found["M"]) from error
+        self.settings.begin()
+
+    def welcome(self, key: tuple[int, int]) -> None:
+        """Tell the client the server's parameters, and that it can send statements."""
+        for name, value in self.settings.reported():
+            self.send(parameter_status(name, value))
+        self.send(backend_key(*key))
+        self.send(ready(self.transaction.state))
+
+    def start_again(self) -> None:
+        """Forget all that the client has set up: settings, prepared statements, cursors and temporary tables."""
+        self.names.close_portals(also_held=True)
+        self.names.statements.clear()
+        self.settings.reset("all")
+        self.timeout = "0"
+        self.call.close_session(self.core)
+        for name, value in self.settings.reported("application_name"):
+            self.send(parameter_status(name, value))
+
+    def leave(self) -> None:
+        """Stop what runs, because the client left."""
+        self.call.leave()
+
+    def cancel(self) -> None:
+        """Stop what runs, because the client asked for it over another connection."""
+        self.call.cancel()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Return whether what runs is to stop."""
+        return self.call.is_cancelled()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether the query whose rows are sent was stopped."""
+        return self._is_stopped()
+
+    def close(self) -> None:
+        """End the session. Idempotent."""
+        with self._closing:
+            closed, self._closed = self._closed, True
+        if not closed:
+            self.call.leave()
+            self.names.close_portals(also_held=True)
+            self.call.close_session(self.core)
+
+    # --- messages
+
+    def answer(self, kind: bytes, data: bytes) -> None:
+        """Answer one message of the client.
+
+        Raises:
+            WireError: the connection must end.
+            ClientGoneError: it has ended.
+        """
+        if kind == b"S":
+            self._sync()
+        elif kind == b"X":
+            self.link.close()
+        elif not self._skips and kind in self._by_kind:
+            if kind == b"Q":
+                self._query(Body(data))
+                return
+            try:
+                self._by_kind[kind](Body(data))
+            except ClientGoneError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the boundary: the client gets the error, the log gets defects
+                self._fail(error)
+                self._skips = True
+
+    def send(self, data: bytes) -> None:
+        """Send bytes to the client."""
+        self.link.send(data)
+
+    def tell(self, fields: Mapping[str, str]) -> None:
+        """Send a notice."""
+        self.send(response(fields, notice=True))
+
+    def _fail(self, error: BaseException, sql: str = "", before: int = 0) -> None:
+        """Send an error; the transaction fails with it."""
+        self.core.refusals.note(error)
+        if isinstance(error, WireError) and error.fatal:
+            raise error
+        self.transaction.fail()
+        self.send(response(fields_of(error, sql, before)))
+
+    def _sync(self) -> None:
+        self._skips = False
+        if not self.transaction.is_open:
+            self.names.close_portals()
+        self.send(ready(self.transaction.state))
+
+    def _flush(self, body: Body) -> None:
+        body.end()
+        self.link.flush()
+
+    def _function(self, _body: Body) -> None:
+        raise WireError("0A000", "function calls by message are not supported: send SELECT function(…)")
+
+    # --- simple queries
+
+    def _query(self, body: Body) -> None:
+        sql, before = "", 0
+        self.call.renew()
+        try:
+            text = body.text()
+            body.end()
+            self.names.statements.pop("", None)
+            self.names.close_portal("")
+            found = list(splitting.pieces(text)) if text.strip() else []
+            if not found:
+                self.send(EMPTY)
+            for piece in found:
+                sql, before = text[piece.first : piece.end], piece.first
+                self._simple(sql)
+        except ClientGoneError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the boundary: the client gets the error, the log gets defects
+            self._fail(error, sql, before)
+        self._sync()
+
+    def _simple(self, sql: str) -> None:
+        portal = Portal(Prepared(sql))
+        try:
+            result = self._started(portal)
+            if result.schema is not None:
+                columns = [column_of(field) for field in result.schema]
+                self.send(row_description(columns, [0] * len(columns)))
+                self._send_rows(portal, result)
+            self.send(complete(result.final_tag))
+        finally:
+            portal.close()
+
+    def _started(self, portal: Portal) -> Result:
+        """Return a portal's result; run a change, or plan a query, unless it was started before."""
+        if portal.result is not None:
+            return portal.result
+        prepared = portal.prepared
+        tokens = tokenize(prepared.text)
+        self.transaction.check(tokens)
+        result = self._commands.run(tokens, prepared.text, portal)
+        if result is None:
+            result = self.engine.start(spelled(prepared.text, tokens), portal.values, prepared.description)
+        portal.result = result
+        if portal.promised is None:
+            portal.promised = result.schema
+        return result
+
+    def _send_rows(self, portal: Portal, result: Result, most: int = 0) -> None:
+        """Send rows of a result; a slow client makes this wait."""
+        schema = portal.promised if portal.promised is not None else result.schema
+        if schema is None:
+            return
+        codes = portal.formats(len(schema))
+        with self.stopping(result):
+            for batch in result.read(most):
+                for piece in pieces(as_promised(batch, schema)):
+                    if self.call.is_cancelled():
+                        raise CancelledError("the client cancelled the statement")
+                    self.send(data_rows(piece, codes))
+
+    @contextmanager
+    def stopping(self, result: Result) -> Iterator[None]:
+        """Let the block end if a query is stopped while a slow client makes it wait."""
+        self._is_stopped = result.is_stopped
+        try:
+            yield
+        finally:
+            self._is_stopped = lambda: False
+
+    def table_of(self, sql: str, values: pa.Table | None) -> pa.Table:
+        """Return the rows of a query in memory."""
+        result = self.engine.start(sql, values)
+        if result.schema is None:
+            raise WireError("42601", "a query was expected")
+        try:
+            return pa.Table.from_batches(list(result.read()), result.schema)
+        finally:
+            result.close()
+
+    # --- extended queries
+
+    def _parse(self, body: Body) -> None:
+        name, text = body.text(), body.text()
+        oids = tuple(body.int32() & 0xFFFF_FFFF for _ in range(body.count()))
+        body.end()
+        found = list(splitting.pieces(text))
+        if len(found) > 1:
+            raise WireError("42601", "cannot insert multiple commands into a prepared statement")
+        sql = text[found[0].first : found[0].end] if found else ""
+        if sql:
+            self.transaction.check(tokenize(sql))
+        self.names.add_statement(name, Prepared(sql, oids))
+        self.send(PARSED)
+
+    def _bind(self, body: Body) -> None:
+        name, statement = body.text(), body.text()
+        formats = [body.count() for _ in range(body.count())]
+        values = [body.value() for _ in range(body.count())]
+        codes = tuple(body.count() for _ in range(body.count()))
+        body.end()
+        if any(code not in (0, 1) for code in (*formats, *codes)):
+            raise WireError("22023", "unsupported format code: only 0 (text) and 1 (binary) exist")
+        if len(formats) not in (0, 1, len(values)):
+            raise malformed(f"bind message has {len(formats)} parameter formats but {len(values)} parameters")
+        prepared = self.names.statement(statement)
+        if prepared.text:
+            self.transaction.check(tokenize(prepared.text))
+        each = list(formats or (0,)) * len(values) if len(formats) <= 1 else formats
+        table = self._values(prepared, values, each)
+        size = sum(len(value) for value in values if value is not None)
+        promised = None if prepared.description is None else prepared.description.schema
+        portal = Portal(prepared, table, codes, size=size, promised=promised or None)
+        self.names.add_portal(name, portal)
+        self.send(BOUND)
+
+    def _values(self, prepared: Prepared, values: list[bytes | None], formats: list[int]) -> pa.Table | None:
+        """Return the bound values as a row of a table; without values there is no table."""
+        oids = [*prepared.oids, *[0] * (len(values) - len(prepared.oids))]
+        if prepared.oids and len(values) != len(prepared.oids) and len(values) < len(prepared.oids):
+            raise malformed(f"bind message supplies {len(values)} parameters, but {len(prepared.oids)} are declared")
+        if not values:
+            return None
+        untyped = any(not arrow_of(oid) and value is not None for oid, value in zip(oids, values, strict=False))
+        kinds: list[Any] = [None] * len(values)
+        if untyped:
+            wanted = self.described(prepared).parameters.types
+            if len(wanted) != len(values):
+                raise malformed(
+                    f"bind message supplies {len(values)} parameters, but prepared statement requires {len(wanted)}"
+                )
+            kinds = wanted
+        columns = []
+        for value, oid, code, kind in zip(values, oids, formats, kinds, strict=False):
+            known = arrow_of(oid) is not None
+            wire = oid if known or kind is None else oid_of(kind)
+            columns.append(
+                pa.nulls(1) if value is None else value_of(value, wire, binary=bool(code), kind=None if known else kind)
+            )
+        return pa.table(columns, names=[str(index) for index in range(len(columns))])
+
+    def described(self, prepared: Prepared) -> Description:
+        """Return the description of a statement, planned once."""
+        if prepared.description is None:
+            tokens = tokenize(prepared.text)
+            kinds = [arrow_of(oid) for oid in prepared.oids]
+            if tokens and tokens[0].is_word("declare", "copy", "execute"):
+                return Description(pa.schema([]), is_update=True, parameters=_declared(kinds))
+            prepared.description = self.engine.describe(spelled(prepared.text, tokens), kinds)
+        return prepared.description
+
+    def columns_of(self, portal: Portal) -> pa.Schema | None:
+        """Return the columns of a portal, or None if it has no columns; a query is planned with its values."""
+        prepared = portal.prepared
+        if portal.result is None and prepared.text:
+            tokens = tokenize(prepared.text)
+            is_own, schema = self._commands.columns(tokens)
+            if is_own:
+                return schema
+            if self.engine.is_update(prepared.text):
+                returned = self.described(prepared).schema
+                portal.promised = returned if len(returned) else None
+                return portal.promised
+            self._started(portal)
+        return portal.promised
+
+    def _describe(self, body: Body) -> None:
+        kind, name = body.take(1), body.text()
+        body.end()
+        self.call.renew()
+        if kind == b"P":
+            portal = self.names.portal(name)
+            self.transaction.check(tokenize(portal.prepared.text))
+            self._send_columns(self.columns_of(portal), portal)
+            return
+        if kind != b"S":
+            raise malformed("it describes neither a statement nor a portal")
+        prepared = self.names.statement(name)
+        tokens = tokenize(prepared.text)
+        self.transaction.check(tokens)
+        is_own, schema = (True, None) if not tokens else self._commands.columns(tokens)
+        oids = list(prepared.oids)
+        if not is_own:
+            found = self.described(prepared)
+            schema = found.schema if len(found.schema) or not found.is_update else None
+            declared = [*prepared.oids, *[0] * len(found.parameters)]
+            oids = [oid or oid_of(kind) for oid, kind in zip(declared, found.parameters.types, strict=False)]
+        self.send(parameter_description(oids))
+        self._send_columns(schema, Portal(prepared))
+
+    def _send_columns(self, schema: pa.Schema | None, portal: Portal) -> None:
+        if schema is None:
+            self.send(NO_DATA)
+        else:
+            self.send(row_description([column_of(field) for field in schema], portal.formats(len(schema))))
+
+    def _execute(self, body: Body) -> None:
+        name, most = body.text(), body.int32()
+        body.end()
+        self.call.renew()
+        portal = self.names.portal(name)
+        if not portal.prepared.text:
+            self.send(EMPTY)
+            return
+        if portal.is_over:
+            self._execute_again(name, portal)
+            return
+        self.transaction.check(tokenize(portal.prepared.text))
+        before = 0 if portal.result is None else portal.result.rows
+        result = self._started(portal)
+        self._send_rows(portal, result, max(most, 0))
+        if result.schema is not None and most > 0 and not result.is_over:
+            self.send(SUSPENDED)
+            return
+        portal.is_over = True
+        result.close()
+        self.send(complete(result.tag(result.affected if result.schema is None else result.rows - before)))
+
+    def _execute_again(self, name: str, portal: Portal) -> None:
+        """Answer for a portal that has run to its end: no further rows."""
+        if portal.result is None or portal.result.schema is None:
+            raise WireError("55000", f'portal "{name}" cannot be run anymore')
+        self.send(complete(portal.result.tag(0)))
+
+    def _close(self, body: Body) -> None:
+        kind, name = body.take(1), body.text()
+        body.end()
+        if kind == b"S":
+            self.names.statements.pop(name, None)
+        elif kind == b"P":
+            self.names.close_portal(name)
+        else:
+            raise malformed("it closes neither a statement nor a portal")
+        self.send(CLOSED)
+
+    # --- settings
+
+    def set_timeout(self, value: str) -> None:
+        """Limit the time of each further statement; 0 means no limit.
+
+        Raises:
+            WireError: the value is not a time.
+        """
+        seconds = 0.0 if value.lower() == "default" else seconds_of(value)
+        session = self.call.session(self.core)
+        if seconds:
+            session.set_option("timeout", f"{seconds:g}")
+        else:
+            session.reset_option("timeout")
+        self.timeout = value if seconds else "0"
+
+
+def _unknown(name: str) -> WireError:
+    return WireError("42704", f'unrecognized configuration parameter "{name}"')
+
+
+def _declared(kinds: list[pa.DataType | None]) -> pa.Schema:
+    return pa.schema([pa.field(str(index), kind or pa.string()) for index, kind in enumerate(kinds)])

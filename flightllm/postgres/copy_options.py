@@ -1,0 +1,118 @@
+"""The options of COPY, in both of PostgreSQL's spellings."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from flightllm.postgres.failures import WireError
+from flightllm.sql.cursor import Cursor
+from flightllm.sql.tokens import Token, TokenKind
+
+_ON, _OFF = ("", "on", "true", "1", "match"), ("off", "false", "0")
+_FORMATS = ("text", "csv", "binary")
+_IGNORED = ("freeze", "on_error", "log_verbosity", "oids")
+
+
+@dataclass(frozen=True, slots=True)
+class CopyOptions:
+    """How rows are written; `null` is the text of NULL."""
+
+    format: str = "text"
+    delimiter: str = "\t"
+    null: str = "\\N"
+    header: bool = False
+    quote: str = '"'
+    escape: str = '"'
+    force_quote: tuple[str, ...] = ()
+    """The columns whose values are always quoted; `*` means all."""
+
+
+def read_options(tokens: Sequence[Token]) -> CopyOptions:
+    """Read `[WITH] (FORMAT csv, HEADER true, …)`, or the older `[WITH] CSV HEADER DELIMITER ';'`.
+
+    Raises:
+        WireError: an option is unknown or wrong.
+    """
+    cursor = Cursor(tokens, 0)
+    _ = cursor.take("with")
+    given = _listed(cursor) if cursor.symbol("(") else _older(cursor)
+    kind = given.pop("format", "text").lower()
+    if kind not in _FORMATS:
+        raise WireError("22023", f'COPY format "{kind}" not recognized')
+    options = CopyOptions("csv", ",", "") if kind == "csv" else CopyOptions(kind)
+    found = replace(options, **_changes(given, csv=kind == "csv"))
+    for name in ("delimiter", "quote", "escape"):
+        if len(getattr(found, name).encode()) != 1 or getattr(found, name) in "\r\n":
+            raise WireError("22023", f"COPY {name} must be a single one-byte character")
+    if "\n" in found.null or "\r" in found.null or found.delimiter in found.null:
+        raise WireError("22023", "COPY null representation cannot use newline, carriage return or the delimiter")
+    return found
+
+
+def _changes(given: Mapping[str, str], *, csv: bool) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    for name, value in given.items():
+        if name == "header":
+            changes["header"] = _flag(name, value)
+        elif name in ("delimiter", "null", "quote", "escape"):
+            changes[name] = value
+        elif name == "force_quote":
+            changes[name] = tuple(value.split(","))
+        elif name == "encoding":
+            if value.lower().replace("-", "") != "utf8":
+                raise WireError("0A000", f"COPY encoding {value!r} is not supported: send UTF-8")
+        elif name not in _IGNORED:
+            raise WireError("42601", f'option "{name}" not recognized')
+    if csv and "escape" not in changes and "quote" in changes:
+        changes["escape"] = changes["quote"]
+    return changes
+
+
+def _flag(name: str, value: str) -> bool:
+    if value.lower() not in _ON + _OFF:
+        raise WireError("42601", f"{name} requires a Boolean value")
+    return value.lower() in _ON
+
+
+def _listed(cursor: Cursor) -> dict[str, str]:
+    found: dict[str, str] = {}
+    while not cursor.symbol(")"):
+        name = cursor.next()
+        if name is None:
+            raise WireError("42601", "the options of COPY have no end")
+        values: list[str] = []
+        depth = 0
+        while (token := cursor.next()) is not None:
+            depth += token.is_symbol("(") - token.is_symbol(")")
+            if depth < 0 or (token.is_symbol(",") and not depth):
+                break
+            if token.kind is not TokenKind.SYMBOL or token.text == "*":
+                values.append(token.text)
+        found[name.text.lower()] = ",".join(values)
+        if token is None:
+            raise WireError("42601", "the options of COPY have no end")
+        if depth < 0:
+            return found
+    return found
+
+
+def _older(cursor: Cursor) -> dict[str, str]:
+    found: dict[str, str] = {}
+    while (token := cursor.next()) is not None:
+        word = token.text.lower()
+        if word in _FORMATS:
+            found["format"] = word
+        elif word == "header":
+            found["header"] = "true"
+        elif word in ("delimiter", "delimiters", "null", "quote", "escape", "encoding"):
+            _ = cursor.take("as")
+            value = cursor.next()
+            if value is None:
+                raise WireError("42601", f"{word.upper()} of COPY needs a value")
+            found[word.removesuffix("s")] = value.text
+        elif word == "force" and cursor.take("quote"):
+            found["force_quote"] = ",".join(one.text for one in cursor.tokens[cursor.at :] if not one.is_symbol(","))
+            break
+        elif not token.is_symbol(";"):
+            raise WireError("42601", f"COPY option {token.text[:40]!r} not recognized")
+    return found

@@ -1,0 +1,93 @@
+"""Run and describe SQL for one connection, by the same ways, places and limits as calls over Flight."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import pyarrow as pa
+
+from flightllm.execution.describe import Description
+from flightllm.flight.core import Core
+from flightllm.flight.results import give_up, pulled
+from flightllm.flight.statements import FlightStatement
+from flightllm.flight.updates import run_statement
+from flightllm.observe.query_record import CancelToken
+from flightllm.postgres.calls import PostgresCall
+from flightllm.postgres.results import Result, table_result
+from flightllm.postgres.tags import tag_of
+from flightllm.sql.tokens import tokenize
+
+_CHANGE_NOTHING = ("begin", "start", "commit", "end", "rollback", "abort", "set", "reset", "use")
+
+
+class Engine:
+    """Runs the statements of one connection."""
+
+    def __init__(self, core: Core, call: PostgresCall) -> None:
+        self.core = core
+        self.call = call
+        self.changes = 0
+        """The statements so far that changed something."""
+        self.changes_at_begin = 0
+        """The same when the transaction began."""
+
+    def is_update(self, sql: str) -> bool:
+        """Return whether a statement changes something; only its text is read."""
+        return self.call.session(self.core).is_update(sql)
+
+    def search_path(self) -> list[str]:
+        """Return the schemas in which unqualified names are looked up: the session's temporary one, then its path."""
+        return [self.call.session(self.core).get_options()["schema"]]
+
+    def describe(self, sql: str, types: Sequence[pa.DataType | None] = ()) -> Description:
+        """Plan a statement without running it; `types` are those that the client declared.
+
+        Raises:
+            FlightLLMError: the statement is wrong.
+        """
+        session = self.call.session(self.core)
+
+        def plan() -> Description:
+            found = session.describe(sql, None)
+            wanted = len(found.parameters)
+            if not wanted or not any(kind is not None for kind in types[:wanted]):
+                return found
+            given = [
+                kind or field.type for kind, field in zip([*types, *[None] * wanted], found.parameters, strict=False)
+            ]
+            names = [str(index) for index in range(wanted)]
+            row = pa.RecordBatch.from_arrays([pa.nulls(1, kind) for kind in given], names=names)
+            again = session.describe(sql, row)
+            parameters = pa.schema(
+                [pa.field(field.name, kind) for field, kind in zip(found.parameters, given, strict=True)]
+            )
+            return Description(again.schema, again.is_update, parameters)
+
+        return self.core.run(self.call, session, plan, text=sql)
+
+    def start(self, sql: str, values: pa.Table | None = None, promised: Description | None = None) -> Result:
+        """Run a change, or plan a query that runs while its rows are read.
+
+        Raises:
+            FlightLLMError: the statement is wrong, refused or cancelled.
+        """
+        core, call = self.core, self.call
+        core.refuse_when_draining()
+        session = call.session(core)
+        recipient = core.recipient(call, session, {})
+        names = tuple(promised.schema.names) if promised is not None and len(promised.parameters) else ()
+        statement = FlightStatement(session, sql, values, {}, names=names)
+        if promised is not None and values is None:
+            statement.kept = promised.plan
+        tokens = tokenize(sql)
+        tag, token = tag_of(tokens), CancelToken()
+        outcome = run_statement(core, call, statement, cancelled=token)
+        if outcome.planned is None and not tokens[0].is_word(*_CHANGE_NOTHING):
+            self.changes += 1
+        if outcome.returned is not None:
+            return table_result(outcome.returned.rows, tag)
+        if outcome.planned is None:
+            return Result(None, iter(()), tag, affected=outcome.affected)
+        result = statement.take()
+        batches = pulled(result, core.limits, core.slots, recipient)
+        stopped, end = (lambda: result.query.stopped), partial(give_up, result)
+        return Result(result.schema, batches, tag, is_stopped=stopped, give_up=end)

@@ -1,0 +1,142 @@
+"""Parameters that PostgreSQL's clients set and show: those that change nothing here are kept, others are checked."""
+
+from collections.abc import Iterator, Mapping
+
+from flightllm import __version__
+from flightllm.postgres.failures import WireError
+from flightllm.sql.client_parameters import PARAMETERS
+
+SERVER_VERSION = f"16.9 (FlightLLM {__version__})"
+"""Clients choose their SQL by the number: the version of PostgreSQL whose protocol and catalogs they find here."""
+VERSION = f"PostgreSQL {SERVER_VERSION}"
+_UTF8 = ("utf8", "utf-8", "unicode", "sql_ascii", "default", "auto")
+_REPORTED: Mapping[str, str] = {
+    "application_name": "application_name",
+    "client_encoding": "client_encoding",
+    "datestyle": "DateStyle",
+    "intervalstyle": "IntervalStyle",
+    "timezone": "TimeZone",
+    "integer_datetimes": "integer_datetimes",
+    "is_superuser": "is_superuser",
+    "server_encoding": "server_encoding",
+    "server_version": "server_version",
+    "session_authorization": "session_authorization",
+    "in_hot_standby": "in_hot_standby",
+    "standard_conforming_strings": "standard_conforming_strings",
+    "default_transaction_read_only": "default_transaction_read_only",
+}
+"""The parameters whose values the server reports, with the spelling of PostgreSQL."""
+_FREE: Mapping[str, str] = {
+    "application_name": "",
+    "extra_float_digits": "1",
+    "client_min_messages": "notice",
+    "lock_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+    "row_security": "on",
+    "jit": "off",
+    "synchronous_commit": "on",
+    "work_mem": "4MB",
+    "maintenance_work_mem": "64MB",
+    "xmloption": "content",
+    "lc_messages": "C",
+    "lc_monetary": "C",
+    "lc_numeric": "C",
+    "lc_time": "C",
+    "geqo": "on",
+    "default_tablespace": "",
+    "default_table_access_method": "heap",
+    "check_function_bodies": "on",
+    "log_statement": "none",
+    "log_min_messages": "warning",
+    "escape_string_warning": "on",
+    "cursor_tuple_fraction": "1",
+    "force_parallel_mode": "off",
+    "plan_cache_mode": "auto",
+    "random_page_cost": "4",
+    "tcp_keepalives_idle": "0",
+}
+"""Parameters with any value, because they change no result of this server, and their defaults."""
+_FIXED: Mapping[str, tuple[str, ...]] = {
+    "bytea_output": ("hex",),
+    "intervalstyle": ("postgres",),
+    "quote_all_identifiers": ("off",),
+    "client_encoding": _UTF8,
+    "array_nulls": ("on",),
+}
+"""The values of each parameter with which results look as they do."""
+_SHOWN: Mapping[str, str] = {
+    **PARAMETERS,
+    "server_version": SERVER_VERSION,
+    "server_version_num": "160009",
+    "intervalstyle": "postgres",
+    "timezone": "UTC",
+    "bytea_output": "hex",
+    "array_nulls": "on",
+    "max_identifier_length": "1024",
+    "lc_collate": "C",
+    "lc_ctype": "C",
+    "in_hot_standby": "off",
+    "default_transaction_read_only": "off",
+    "max_connections": "0",
+    "ssl": "on",
+    "transaction_deferrable": "off",
+    "quote_all_identifiers": "off",
+    "wal_level": "replica",
+    "password_encryption": "scram-sha-256",
+    "backslash_quote": "safe_encoding",
+    "default_transaction_deferrable": "off",
+    "statement_timeout": "0",
+}
+
+
+class ClientSettings:
+    """The values of one connection's parameters."""
+
+    def __init__(self, user: str, *, is_superuser: bool) -> None:
+        named = {"session_authorization": user, "is_superuser": "on" if is_superuser else "off"}
+        self._fixed = {**_SHOWN, **named}
+        self._values = dict(_FREE)
+        self._at_start = dict(_FREE)
+
+    def set(self, name: str, value: str) -> bool:
+        """Keep a value; return False for a parameter that is not one of these.
+
+        Raises:
+            WireError: the parameter has another value here, always.
+        """
+        name = name.lower()
+        if name in self._values:
+            self._values[name] = self._at_start[name] if value.lower() == "default" else value
+            return True
+        if name in _FIXED:
+            if value.lower().strip("'\"") not in (*_FIXED[name], "default"):
+                raise WireError("22023", f"{name} cannot be {value[:40]!r} here: it is {self.show(name)!r}")
+            return True
+        return False
+
+    def begin(self) -> None:
+        """Take the present values as those to go back to."""
+        self._at_start = dict(self._values)
+
+    def reset(self, name: str) -> bool:
+        """Go back to a parameter's first value, or to all; return False for a parameter that is not one of these."""
+        if name == "all":
+            self._values = dict(self._at_start)
+            return True
+        return name in (*self._values, *_FIXED) and self.set(name, "default")
+
+    def show(self, name: str) -> str | None:
+        """Return a value, or None for a parameter that is not one of these."""
+        name = name.lower()
+        return self._values.get(name, self._fixed.get(name))
+
+    def all(self) -> Iterator[tuple[str, str]]:
+        """Yield names and values in the order of names."""
+        yield from sorted({**self._fixed, **self._values}.items())
+
+    def reported(self, name: str = "") -> Iterator[tuple[str, str]]:
+        """Yield the names and values that the server reports: of one parameter, or of all."""
+        for key, spelled in _REPORTED.items():
+            if name in ("", key):
+                yield spelled, self.show(key) or ""

@@ -1,0 +1,83 @@
+"""SQL of statements, tables and types; no server is needed."""
+
+from typing import Any
+
+import pytest
+
+alchemy: Any = pytest.importorskip("sqlalchemy")
+from flightllm.alchemy.dialect import FlightLLMDialect  # noqa: E402 -- after the test for its package
+
+_META = alchemy.MetaData()
+_T = alchemy.Table("t", _META, alchemy.Column("n", alchemy.Integer), alchemy.Column("j", alchemy.JSON))
+
+
+def _sql(statement: Any) -> str:
+    options = {"render_postcompile": True}
+    return " ".join(str(statement.compile(dialect=FlightLLMDialect(), compile_kwargs=options)).split())
+
+
+@pytest.mark.parametrize(
+    ("statement", "sql"),
+    [
+        (alchemy.select(_T.c.n).limit(2).offset(1), "SELECT t.n FROM t LIMIT ? OFFSET ?"),
+        (alchemy.select(_T.c.n).offset(1), "SELECT t.n FROM t LIMIT ALL OFFSET ?"),
+        (alchemy.select(_T.c.n).with_for_update(), "SELECT t.n FROM t"),
+        (alchemy.select(_T.c.n / _T.c.n), "SELECT t.n / CAST(t.n AS DOUBLE PRECISION) AS anon_1 FROM t"),
+        (alchemy.select(_T.c.n.is_(True)), "SELECT t.n IS true AS anon_1 FROM t"),
+        (alchemy.select(_T.c.j["a"]), "SELECT json_get_json(t.j, 'a') AS anon_1 FROM t"),
+        (alchemy.select(_T.c.j[("a", 0)].as_string()), "SELECT json_as_text(t.j, 'a', 0) AS anon_1 FROM t"),
+        (
+            alchemy.select(_T.c.j["it's"].as_integer()),
+            "SELECT CAST(json_as_text(t.j, 'it''s') AS INTEGER) AS anon_1 FROM t",
+        ),
+    ],
+)
+def test_statements(statement: Any, sql: str) -> None:
+    """Each statement is written as the server reads it."""
+    assert _sql(statement) == sql
+
+
+@pytest.mark.parametrize(
+    ("kind", "sql"),
+    [
+        (alchemy.Float(), "DOUBLE PRECISION"),
+        (alchemy.Float(53), "DOUBLE PRECISION"),
+        (alchemy.Float(24), "REAL"),
+        (alchemy.DateTime(), "TIMESTAMP(6)"),
+        (alchemy.DateTime(timezone=True), "TIMESTAMP(6) WITH TIME ZONE"),
+        (alchemy.Time(), "TIME"),
+        (alchemy.Interval(second_precision=3), "INTERVAL"),
+        (alchemy.Uuid(), "UUID"),
+        (alchemy.LargeBinary(), "BYTEA"),
+        (alchemy.Enum("a", "bc"), "VARCHAR(2)"),
+        (alchemy.ARRAY(alchemy.DateTime, dimensions=2), "TIMESTAMP(6)[][]"),
+    ],
+)
+def test_types(kind: Any, sql: str) -> None:
+    """Each type keeps all of Python's values."""
+    assert kind.compile(dialect=FlightLLMDialect()) == sql
+
+
+def test_names() -> None:
+    """Names with capitals, and words that the server reads in its own way, are quoted."""
+    quote = FlightLLMDialect().identifier_preparer.quote
+    assert [quote(name) for name in ("name", "Name", "key", "user")] == ["name", '"Name"', '"key"', '"user"']
+
+
+def test_no_numbering() -> None:
+    """A primary key is a plain column: the server numbers none."""
+    table = alchemy.Table("k", alchemy.MetaData(), alchemy.Column("id", alchemy.Integer, primary_key=True))
+    assert _sql(alchemy.schema.CreateTable(table)) == "CREATE TABLE k ( id INTEGER NOT NULL, PRIMARY KEY (id) )"
+
+
+def test_refused() -> None:
+    """An index or a computed column is an error before anything is sent."""
+    table = alchemy.Table(
+        "k",
+        alchemy.MetaData(),
+        alchemy.Column("a", alchemy.Integer),
+        alchemy.Column("b", alchemy.Integer, alchemy.Computed("a + 1")),
+    )
+    for statement in (alchemy.schema.CreateIndex(alchemy.Index("ix", table.c.a)), alchemy.schema.CreateTable(table)):
+        with pytest.raises(alchemy.exc.CompileError, match=r"no index|no computed"):
+            _sql(statement)

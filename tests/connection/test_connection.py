@@ -1,0 +1,342 @@
+"""Connections of Python programs, to a database in the process and to a server."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import flightllm
+from flightllm.common.limits import Deadline
+from flightllm.connection.connection import Connection
+from flightllm.errors import CancelledError, ConfigError, FlightLLMError, InvalidInputError, NotFoundError
+from tests.connection.conftest import fake
+from tests.servers import await_true
+
+LONG = "SELECT ai_gen('{} {{n}}', n::text) AS answer FROM generate_series(1, 4000) AS s(n)"
+"""A query whose calls take minutes; the placeholder makes its prompts new."""
+
+
+def test_rows_in_all_forms(both: Connection) -> None:
+    """One result gives its rows to each library, and keeps them."""
+    result = both.sql("SELECT * FROM (VALUES (1, 'a'), (2, NULL)) AS t(n, s) ORDER BY n")
+    assert (result.columns, result.has_run) == (["n", "s"], False)
+    assert result.arrow().to_pylist() == [{"n": 1, "s": "a"}, {"n": 2, "s": None}]
+    assert result.df()["n"].tolist() == [1, 2]
+    assert result.pl().rows() == [(1, "a"), (2, None)]
+    assert list(result) == [(1, "a"), (2, None)]
+    assert pl.DataFrame(result).height == pa.table(result).num_rows == len(result) == 2
+    assert (result.fetchone(), result.fetchall(), result.fetchone()) == ((1, "a"), [(2, None)], None)
+    assert sum(batch.num_rows for batch in result.batches()) == 2
+
+
+def test_parameters(both: Connection) -> None:
+    """Values are bound by place and by name, and never become SQL."""
+    assert both.sql("SELECT ? AS a, ? AS b", [7, "'; DROP"]).fetchall() == [(7, "'; DROP")]
+    assert both.sql("SELECT $2 - $1", (1, 3)).fetchall() == [(2,)]
+    assert both.sql("SELECT :b - :a", {"a": 1, "b": 5}).fetchall() == [(4,)]
+    assert both.sql("SELECT count(*) FROM (VALUES (1), (2)) AS t(n) WHERE n = ?", [None]).fetchall() == [(0,)]
+    with pytest.raises(InvalidInputError, match="parameter"):
+        both.sql("SELECT ?", [1, 2]).fetchall()
+    with pytest.raises(InvalidInputError, match="list of values"):
+        both.sql("SELECT ?", "text")
+    with pytest.raises(InvalidInputError, match="type object"):
+        both.sql("SELECT ?", [object()])
+
+
+def test_changes_run_at_once(both: Connection) -> None:
+    """A change has run when `sql` returns, and says how many rows it changed."""
+    both.sql("CREATE OR REPLACE TABLE changed AS SELECT 1 AS a")
+    assert both.sql("INSERT INTO changed VALUES (?), (?)", [2, 3]).affected == 2
+    assert both.execute("INSERT INTO changed VALUES (4) RETURNING a").fetchall() == [(4,)]
+    assert repr(both.sql("DELETE FROM changed WHERE a > 2")) == "2 rows changed"
+    both.sql("SET flightllm.max_calls = '3'; INSERT INTO changed VALUES (5);")
+    assert both.sql("SELECT 1; SELECT sum(a) FROM changed").fetchall() == [(8,)]
+    assert both.sql("SELECT value FROM system.settings WHERE name = 'flightllm.max_calls'").fetchall()
+    with pytest.raises(InvalidInputError, match="one statement"):
+        both.sql("SELECT 1; SELECT ?", [1])
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"n": [1, 2]}),
+        pl.DataFrame({"n": [1, 2]}),
+        pl.LazyFrame({"n": [1, 2]}),
+        pa.table({"n": [1, 2]}),
+        pa.record_batch({"n": [1, 2]}),
+        {"n": [1, 2]},
+        [{"n": 1}, {"n": 2}],
+    ],
+    ids=lambda frame: f"{type(frame).__module__}.{type(frame).__name__}",
+)
+def test_frames_become_tables(embedded: Connection, frame: object) -> None:
+    """Frames of each library become tables."""
+    assert embedded.register("t", frame).sql("SELECT sum(n) FROM t").fetchall() == [(3,)]
+
+
+def test_register_replaces_and_removes(both: Connection) -> None:
+    """A second frame of one name replaces the first, also for a query that was planned; then the name is free."""
+    both.register("Some frame", pa.table({"n": [1]}))
+    planned = both.sql('SELECT n FROM "Some frame"')
+    both.register("Some frame", pa.table({"n": [2]}).to_reader())
+    assert both.sql('SELECT n FROM "Some frame"').fetchall() == [(2,)]
+    assert planned.fetchall() in ([(1,)], [(2,)])  # a server keeps the plan and its rows
+    both.unregister("Some frame")
+    with pytest.raises(FlightLLMError, match="not found"):
+        both.sql('SELECT n FROM "Some frame"')
+    with pytest.raises(NotFoundError, match="registered"):
+        both.unregister("Some frame")
+    both.register("again", both.sql("SELECT 3 AS n"))
+    assert both.sql("SELECT n FROM again").fetchone() == (3,)
+
+
+def test_variables_are_tables(embedded: Connection) -> None:
+    """A query reads a variable's frame as it is now, unless a table has the name; a planned one keeps its frame."""
+    numbers = pd.DataFrame({"n": [1, 2]})
+    planned = embedded.sql("SELECT sum(n) FROM Numbers")
+    numbers = pd.DataFrame({"n": [10]})
+    assert embedded.sql("SELECT sum(numbers.n) FROM numbers").fetchall() == [(10,)]
+    numbers.loc[1] = [5]
+    assert embedded.sql("SELECT sum(n) FROM numbers").fetchall() == [(15,)]
+    assert planned.fetchall() == [(3,)]
+    embedded.sql("CREATE TABLE text AS SELECT 'a table' AS s")
+    text = pa.table({"s": ["a variable"]})
+    assert text.num_rows == 1
+    assert embedded.sql("SELECT s FROM text").fetchall() == [("a table",)]
+    del numbers
+    with pytest.raises(FlightLLMError, match="not found"):
+        embedded.sql("SELECT * FROM numbers")
+    path = "no frame"
+    with pytest.raises(FlightLLMError, match="not found"):
+        embedded.sql("SELECT * FROM path")
+    assert path
+
+
+def test_variables_stay_here(address: str) -> None:
+    """No query uploads a variable to a server."""
+    with flightllm.connect(address) as connection:
+        mine = pa.table({"n": [1]})
+        with pytest.raises(FlightLLMError, match="not found"):
+            connection.sql("SELECT * FROM mine")
+        assert mine.num_rows == 1
+
+
+def test_cost_before_and_after(both: Connection) -> None:
+    """A result predicts its cost, and then tells what it spent; showing it does not run what asks a model."""
+    result = both.sql("SELECT ai_gen('Name {n}', n::text) AS name FROM generate_series(1, 3) AS s(n)")
+    predicted = result.cost()
+    assert (predicted.calls, predicted.spent) == (3, False)
+    assert "3 model calls" in repr(result)
+    assert "3 model calls" in result._repr_html_()
+    assert "name: string" in repr(result)
+    assert not result.has_run
+    assert "ai_gen" in result.explain()
+    result.show()
+    assert (result.cost().calls, result.cost().spent) == (3, True)
+    assert "(3 rows)" in repr(result)
+    assert both.sql("SELECT 1").cost().calls == 0
+    again = both.execute("SELECT ai_gen('Name {n}', n::text) AS name FROM generate_series(1, 3) AS s(n)")
+    assert (again.cost().calls, again.cost().cached) == (0, 3)
+
+
+def test_repr_shows_few_rows(embedded: Connection, capsys: pytest.CaptureFixture[str]) -> None:
+    """A result without AI calls shows its first rows; HTML escapes what the rows have."""
+    many = embedded.sql("SELECT n, '<b>' AS tag FROM generate_series(1, 30) AS s(n)")
+    assert "first 20 rows; more rows follow" in repr(many)
+    assert "&lt;b&gt;" in many._repr_html_()
+    assert "<b>" not in many._repr_html_()
+    many.show(2)
+    assert "first 2 rows; 30 rows in all" in capsys.readouterr().out
+    assert "(0 rows)" in repr(embedded.sql("SELECT 1 AS a WHERE false"))
+    assert "Projection" in repr(embedded.sql("EXPLAIN SELECT 1"))
+
+
+@pytest.mark.parametrize("how", ["query", "change"])
+def test_ctrl_c(both: Connection, how: str) -> None:
+    """Ctrl-C ends a statement; no further calls are made, and the connection stays usable."""
+    text = LONG.format(how)
+    if how == "change":
+        text = f"CREATE OR REPLACE TABLE interrupted AS {text}"
+    begun = threading.Thread(target=_when_asked, args=(both.cursor(), how, _press), daemon=True)
+    begun.start()
+    with pytest.raises(KeyboardInterrupt):
+        both.execute(text)
+    begun.join()
+    ended = f"SELECT status FROM system.queries WHERE sql LIKE '%{how} {{n}}%' AND calls > 0"
+    await_true(lambda: both.sql(ended).fetchall() == [("cancelled",)])
+    assert both.sql("SELECT 1").fetchall() == [(1,)]
+
+
+def test_interrupt(both: Connection) -> None:
+    """Another thread stops a statement; the connection stays usable."""
+    other = both.cursor()
+    begun = threading.Thread(target=_when_asked, args=(other, "thread", both.interrupt), daemon=True)
+    begun.start()
+    with pytest.raises(CancelledError):
+        both.sql(LONG.format("thread")).arrow()
+    begun.join()
+    assert both.sql("SELECT 1").fetchall() == [(1,)]
+
+
+def _when_asked(other: Connection, word: str, act: Callable[[], object]) -> None:
+    """Act once a statement with this word has asked its model."""
+    text = f"SELECT calls FROM system.queries WHERE sql LIKE '%{word} {{n}}%' AND calls > 0"
+    with other:
+        await_true(lambda: bool(other.sql(text).fetchall()))
+    act()
+
+
+def _press() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_reading_no_further_stops_a_query(both: Connection) -> None:
+    """A reader that leaves before the last batch ends the query."""
+    batches = both.sql("SELECT n FROM generate_series(1, 3000000) AS s(n)").batches()
+    next(batches)
+    batches.close()
+    text = "SELECT status FROM system.queries WHERE sql LIKE '%3000000%' AND sql NOT LIKE '%status%'"
+    await_true(lambda: ("cancelled",) in both.sql(text).fetchall())
+
+
+def test_limits_hold(embedded: Connection) -> None:
+    """A statement ends at its session's time limit, as over a server."""
+    embedded.sql("SET flightllm.timeout = '0'")
+    with pytest.raises(FlightLLMError, match=r"flightllm\.timeout"):
+        embedded.sql("SELECT count(*) FROM generate_series(1, 100000000)").arrow()
+    assert Deadline().over is False
+
+
+def test_settings(tmp_path: Path) -> None:
+    """Settings of `connect` hold for the session, and a wrong one is an error."""
+    with (
+        flightllm.connect(fake(tmp_path), settings={"max_calls": 2, "cache": False}) as connection,
+        pytest.raises(FlightLLMError, match="max_calls"),
+    ):
+        connection.sql("SELECT ai_gen('a {n}', n::text) FROM generate_series(1, 9) AS s(n)").arrow()
+    with pytest.raises(InvalidInputError, match="nothing_known"):
+        flightllm.connect(fake(tmp_path), settings={"nothing_known": 1})
+
+
+def test_threads(both: Connection) -> None:
+    """Several threads use one connection, each with rows of its own."""
+    found = dict[int, object]()
+
+    def ask(number: int) -> None:
+        found[number] = both.sql("SELECT ?::BIGINT AS n", [number]).fetchall()
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {number: [(number,)] for number in range(8)}
+
+
+def test_files_and_folders(tmp_path: Path) -> None:
+    """Files are tables by their names; a list takes several, and a dict takes frames."""
+    (tmp_path / "notes.csv").write_text("id,note\n1,tea\n2,milk\n")
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "others.csv").write_text("id\n7\n")
+    config = fake(tmp_path / "data")
+    with flightllm.connect(tmp_path / "notes.csv", config=config) as one:
+        assert one.sql("SELECT note FROM notes WHERE id = 2").fetchall() == [("milk",)]
+    with flightllm.connect([str(tmp_path / "notes.csv"), tmp_path / "more"], config=config) as two:
+        assert two.sql("SELECT count(*) FROM notes, others").fetchall() == [(2,)]
+    with flightllm.connect({"t": {"a": [1]}}, config=config) as three:
+        assert three.sql("SELECT a FROM t").fetchall() == [(1,)]
+    with pytest.raises(ConfigError, match="no file or folder"):
+        flightllm.connect(tmp_path / "missing.csv", config=config)
+
+
+def test_tables_stay_in_a_data_folder(tmp_path: Path) -> None:
+    """Connections of one process share a data folder; its tables stay; other settings are refused meanwhile."""
+    config, folder = fake(tmp_path / "answers"), tmp_path / "mine"
+    with flightllm.connect(config, data_folder=folder) as one, flightllm.connect(config, data_folder=folder) as two:
+        one.sql("CREATE TABLE kept AS SELECT 1 AS a")
+        assert two.sql("SELECT a FROM kept").fetchall() == [(1,)]
+        with pytest.raises(InvalidInputError, match="other settings"):
+            flightllm.connect(fake(tmp_path / "answers", 5), data_folder=folder)
+    with flightllm.connect(config, data_folder=folder) as three:
+        assert three.sql("SELECT a FROM kept").fetchall() == [(1,)]
+    with flightllm.connect(config) as four, pytest.raises(FlightLLMError, match="not found"):
+        four.sql("SELECT a FROM kept")
+
+
+def test_wrong_targets(tmp_path: Path) -> None:
+    """What cannot be opened is an error that says what can."""
+    with pytest.raises(InvalidInputError, match=r"connect\(\{'name': frame\}\)"):
+        flightllm.connect(pd.DataFrame({"n": [1]}))  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="option of a server"):
+        flightllm.connect(token="secret")
+    with pytest.raises(InvalidInputError, match="option of a database"):
+        flightllm.connect("grpc://127.0.0.1:1", model="demo")
+    with pytest.raises(FlightLLMError, match="no server answers"):
+        flightllm.connect("grpc://127.0.0.1:1")
+    with pytest.raises(InvalidInputError, match="password of ann"):
+        flightllm.connect("grpc+tls://ann@localhost")
+    with pytest.raises(InvalidInputError, match="HOST"):
+        flightllm.connect("grpc://")
+    with pytest.raises(ConfigError, match="nowhere"):
+        flightllm.connect(tmp_path / "nowhere.toml")
+
+
+def test_closed(both: Connection) -> None:
+    """A closed connection says so, also to its results; closing twice is no error."""
+    result, other = both.sql("SELECT 1"), both.cursor()
+    both.close()
+    both.close()
+    assert both.closed
+    for act in (lambda: both.sql("SELECT 1"), result.arrow, lambda: both.register("t", {"a": [1]}), both.cursor):
+        with pytest.raises(InvalidInputError, match="closed: connect again"):
+            act()
+    assert other.sql("SELECT 1").fetchall() == [(1,)]
+    other.close()
+
+
+def test_an_error_inside_with(tmp_path: Path) -> None:
+    """The connection closes with an error of its block, which is raised unchanged."""
+    with pytest.raises(ZeroDivisionError), flightllm.connect(fake(tmp_path)) as connection:
+        raise ZeroDivisionError
+    assert connection.closed
+
+
+_SCRIPT = """
+import glob, os, sys, tempfile
+tempfile.tempdir = sys.argv[1]
+import flightllm
+connection = flightllm.connect(engine="fake")
+assert connection.sql("SELECT 1").fetchall() == [(1,)]
+assert glob.glob(sys.argv[1] + "/flightllm-open-*")
+child = os.fork()
+if not child:
+    try:
+        connection.sql("SELECT 1")
+    except flightllm.FlightLLMError as error:
+        print(error, flush=True)
+    connection.close()
+    sys.exit(0)
+os.waitpid(child, 0)
+print(connection.sql("SELECT 2").fetchall())
+"""
+
+
+@pytest.mark.slow
+def test_fork_and_exit_without_close(tmp_path: Path) -> None:
+    """A forked process gets an error and leaves the tables alone; a program that ends without close leaves nothing."""
+    home = {**os.environ, "FLIGHTLLM_HOME": str(tmp_path / "home")}
+    (tmp_path / "temporary").mkdir()
+    command = [sys.executable, "-W", "ignore", "-c", _SCRIPT, str(tmp_path / "temporary")]
+    done = subprocess.run(command, env=home, capture_output=True, text=True, timeout=100, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "was forked: connect again" in done.stdout
+    assert "[(2,)]" in done.stdout
+    assert list((tmp_path / "temporary").iterdir()) == []

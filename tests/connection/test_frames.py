@@ -1,0 +1,92 @@
+"""Frames of Python's libraries as tables."""
+
+import datetime as dt
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from flightllm.connection.connection import Connection
+from flightllm.connection.frames import is_frame, reader_of
+from flightllm.errors import InvalidInputError
+
+
+def test_types_of_pandas(embedded: Connection) -> None:
+    """Categories, nullable numbers, time zones and missing values keep their meaning; an index is left out."""
+    frame = pd.DataFrame(
+        {
+            "kind": pd.Categorical(["a", "b", None]),
+            "count": pd.array([1, None, 3], dtype="Int64"),
+            "flag": pd.array([True, None, False], dtype="boolean"),
+            "at": pd.to_datetime(["2024-01-02 03:04:05", "", "2024-05-06 00:00:00"]).tz_localize("Europe/Berlin"),
+            "text": ["x", None, np.nan],
+            "ratio": [0.5, np.nan, 2.0],
+        },
+        index=pd.Index([7, 8, 9], name="key"),
+    )
+    table = embedded.register("t", frame).sql("SELECT * FROM t").arrow()
+    assert table.column_names == ["kind", "count", "flag", "at", "text", "ratio"]
+    assert table["kind"].to_pylist() == ["a", "b", None]
+    assert table["count"].to_pylist() == [1, None, 3]
+    assert table["flag"].to_pylist() == [True, None, False]
+    assert table["text"].to_pylist() == ["x", None, None]
+    assert table["ratio"].to_pylist() == [0.5, None, 2.0]
+    first = table["at"].to_pylist()[0]
+    assert first.astimezone(dt.UTC) == dt.datetime(2024, 1, 2, 2, 4, 5, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    ("frame", "problem"),
+    [
+        (pd.DataFrame({"x": [1, "a", [3]]}), "column 'x' .* several types"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "several columns 'a'"),
+        (pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "b"), ("a", "c")])), "several levels"),
+        (pd.DataFrame({"z": [1 + 2j]}), "column 'z'"),
+        (pd.DataFrame(), "no columns"),
+        (pl.DataFrame(), "no columns"),
+        (pa.table({}), "no columns"),
+        ({"a": [1], "b": [1, 2]}, "cannot become a table"),
+        ([], "type list"),
+        ("text", "type str"),
+        (pd.Series([1]), "cannot become a table"),
+        (pd.DataFrame, "type type"),
+    ],
+    ids=str,
+)
+def test_what_is_no_table(embedded: Connection, frame: object, problem: str) -> None:
+    """A frame that cannot be a table is an error that names the reason."""
+    with pytest.raises(InvalidInputError, match=problem):
+        embedded.register("t", frame)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [pd.DataFrame({"a": []}), pl.DataFrame({"a": []}), pa.table({"a": pa.array([], pa.int64())})],
+    ids=["pandas", "polars", "arrow"],
+)
+def test_frames_without_rows(embedded: Connection, frame: object) -> None:
+    """A frame without rows is a table without rows."""
+    assert embedded.register("t", frame).sql("SELECT count(a) FROM t").fetchall() == [(0,)]
+
+
+def test_types_of_polars(embedded: Connection) -> None:
+    """Categories, lists and structs of polars come back."""
+    frame = pl.DataFrame(
+        {"kind": pl.Series(["a", "b"], dtype=pl.Categorical), "list": [[1], []], "struct": [{"x": 1}, {"x": 2}]}
+    )
+    rows = embedded.register("t", frame).sql("SELECT * FROM t").arrow().to_pylist()
+    assert rows == [{"kind": "a", "list": [1], "struct": {"x": 1}}, {"kind": "b", "list": [], "struct": {"x": 2}}]
+
+
+def test_names_that_are_no_texts() -> None:
+    """Numbers as names of columns become texts."""
+    assert reader_of(pd.DataFrame([[1, 2]]), "t").schema.names == ["0", "1"]
+
+
+def test_what_variables_can_be() -> None:
+    """Only frames are read by their names, not lists and dicts."""
+    assert is_frame(pd.DataFrame())
+    assert is_frame(pl.LazyFrame())
+    assert not any(map(is_frame, ([], {}, "text", pd, pd.DataFrame, None)))
