@@ -38,6 +38,8 @@ _ARITIES: Final[Mapping[int, Callable[[_Call], _Call]]] = {
     4: lambda call: lambda a, b, c, d: call(a, b, c, d),  # noqa: PLW0108
 }
 """The engine counts the parameters of a function of Python."""
+_MOST_ITEMS: Final = 100_000
+_TOO_LONG: Final = f"generate_series has more than {_MOST_ITEMS:,} values: ask for fewer in a query about the catalog"
 _MACROS: Final = (
     """CREATE MACRO pg_join(x, s, n := NULL) AS CASE WHEN x IS NOT NULL AND s IS NOT NULL THEN coalesce(
     list_aggregate(CASE WHEN n IS NULL THEN x::VARCHAR[] ELSE
@@ -45,6 +47,10 @@ _MACROS: Final = (
     """CREATE MACRO pg_text(x) AS CASE WHEN ends_with(typeof(x), '[]')
     THEN '{' || replace(trim(x::VARCHAR, '[]'), ', ', ',') || '}' ELSE x::VARCHAR END""",
     "CREATE MACRO pg_expandarray(x) AS list_transform(x, lambda e, i: {'x': e, 'n': i})",
+    # The engine makes a list of constants while it plans, without its limit of memory; an error keeps it from that.
+    f"""CREATE MACRO pg_series(a, b, step := 1) AS generate_series(a::BIGINT, CASE
+    WHEN abs(b::BIGINT - a::BIGINT) > {_MOST_ITEMS} * abs(step::BIGINT) THEN error('{_TOO_LONG}')::BIGINT
+    ELSE b::BIGINT END, step::BIGINT)""",
     "CREATE MACRO pg_array_remove(x, v) AS list_filter(x, lambda e: e IS DISTINCT FROM v)",
 )
 """PostgreSQL's functions over values of any type that the engine lacks."""

@@ -91,10 +91,12 @@ class Functions:
             yield name, Function((), kind, lambda value=value: value, 0, strict=False)
         yield "current_setting", Function(("text", "bool"), "text", self._setting, 1)
         yield "set_config", Function(("text", "text", "bool"), "text", self._set_config, 3)
+        for name in ("pg_advisory_unlock_all", "pg_stat_clear_snapshot"):
+            yield name, Function((), "text", lambda: "", 0, strict=False)
         yield "pg_is_other_temp_schema", Function(("oid",), "bool", lambda _: False, 1)
 
     def _setting(self, name: str, missing_ok: bool | None = None) -> str | None:  # noqa: FBT001 - as in SQL
-        settings = {"search_path": ", ".join(self._session.path), **self._session.settings()}
+        settings = self._session.settings()
         if (found := settings.get(name.lower())) is not None:
             return found
         if missing_ok:
@@ -179,7 +181,9 @@ class Functions:
     @cached_property
     def _own_types(self) -> Mapping[int, str]:
         numbers = self._facts.numbers
-        return {numbers.of("type", one.name.schema, one.name.name): self._shown(one.name) for one in self._facts.tables}
+        named = [((one.name.schema, one.name.name), self._shown(one.name)) for one in self._facts.tables]
+        arrays = {numbers.of("array", *names): f"{shown}[]" for names, shown in named}
+        return {**{numbers.of("type", *names): shown for names, shown in named}, **arrays}
 
     def _format_type(self, oid: int | None, modifier: int | None) -> str | None:
         return None if oid is None else format_type(oid, modifier, self._own_types)
@@ -292,14 +296,15 @@ class Functions:
     def _indexes(self) -> Mapping[int, Constraint]:
         return {one.index: one for one in self._rows.constraints if one.kind != "f"}
 
-    def _index_definition(self, oid: int, column: int | None = None, _pretty: bool | None = None) -> str | None:  # noqa: FBT001
+    def _index_definition(self, oid: int, column: int | None = None, pretty: bool | None = None) -> str | None:  # noqa: FBT001
         one = self._indexes.get(oid)
         if one is None:
             return None
         names = [_ident(name) for name in one.key.columns]
         if column:
             return names[column - 1] if column <= len(names) else ""
-        table = f"{_ident(one.table.name.schema)}.{_ident(one.table.name.name)}"
+        name = one.table.name
+        table = self._shown(name) if pretty else f"{_ident(name.schema)}.{_ident(name.name)}"
         return f"CREATE UNIQUE INDEX {_ident(one.key.name)} ON {table} USING btree ({', '.join(names)})"
 
     def _constraint_definition(self, oid: int, _pretty: bool | None = None) -> str | None:  # noqa: FBT001 - as in SQL

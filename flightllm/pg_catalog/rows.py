@@ -19,6 +19,8 @@ from flightllm.pg_catalog.types import oids_by_name, pg_type, type_rows
 from flightllm.sql.keys import ForeignKey
 
 _HEAP, _BTREE = 2, 403
+_ARRAY_SUBSCRIPTS: Final = 6179
+"""The function of the elements of arrays."""
 _ANY_ARRAY: Final = 2277
 """The type of the few columns that hold rows of system tables."""
 _SPACE, _GLOBAL_SPACE = 1663, 1664
@@ -112,7 +114,12 @@ class Rows:
     def _system_classes(self) -> Iterable[dict[str, object]]:
         for one in relations().values():
             schema = self.facts.schema_oid(one.schema)
-            kind = {"relkind": one.kind, "relam": _HEAP if one.kind == "r" else 0, "relacl": ["=r/local"]}
+            kind = {
+                "relkind": one.kind,
+                "relam": _HEAP if one.kind == "r" else 0,
+                "relacl": ["=r/local"],
+                "relreplident": "n",
+            }
             yield _class(one.oid, one.name, schema, TOP_ROLE, len(one.columns), kind)
 
     def _own_classes(self, lists: Mapping[tuple[str, str], list[str]]) -> Iterable[dict[str, object]]:
@@ -121,6 +128,7 @@ class Rows:
             names = (one.name.schema, one.name.name)
             kind = {
                 "relkind": "v" if one.is_view else "r",
+                "relreplident": "n" if one.is_view else "d",
                 "relam": 0 if one.is_view else _HEAP,
                 "relhasindex": one.name in indexed,
                 "relhasrules": one.is_view,
@@ -141,7 +149,12 @@ class Rows:
             if one.kind != "f":
                 schema, owner = self.facts.schema_oid(one.table.name.schema), self.facts.role_oid(one.table.owner)
                 yield _class(
-                    one.index, one.key.name, schema, owner, len(one.key.columns), {"relkind": "i", "relam": _BTREE}
+                    one.index,
+                    one.key.name,
+                    schema,
+                    owner,
+                    len(one.key.columns),
+                    {"relkind": "i", "relam": _BTREE, "relreplident": "n"},
                 )
 
     def _pg_attribute(self) -> pa.Table:
@@ -225,13 +238,30 @@ class Rows:
                     "typnamespace": self.facts.schema_oid(names[0]),
                     "typowner": self.facts.role_oid(seen.owner),
                     "typrelid": self.facts.oid(seen.name),
+                    "typarray": self.facts.numbers.of("array", *names),
                 }
             )
         values: dict[str, Any] = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
         constant = {"typlen": -1, "typtype": "c", "typcategory": "C", "typisdefined": True, "typdelim": ","}
         physical = {"typalign": "d", "typstorage": "x", "typtypmod": -1, "typinput": 2290, "typoutput": 2291}
         io = {"typreceive": 2402, "typsend": 2403}
-        return pa.concat_tables([fixed, table("pg_type", len(rows), {**constant, **physical, **io, **values})])
+        shared = {**constant, **physical, **io}
+        arrays = {
+            **shared,
+            "typcategory": "A",
+            "typtype": "b",
+            "typsubscript": _ARRAY_SUBSCRIPTS,
+            "typinput": 750,
+            "typoutput": 751,
+            "typreceive": 2400,
+            "typsend": 2401,
+            **{name: values.get(name, []) for name in ("typnamespace", "typowner")},
+            "oid": values.get("typarray", []),
+            "typelem": values.get("oid", []),
+            "typname": [f"_{name}" for name in values.get("typname", [])],
+        }
+        own = [table("pg_type", len(rows), columns) for columns in ({**shared, **values}, arrays)]
+        return pa.concat_tables([fixed, *own])
 
     # --- keys
 
@@ -323,7 +353,7 @@ class Rows:
 
     def _now_pg_authid(self, session: Session) -> pa.Table:
         known = {str(one["name"]): str(one["role"]) for one in session.roles()}
-        names = {LOCAL.name: "admin", **{one.owner: "user" for one in self.facts.tables}, **known}
+        names = {**{one.owner: "user" for one in self.facts.tables}, LOCAL.name: "admin", **known}
         rows = []
         for name, role in names.items():
             top = role == "admin"
@@ -393,7 +423,7 @@ def _class(oid: int, name: str, schema: int, owner: int, columns: int, more: Map
         "relpages": 0,
         "reltype": 0,
         "relacl": None,
-        "relfilenode": oid,
+        "relfilenode": 0 if more["relkind"] == "v" else oid,
         "relpersistence": "p",
         "relispopulated": True,
         "relreplident": "d",
@@ -422,7 +452,8 @@ def _physical(row: Mapping[str, str | None]) -> tuple[int, bool, str, str, int]:
 def _operator_class(oid: int) -> int:
     """Return the default B-tree operator class of a type, or 0 for a type that has no order."""
     rows = fixed_table("pg_opclass").to_pylist()
-    return next((int(row["oid"]) for row in rows if row["opcintype"] == oid and row["opcdefault"]), 0)
+    wanted = (row for row in rows if row["opcmethod"] == _BTREE and row["opcintype"] == oid and row["opcdefault"])
+    return next((int(row["oid"]) for row in wanted), 0)
 
 
 def _moment(value: object) -> datetime | None:

@@ -70,7 +70,6 @@ _NAMED_NODES: Final[Mapping[type[exp.Expression], str]] = {
     exp.Array: "array",
     exp.GroupConcat: "string_agg",
     exp.Substring: "substring",
-    exp.Trim: "btrim",
     exp.StrPosition: "position",
     exp.Extract: "extract",
     exp.CurrentUser: "current_user",
@@ -152,12 +151,37 @@ class _Translator:
         inner = self._inner_kinds()
         for select in _outer_selects(self._tree):
             for item in select.expressions:
+                if item.is_star:
+                    self._show_in_star(item, select)
+                    continue
                 value = item.this if isinstance(item, exp.Alias) else item
+                if _is_vector(value):
+                    item.replace(exp.alias_(_vector_text(value), item.alias_or_name, quoted=True))
+                    continue
                 kind = _registered(value) or (inner.get(value.name) if isinstance(value, exp.Column) else None)
                 if kind is not None:
                     shown = exp.alias_(_call(f"f_out_{kind}", value.copy()), item.alias_or_name, quoted=True)
                     self._used.add(f"out_{kind}")
                     item.replace(shown)
+
+    def _show_in_star(self, item: exp.Expression, select: exp.Select) -> None:
+        """Write the names of objects, and vectors, in the columns for which `*` stands."""
+        star = item.this if isinstance(item, exp.Column) else item
+        wanted = item.args.get("table")
+        shown: dict[str, exp.Expr] = {}
+        for table in _sources(select):
+            relation = relation_of(table) if table.db or table.name not in self._common else None
+            if relation is None or (wanted is not None and wanted.name != table.alias_or_name):
+                continue
+            for column in relation.columns:
+                value = exp.column(column.name, table=table.alias_or_name, quoted=True)
+                if column.kind == "regproc":
+                    self._used.add("out_regproc")
+                    shown[column.name] = exp.alias_(_call("f_out_regproc", value), column.name, quoted=True)
+                elif column.kind in VECTORS:
+                    shown[column.name] = exp.alias_(_vector_text(value), column.name, quoted=True)
+        if shown and isinstance(star, exp.Star):
+            star.set("replace", list(shown.values()))
 
     def _inner_kinds(self) -> Mapping[str, str]:
         """Return the types such as `regclass` of the named columns of inner queries."""
@@ -327,6 +351,8 @@ class _Translator:
             if inner is not None:
                 self._used.add(f"out_{inner}")
                 text = _call(f"f_out_{inner}", text)
+            if _is_vector(value):
+                text = _vector_text(value)
             length = node.to.expressions[0].sql() if node.to.expressions else None
             if kind == "char" and node.to.expressions == [] and isinstance(node.to.args.get("kind"), exp.Identifier):
                 length = "1"
@@ -379,6 +405,11 @@ class _Translator:
             return
         node.replace(_match(node.this.copy(), start))
 
+    def join_lists(self, node: exp.Expression) -> None:
+        """Join lists with `||` so that NULL stands for no elements."""
+        if _is_list(node.this) or _is_list(node.expression):
+            node.replace(_call("list_concat", node.this.copy(), node.expression.copy()))
+
     def comparison(self, node: exp.Expression) -> None:
         """Compare the number of an object with the one that a text names: `x::regclass = 'people'`."""
         for one, other in ((node.this, node.expression), (node.expression, node.this)):
@@ -409,6 +440,7 @@ _CHANGES: Final[tuple[tuple[type[exp.Expression] | tuple[type[exp.Expression], .
     ((exp.Any, exp.All), _Translator.any_of),
     (exp.Substring, _Translator.substring),
     ((exp.EQ, exp.NEQ), _Translator.comparison),
+    (exp.DPipe, _Translator.join_lists),
     (exp.Select, _Translator.drop_locks),
 )
 
@@ -486,6 +518,23 @@ def _registered(value: exp.Expression) -> str | None:
     return "regproc" if isinstance(value, exp.Column) and value.name in columns_of_kind("regproc") else None
 
 
+def _is_list(value: exp.Expression) -> bool:
+    """Return whether a value is a list, as far as its form tells."""
+    value = _inside(value)
+    return isinstance(value, exp.Array) or (isinstance(value, exp.Column) and value.name in _list_columns())
+
+
+@cache
+def _list_columns() -> frozenset[str]:
+    kinds = {column.kind for relation in relations().values() for column in relation.columns}
+    return columns_of_kind(*(kind for kind in kinds if kind.startswith("_")))
+
+
+def _vector_text(value: exp.Expression) -> exp.Expression:
+    """Write a vector such as `indkey` as clients read it: `1 2`."""
+    return _call("pg_join", value.copy(), exp.Literal.string(" "))
+
+
 def _inside(value: exp.Expression) -> exp.Expression:
     """Return a value without the parentheses around it."""
     while isinstance(value, exp.Paren):
@@ -531,16 +580,18 @@ def _output_name(item: exp.Expression) -> str:  # noqa: C901 - one case per kind
         return _output_of(inner_items[0].expressions[0]) if inner_items and inner_items[0].expressions else _NO_COLUMN
     if isinstance(item, exp.Boolean):
         return "bool"
+    if isinstance(item, exp.Trim):
+        return {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(item.args.get("position")).upper(), "btrim")
     return _NAMED_NODES.get(type(item), _NO_COLUMN)
 
 
 def _is_named(item: exp.Expression) -> bool:
     """Return whether a value has a name of its own, and not that of its type or of CASE."""
-    if isinstance(item, exp.Paren | exp.Collate | exp.Bracket | exp.Filter | exp.Window):
+    if isinstance(item, exp.Paren | exp.Collate | exp.Bracket | exp.Filter | exp.Window | exp.Cast):
         return _is_named(item.this)
     if isinstance(item, exp.Case):
         return item.args.get("default") is not None and _is_named(item.args["default"])
-    return not isinstance(item, exp.Cast | exp.Boolean) and _output_name(item) != _NO_COLUMN
+    return not isinstance(item, exp.Boolean) and _output_name(item) != _NO_COLUMN
 
 
 def _output_of(item: exp.Expression) -> str:
@@ -563,14 +614,18 @@ def _table_oid(column: exp.Expression) -> int | None:
     wanted = column.args.get("table")
     select = column.find_ancestor(exp.Select)
     while select is not None:
-        sources = [select.args.get("from_"), *(select.args.get("joins") or [])]
-        tables = [one.this for one in sources if one is not None and isinstance(one.this, exp.Table)]
-        for table in tables:
+        for table in _sources(select):
             if wanted is None or wanted.name in {table.alias_or_name, table.name}:
                 relation = _locals().get(table.name) or relation_of(table)
                 return None if relation is None else relation.oid
         select = select.find_ancestor(exp.Select)
     return None
+
+
+def _sources(select: exp.Select) -> list[exp.Table]:
+    """Return the tables that a query names in FROM, without those in inner queries."""
+    parts = [select.args.get("from_"), *(select.args.get("joins") or [])]
+    return [part.this for part in parts if part is not None and isinstance(part.this, exp.Table)]
 
 
 @cache
@@ -629,7 +684,7 @@ def _as_list(name: str, call: exp.Expression, translator: "_Translator") -> exp.
         listed: exp.Expression = arguments[0].copy()
         return listed
     if name == "generate_series":
-        return _call("generate_series", *(one.copy() for one in arguments))
+        return _call("pg_series", *(one.copy() for one in arguments))
     if name == "generate_subscripts":
         return _subscripts(arguments[0])
     if name == "pg_partition_ancestors":
@@ -641,11 +696,11 @@ def _subscripts(value: exp.Expression) -> exp.Expression:
     first = 0 if _is_vector(value) else 1
     last = _call("len", value.copy())
     end = exp.Sub(this=last, expression=exp.Literal.number(1)) if first == 0 else last
-    return _call("generate_series", exp.Literal.number(first), end)
+    return _call("pg_series", exp.Literal.number(first), end)
 
 
 def _series(node: exp.Expression, _: _Translator) -> exp.Expression:
-    return _call("unnest", _call("generate_series", *(one.copy() for one in node.expressions)))
+    return _call("unnest", _call("pg_series", *(one.copy() for one in node.expressions)))
 
 
 def _generated_subscripts(node: exp.Expression, _: _Translator) -> exp.Expression:

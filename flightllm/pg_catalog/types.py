@@ -118,7 +118,7 @@ def format_type(oid: int, modifier: int | None = None, own: Mapping[int, str] | 
     if row is None:
         return (own or {}).get(oid, "-" if oid == 0 else "???")
     element = int(row["typelem"] or 0)
-    if element and row["typsubscript"] == "6179":  # an array, not a vector such as int2vector
+    if element and row["typcategory"] == "A" and row["typstorage"] != "p":  # a vector such as int2vector has a name
         return f"{format_type(element, modifier)}[]"
     name = str(row["typname"])
     shown = _NAMES.get(name, name)

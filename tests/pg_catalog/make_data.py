@@ -16,9 +16,10 @@ _RELATIONS = """SELECT n.nspname || '.' || c.relname, c.relkind::text, c.oid,
 _IO = ", ".join(f"typ{what}::oid" for what in ("input", "output", "receive", "send", "modin", "modout"))
 _ROWS = {
     "pg_type": "oid < 16384 AND typtype NOT IN ('c') AND typelem NOT IN (SELECT oid FROM pg_type WHERE typtype = 'c')",
-    "pg_proc": f"oid IN (SELECT unnest(ARRAY[{_IO}, typsubscript::oid]) FROM pg_type WHERE oid < 16384)",
+    "pg_proc": f"oid IN (SELECT unnest(ARRAY[{_IO}, typsubscript::oid]) FROM pg_type WHERE oid < 16384)"
+    " OR oid IN (SELECT amhandler FROM pg_am)",
     "pg_am": "true",
-    "pg_opclass": "opcmethod = 403",
+    "pg_opclass": "true",
     "pg_collation": "oid IN (100, 950, 951)",
     "pg_language": "true",
     "pg_range": "true",
