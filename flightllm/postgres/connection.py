@@ -33,6 +33,8 @@ class Connection(asyncio.Protocol):
         self.peer = ""
         self.is_local = False
         self.encrypted = False
+        self._upgrading = False
+        """Whether bytes can come through TLS before this knows the transport to answer through."""
         self.key: tuple[int, int] | None = None
         self.conversation: Conversation | None = None
         self._login: LoginTalk | None = None
@@ -74,6 +76,10 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take bytes of the client apart into messages."""
         self._buffer += data
+        if not self._upgrading:
+            self._take_all()
+
+    def _take_all(self) -> None:
         try:
             while self._take():
                 pass
@@ -118,6 +124,8 @@ class Connection(asyncio.Protocol):
             if self._buffer:  # bytes before the answer were not sent by the client that the certificate convinces
                 raise fatal("08P01", "received unencrypted data after a request to encrypt")
             if code == TLS_REQUEST and self.front.tls is not None and not self.encrypted:
+                self._upgrading = True
+                self._transport.pause_reading()
                 self._transport.write(b"S")
                 self.front.start(self._encrypt(self.front.tls))
                 return False
@@ -139,8 +147,9 @@ class Connection(asyncio.Protocol):
         if self._transport is None:
             before.abort()
             return
-        self.encrypted = True
+        self.encrypted, self._upgrading = True, False
         self._transport.set_write_buffer_limits(high=1 << 20)
+        self._take_all()
 
     def _put(self, kind: bytes, body: bytes) -> None:
         with self._lock:

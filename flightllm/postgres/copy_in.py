@@ -255,7 +255,7 @@ def _binary_rows(stream: _Stream, schema: pa.Schema) -> Iterator[pa.RecordBatch]
         yield _batch(rows, schema)
 
 
-def _binary_value(file: io.BufferedReader, oid: int) -> Any:
+def _binary_value(file: "io.BufferedReader[Any]", oid: int) -> Any:
     size = struct.unpack("!i", _exactly(file, 4))[0]
     return None if size == -1 else value_of(_exactly(file, size), oid, binary=True)[0].as_py()
 
@@ -268,7 +268,7 @@ def _batch(rows: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _exactly(file: io.BufferedReader, size: int) -> bytes:
+def _exactly(file: "io.BufferedReader[Any]", size: int) -> bytes:
     data = file.read(size) if 0 <= size <= 1 << 30 else b""
     if len(data) != size:
         raise WireError("22P04", "unexpected EOF in COPY data")

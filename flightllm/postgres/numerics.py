@@ -17,10 +17,8 @@ def numeric_bytes(value: Decimal) -> bytes:
     if not isinstance(exponent, int):
         raise TypeError("the decimal is not finite")
     scale = max(0, -exponent)
-    whole = "".join(map(str, digits)) + "0" * max(0, exponent)
-    whole, fraction = (whole[: len(whole) - scale], whole[len(whole) - scale :]) if scale else (whole, "")
-    fraction = fraction.rjust(scale, "0") if scale else ""
-    whole = whole.lstrip("0")
+    written = ("".join(map(str, digits)) + "0" * max(0, exponent)).rjust(scale, "0")
+    whole, fraction = written[: len(written) - scale].lstrip("0"), written[len(written) - scale :]
     whole = whole.rjust(-(-len(whole) // 4) * 4, "0")
     fraction_groups = fraction.ljust(-(-len(fraction) // 4) * 4, "0")
     text = whole + fraction_groups

@@ -54,7 +54,7 @@ def test_texts(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["0", "1", "-1.50", "12345.6789", "0.0001", "100000000", "-0.10", "1E+5", "99999.0001"]
+    "text", ["0", "1", "-1.50", "12345.6789", "0.0001", "100000000", "-0.10", "1E+5", "99999.0001", "-0.001000"]
 )
 def test_numerics(text: str) -> None:
     """The binary form of a decimal keeps its digits."""

@@ -99,7 +99,9 @@ def _sent(seed: int, count: int) -> Iterator[bytes]:
             count -= 1
             yield _begins(rng)
             continue
-        messages = [_damaged(rng, _valid(rng)) for _ in range(rng.randrange(1, 12))]
+        messages = [
+            _damaged(rng, _valid(rng)) if not rng.randrange(4) else _valid(rng) for _ in range(rng.randrange(1, 12))
+        ]
         count -= len(messages)
         login = struct.pack("!ii", len(_STARTUP) + 8, 196608) + _STARTUP
         yield login + b"".join(messages) + _message(b"X", b"")

@@ -35,10 +35,10 @@ def test_statements(door: Place, user: str, what: str) -> None:
     with door.connect(user, PASSWORD) as connection, connection.cursor() as cursor:
         try:
             if text.startswith("COPY"):
-                with cursor.copy(text) as copy:  # type: ignore[arg-type]
+                with cursor.copy(text) as copy:
                     _ = list(copy) if "TO STDOUT" in text else None
             else:
-                cursor.execute(text, prepare=what != "prepared")  # type: ignore[arg-type]
+                cursor.execute(text, prepare=what != "prepared")
         except psycopg.Error as error:
             failed = error.sqlstate
         else:

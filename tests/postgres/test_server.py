@@ -1,0 +1,126 @@
+"""The server: TLS, many connections, clients that vanish, and its end."""
+
+import asyncio
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import trustme
+
+from flightllm.access.store import User
+from flightllm.config import Config, EngineConfig, PostgresConfig, ServerConfig
+from flightllm.errors import ConfigError
+from flightllm.flight.server import FlightSqlServer
+from flightllm.postgres.server import PostgresServer
+from flightllm.session.database import Database
+from tests.postgres.support import PASSWORD, SECONDS, Place
+from tests.servers import await_true
+
+
+@pytest.fixture
+def encrypted(guarded: Database, tmp_path: Path) -> Iterator[tuple[Place, Path]]:
+    """Serve with a certificate; return also the authority's file."""
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1", "localhost")
+    issued.private_key_pem.write_to_path(tmp_path / "key.pem")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    config = ServerConfig("127.0.0.1:0", tls_certificate=tmp_path / "cert.pem", tls_key=tmp_path / "key.pem")
+    flight = FlightSqlServer(guarded, config, login=guarded.access.login)
+    with PostgresServer(PostgresConfig("127.0.0.1:0"), flight.core, config) as server:
+        yield Place(server.port or 0), tmp_path / "ca.pem"
+    flight.drain(0)
+
+
+def test_tls(encrypted: tuple[Place, Path]) -> None:
+    """A client checks the certificate, and binds its login to it."""
+    place, authority = encrypted
+    how = {"sslmode": "verify-full", "sslrootcert": str(authority), "channel_binding": "require"}
+    with place.connect("ann", PASSWORD, **how) as connection:
+        assert connection.execute("SELECT count(*) FROM open_t").fetchone() == (100,)
+        assert connection.pgconn.ssl_in_use
+
+
+def test_exposure(guarded: Database) -> None:
+    """Without TLS, other machines cannot reach it."""
+    flight = FlightSqlServer(guarded, ServerConfig("127.0.0.1:0"), login=guarded.access.login)
+    with pytest.raises(ConfigError, match=r"\[postgres\] listen"):
+        PostgresServer(PostgresConfig("0.0.0.0:0"), flight.core)
+    flight.drain(0)
+
+
+def test_old_password(guarded: Database, door: Place) -> None:
+    """A password without a verifier is asked for in plain text on this machine, once; then SCRAM works."""
+    store = guarded.access.store
+    store.add_user(User("old", "user"), PASSWORD)
+    with store._changing() as database:
+        database.execute("DELETE FROM secrets WHERE name = 'scram old'")
+    with pytest.raises(psycopg.OperationalError):
+        door.connect("old", PASSWORD, require_auth="scram-sha-256")
+    door.connect("old", PASSWORD, require_auth="password").close()
+    door.connect("old", PASSWORD, require_auth="scram-sha-256").close()
+
+
+def test_a_client_that_vanishes(place: Place, database: Database) -> None:
+    """Its statement is cancelled, and its session is closed."""
+    startup = struct.pack("!i", 196608) + b"user\0gone\0\0"
+    link = socket.create_connection(("127.0.0.1", place.port), timeout=SECONDS)
+    text = b"SELECT ai_gen('Of {a}?', a) FROM t\0"
+    link.sendall(struct.pack("!i", len(startup) + 4) + startup + b"Q" + struct.pack("!i", len(text) + 4) + text)
+    await_true(lambda: bool(database.queries.running()))
+    link.close()
+    await_true(lambda: not database.queries.running())
+
+
+def test_bounds(tmp_path: Path) -> None:
+    """Connections beyond the most get an error, those that do not log in are closed, and the end tells clients."""
+    database = Database.open(Config(engine=EngineConfig("fake"), data_folder=tmp_path))
+    flight = FlightSqlServer(database, ServerConfig("127.0.0.1:0"), login=database.access.login)
+    server = PostgresServer(PostgresConfig("127.0.0.1:0", connections=2, login_seconds=0.3), flight.core)
+    place = Place(server.port or 0)
+    first, second = place.connect(), place.connect()
+    with pytest.raises(psycopg.OperationalError, match="too many clients"):
+        place.connect()
+    second.close()
+    with socket.create_connection(("127.0.0.1", place.port), timeout=SECONDS) as link:
+        assert link.recv(1) == b""
+    kept = server.pause()
+    with pytest.raises(psycopg.OperationalError) as ended:
+        first.execute("SELECT 1")
+    assert ended.value.sqlstate == "57P01"
+    server.resume(kept)
+    assert place.rows("SELECT 1") == [(1,)]
+    server.close()
+    flight.drain(0)
+    database.close()
+
+
+async def _crowd(place: Place, clients: int, seconds: float) -> int:
+    """Let many clients query until the time is over; return the number of statements."""
+    end = time.monotonic() + seconds
+
+    async def one(number: int) -> int:
+        done = 0
+        async with await psycopg.AsyncConnection.connect(place.dsn(), autocommit=True) as connection:
+            while done < 2 or time.monotonic() < end:
+                cursor = await connection.execute("SELECT %s::bigint + a FROM t WHERE a = 5", (number,))
+                assert await cursor.fetchall() == [(number + 5,)]
+                done += 1
+        return done
+
+    return sum(await asyncio.gather(*map(one, range(clients))))
+
+
+def test_some_connections(place: Place) -> None:
+    """Several clients at once get their own rows."""
+    assert asyncio.run(_crowd(place, 10, 0)) >= 20
+
+
+@pytest.mark.slow
+def test_many_connections(place: Place) -> None:
+    """200 clients at once, for a while."""
+    assert asyncio.run(_crowd(place, 200, 30)) >= 400
