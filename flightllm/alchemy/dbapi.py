@@ -237,5 +237,5 @@ def _made(kind: Any, message: str, status: AdbcStatusCode, **more: Any) -> adbc.
 def _state(error: adbc.Error) -> str | None:
     for name, value in error.details or ():
         if name == _STATE:
-            return value.decode() if isinstance(value, bytes) else str(value)
+            return value.decode()
     return None

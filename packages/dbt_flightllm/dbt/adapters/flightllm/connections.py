@@ -1,0 +1,287 @@
+"""Connections of dbt to a server, and the cost of what runs on them."""
+
+import re
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import adbc_driver_flightsql.dbapi as adbc
+import pyarrow as pa
+from adbc_driver_flightsql import DatabaseOptions
+from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState, Credentials
+from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.exceptions import FailedToConnectError
+from dbt.adapters.sql import SQLConnectionManager
+from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
+
+_LOG = AdapterLogger("FlightLLM")
+_NOISE = re.compile(r"\.? ?(Detail: | \((?=[A-Z][A-Za-z]+; )).*", re.DOTALL)
+_HERE = ("localhost", "127.0.0.1", "::1")
+_COST = """
+SELECT sum(calls), sum(cache_hits), sum(prompt_tokens + completion_tokens), sum(cost), max(started_at)
+FROM system.queries WHERE session_id = ? AND started_at > CAST(? AS TIMESTAMP WITH TIME ZONE)
+"""
+
+
+@dataclass
+class FlightLLMCredentials(Credentials):
+    """The part of a profile that names the server and the user."""
+
+    host: str = "127.0.0.1"
+    port: int = 31337
+    database: str = "flightllm"
+    schema: str = "public"
+    user: str | None = None
+    password: str | None = None
+    token: str | None = None
+    tls: bool | None = None
+    tls_ca: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    _ALIASES: ClassVar = {"username": "user", "pass": "password", "catalog": "database"}
+
+    @property
+    def type(self) -> str:
+        """Return the adapter's name."""
+        return "flightllm"
+
+    @property
+    def unique_field(self) -> str:
+        """Return the name of the server."""
+        return self.host
+
+    @property
+    def uri(self) -> str:
+        """Return the server's address. TLS is off by default only for this machine."""
+        secure = self.tls if self.tls is not None else bool(self.tls_ca) or self.host not in _HERE
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'grpc+tls' if secure else 'grpc'}://{host}:{self.port}"
+
+    def _connection_keys(self) -> tuple[str, ...]:
+        return ("host", "port", "database", "schema", "user", "tls", "tls_ca", "settings")
+
+    def options(self) -> dict[str, str]:
+        """Return the options of ADBC: the login, the trusted authority, and settings."""
+        found: dict[str, str] = {}
+        if self.token:
+            found[DatabaseOptions.AUTHORIZATION_HEADER.value] = f"Bearer {self.token}"
+        elif self.user:
+            found |= {"username": self.user, "password": self.password or ""}
+        if self.tls_ca:
+            found[DatabaseOptions.TLS_ROOT_CERTS.value] = Path(self.tls_ca).read_text(encoding="ascii")
+        header = f"{DatabaseOptions.RPC_CALL_HEADER_PREFIX.value}x-flightllm-"
+        return found | {header + name: str(value) for name, value in self.settings.items()}
+
+
+@dataclass
+class Cost:
+    """The cost of statements: calls asked of a model, answers from the cache, tokens, and a price if it is known."""
+
+    asked: int = 0
+    cached: int = 0
+    tokens: int = 0
+    price: float | None = None
+
+    def __iadd__(self, other: "Cost") -> Self:
+        self.asked += other.asked
+        self.cached += other.cached
+        self.tokens += other.tokens
+        if other.price is not None:
+            self.price = (self.price or 0.0) + other.price
+        return self
+
+    def __bool__(self) -> bool:
+        return bool(self.asked or self.cached)
+
+    def __str__(self) -> str:
+        calls = self.asked + self.cached
+        shown = "1 call" if calls == 1 else f"{calls:,} calls"
+        parts = [f"{shown} ({self.cached:,} from the cache)", f"{self.tokens:,} tokens"]
+        if self.price is not None:
+            parts.append(f"${self.price:,.6f}".rstrip("0").rstrip("."))
+        return ", ".join(parts)
+
+
+@dataclass
+class Handle:
+    """A connection of ADBC, its session on the server, and the start of the last statement whose cost is known."""
+
+    adbc: adbc.Connection
+    session: str | None
+    since: str
+
+    def cursor(self) -> Any:
+        """Return a cursor."""
+        return self.adbc.cursor()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.adbc.close()
+
+    def rollback(self) -> None:
+        """Do nothing: each statement takes effect by itself."""
+
+
+class FlightLLMConnectionManager(SQLConnectionManager):
+    """Opens a connection for each thread, and adds up the cost of each node's statements."""
+
+    TYPE = "flightllm"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._nodes: dict[str, Cost] = defaultdict(Cost)
+        self._run = Cost()
+
+    @classmethod
+    def open(cls, connection: Connection) -> Connection:
+        """Connect, unless the connection is open.
+
+        Raises:
+            FailedToConnectError: no server answers, or it does not let the user in.
+        """
+        if connection.state == ConnectionState.OPEN:
+            return connection
+        credentials: Any = connection.credentials
+        try:
+            connection.handle = _connected(credentials)
+        except (adbc.Error, OSError) as error:
+            connection.state, connection.handle = ConnectionState.FAIL, None
+            advice = "see host, port, tls and the login of the profile"
+            raise FailedToConnectError(
+                f"cannot use the server at {credentials.uri}: {_plain(error)}; {advice}"
+            ) from error
+        connection.state = ConnectionState.OPEN
+        return connection
+
+    @contextmanager
+    def exception_handler(self, sql: str) -> Iterator[None]:
+        """Raise dbt's errors with the server's message."""
+        del sql
+        try:
+            yield
+        except adbc.Error as error:
+            raise DbtDatabaseError(_plain(error)) from error
+        except DbtRuntimeError:
+            raise
+        except Exception as error:
+            raise DbtRuntimeError(str(error)) from error
+
+    def cancel(self, connection: Connection) -> None:
+        """Cancel the statement of a connection."""
+        if connection.handle is not None:
+            connection.handle.adbc.adbc_cancel()
+
+    def add_begin_query(self) -> Any:
+        """Send nothing: there are no transactions."""
+
+    def add_commit_query(self) -> Any:
+        """Send nothing: there are no transactions."""
+
+    @classmethod
+    def get_response(cls, cursor: Any) -> AdapterResponse:
+        """Return how many rows a statement changed."""
+        rows = cursor.rowcount
+        return AdapterResponse(_message=f"OK {rows:,} rows" if rows > 0 else "OK", rows_affected=rows)
+
+    def execute(
+        self,
+        sql: str,
+        auto_begin: bool = False,
+        fetch: bool = False,
+        limit: int | None = None,
+    ) -> Any:
+        """Run a statement. Its response has the cost of its node so far."""
+        response, table = super().execute(sql, auto_begin, fetch, limit)
+        connection = self.get_thread_connection()
+        cost = _cost(connection.handle)
+        with self.lock:
+            self._run += cost
+            total = self._nodes[str(connection.name)]
+            total += cost
+        if not total:
+            return response, table
+        message = f"{response._message}, {total}"  # noqa: SLF001 -- dbt's name of the message
+        changed = response.rows_affected
+        return _Response(message, None, changed, None, total.asked, total.cached, total.tokens, total.price), table
+
+    def cleanup_all(self) -> None:
+        """Close all connections, and log the cost of the run."""
+        super().cleanup_all()
+        if self._run:
+            _LOG.info(f"This run asked for {self._run}")
+        self._run, self._nodes = Cost(), defaultdict(Cost)
+
+    @classmethod
+    def get_result_from_cursor(cls, cursor: Any, limit: int | None) -> Any:
+        """Return the rows of a result, up to `limit`. Times keep their microseconds."""
+        from dbt_common.clients.agate_helper import table_from_data_flat
+
+        if not cursor.description:
+            return table_from_data_flat([], [])
+        table = cursor.fetch_arrow_table()
+        if limit is not None:
+            table = table.slice(0, limit)
+        fields = [field.with_type(_whole(field.type)) for field in table.schema]
+        columns = [column.to_pylist() for column in table.cast(pa.schema(fields), safe=False).columns]
+        rows = cls.process_results(table.column_names, zip(*columns, strict=True))
+        return table_from_data_flat(list(rows), table.column_names)
+
+    @classmethod
+    def data_type_code_to_name(cls, type_code: Any) -> str:
+        """Return the name of a column's type in a result."""
+        return str(type_code)
+
+
+@dataclass
+class _Response(AdapterResponse):
+    """A response with a cost, for `run_results.json`."""
+
+    calls: int = 0
+    cached: int = 0
+    tokens: int = 0
+    price: float | None = None
+
+
+def _connected(credentials: FlightLLMCredentials) -> Handle:
+    connection = adbc.connect(credentials.uri, db_kwargs=credentials.options(), autocommit=True)
+    try:
+        mark = uuid.uuid4().hex
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT '{mark}'")
+            cursor.fetchall()
+            query = "SELECT session_id, CAST(started_at AS VARCHAR) FROM system.queries WHERE sql = ?"
+            cursor.execute(query, (f"SELECT '{mark}'",))
+            found = cursor.fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return Handle(connection, found[0] if found else None, found[1] if found else "")
+
+
+def _cost(handle: Handle) -> Cost:
+    """Return the cost of the statements since the last call."""
+    if handle.session is None:  # the server keeps no records
+        return Cost()
+    with handle.cursor() as cursor:
+        cursor.execute(_COST, (handle.session, handle.since))
+        asked, cached, tokens, price, last = cursor.fetchone() or (None,) * 5
+    if last is None:
+        return Cost()
+    handle.since = str(last)
+    return Cost(asked or 0, cached or 0, tokens or 0, price)
+
+
+def _whole(kind: pa.DataType) -> pa.DataType:
+    """Return a type for Python, whose times have microseconds."""
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    return pa.time64("us") if pa.types.is_time(kind) else kind
+
+
+def _plain(error: BaseException) -> str:
+    """Return the server's message without the text that gRPC and ADBC add."""
+    return _NOISE.sub("", str(error)).split("[FlightSQL]")[-1].strip()

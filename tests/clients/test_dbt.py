@@ -1,0 +1,152 @@
+"""A project of dbt through the package dbt-flightllm: seeds, models that call a model, tests, documentation.
+
+dbt-core is not in the environment of the tests. FLIGHTLLM_DBT_PYTHON names a Python that has it, and the drivers of
+ADBC for Flight SQL.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from flightllm.config import Config, EngineConfig, ServerConfig
+from flightllm.flight.server import FlightSqlServer
+from flightllm.session.database import Database
+
+_PYTHON = os.environ.get("FLIGHTLLM_DBT_PYTHON") or (sys.executable if find_spec("dbt") else None)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(_PYTHON is None, reason="FLIGHTLLM_DBT_PYTHON names no Python that has dbt-core"),
+]
+_PACKAGE = Path(__file__).parents[2] / "packages" / "dbt_flightllm"
+_FILES = {
+    "dbt_project.yml": "name: shop\nversion: '1.0'\nprofile: shop\n",
+    "profiles.yml": """
+shop:
+  target: dev
+  outputs:
+    dev: {type: flightllm, port: "{{ env_var('SHOP_PORT') | int }}", schema: shop, threads: 2}
+""",
+    "seeds/reviews.csv": """id,body,price,written
+1,The tea came late,4.5,2024-01-02
+2,"Lovely, warm mug",12,2024-01-03
+3,Broken on arrival,,2024-01-04
+""",
+    "models/stg_reviews.sql": "select id, body, cast(written as timestamp) as written from {{ ref('reviews') }}",
+    "models/replies.sql": """
+{{ config(materialized='incremental', unique_key='id', incremental_strategy=var('strategy', 'merge')) }}
+select id, body, ai_gen('Reply to {body}', body) as reply from {{ ref('stg_reviews') }}
+{% if is_incremental() %} where id >= (select max(id) from {{ this }}) {% endif %}
+""",
+    "models/topics.sql": """
+{{ config(materialized='table') }}
+select id, ai_gen('Name the topic of {body}', body) as topic from {{ ref('stg_reviews') }}
+""",
+    "models/reply_lengths.sql": "select id, length(reply) as n from {{ ref('replies') }}",
+    "models/schema.yml": """
+version: 2
+sources:
+  - name: raw
+    schema: shop
+    tables:
+      - name: stg_reviews
+        config: {freshness: {warn_after: {count: 1, period: day}}, loaded_at_field: written}
+models:
+  - name: replies
+    description: A reply to each review.
+    columns:
+      - name: id
+        data_tests: [unique, not_null]
+      - name: body
+        data_tests: [{relationships: {arguments: {to: ref('reviews'), field: body}}}]
+""",
+    "snapshots/kept.yml": """
+snapshots:
+  - name: kept
+    relation: ref('reviews')
+    config: {unique_key: id, strategy: check, check_cols: [body]}
+""",
+}
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """Open a database with an engine whose answers have a price."""
+    engine = EngineConfig(kind="fake", max_in_flight=8, price_output=1.0)
+    database = Database.open(Config(engine=engine, data_folder=tmp_path / "data"))
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def server(database: Database) -> Iterator[FlightSqlServer]:
+    """Serve it."""
+    server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"))
+    yield server
+    server.drain(0)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Write a project."""
+    folder = tmp_path / "project"
+    for name, content in _FILES.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    return folder
+
+
+def _dbt(project: Path, port: int, *arguments: str) -> str:
+    """Run dbt; return its log."""
+    more = {"SHOP_PORT": str(port), "PYTHONPATH": str(_PACKAGE), "DO_NOT_TRACK": "1"}
+    code = "import sys; from dbt.cli.main import cli; cli(sys.argv[1:])"
+    command = [str(_PYTHON), "-c", code, "--no-use-colors", "--no-send-anonymous-usage-stats", *arguments]
+    run = subprocess.run(
+        [*command, "--profiles-dir", "."],
+        cwd=project,
+        env=os.environ | more,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return run.stdout + run.stderr
+
+
+def test_a_project(server: FlightSqlServer, database: Database, project: Path) -> None:
+    """Models ask only for new rows, and the log has the cost of each model and of the run."""
+    first = _dbt(project, server.port, "build")
+    assert "ERROR=0" in first, first
+    assert "OK 3 rows, 3 calls (0 from the cache)" in first
+    assert "This run asked for 6 calls (0 from the cache)" in first
+    assert ", $" in first
+    seed = project / "seeds" / "reviews.csv"
+    for number, strategy in ((4, "merge"), (5, "delete+insert"), (6, "append")):
+        seed.write_text(seed.read_text(encoding="utf-8") + f"{number},New {number},3,2024-01-05\n", encoding="utf-8")
+        arguments = ("--vars", json.dumps({"strategy": strategy}), "-s", "reviews", "stg_reviews", "replies")
+        log = _dbt(project, server.port, "build", "--exclude", "unique_replies_id", *arguments)
+        assert "ERROR=0" in log, log
+        assert "OK 2 rows, 2 calls (1 from the cache)" in log
+    found = [
+        batch.to_pydict() for batch in database.session().execute("SELECT id FROM shop.replies ORDER BY id").batches
+    ]
+    assert [number for part in found for number in part["id"]] == [1, 2, 3, 4, 5, 5, 6]
+    assert "WARN freshness" in _dbt(project, server.port, "source", "freshness")
+    assert "Catalog written" in _dbt(project, server.port, "docs", "generate")
+    catalog = json.loads((project / "target" / "catalog.json").read_text(encoding="utf-8"))
+    assert list(catalog["nodes"]["model.shop.replies"]["columns"]) == ["id", "body", "reply"]
+    assert "ERROR=0" in _dbt(project, server.port, "run", "--full-refresh")
+
+
+def test_no_server(project: Path) -> None:
+    """`dbt debug` says that no server answers, and what to look at."""
+    log = _dbt(project, 1, "debug")
+    assert "cannot use the server at grpc://127.0.0.1:1" in log
+    assert "see host, port, tls and the login of the profile" in log
+    assert "Vendor code" not in log
