@@ -364,6 +364,29 @@ def test_a_chart_of_fetched_rows(browser: Browser) -> None:
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
+def test_why_an_answer(browser: Browser) -> None:
+    """Enter on an answer opens its prompt and the filter's; a row's number opens all; Escape goes back to the cell."""
+    browser.sign_in("root")
+    browser.run(f"SELECT a, ai_gen('{EVIL} {{a}}', a) AS x FROM open_t WHERE ai_filter('Is {{a}} fine?', a) AND a < 9")
+    (first, *_) = browser.all("button.answer")
+    first.send_keys(Keys.ENTER)
+    browser.await_text("Decided that the row is in the result")
+    prompts = [part.text for part in browser.all("dialog pre[aria-label='Prompt']")]
+    assert EVIL in prompts[0]
+    assert "Answer Yes if this is so" in prompts[1]
+    assert [part.text for part in browser.all("dialog pre[aria-label='Answer']")] == [first.text, "Yes"]
+    browser.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+    await_true(lambda: not browser.all("dialog"))
+    assert browser.driver.switch_to.active_element == first
+    browser.all("button[title='Why is this row here?']")[0].click()
+    browser.await_text("Asked for other columns")
+    browser.button("Close").click()
+    assert browser.driver.execute_script("return window.broken") is None
+    browser.run("SELECT count(*) AS n, ai_gen('Of {b}?', b) AS x FROM open_t WHERE a < 3 GROUP BY x")
+    assert browser.heads() == ["n", "x"]
+    assert not browser.all("button.answer")
+
+
 def test_many_rows_and_columns(browser: Browser) -> None:
     """The document has only the cells that are near the visible ones, wherever the result is scrolled to."""
     browser.sign_in("root")

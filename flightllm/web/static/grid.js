@@ -10,6 +10,7 @@ import { openProfile } from "./profile.js";
 import { Rows } from "./rows.js";
 import { sorted } from "./sorting.js";
 import { tabs } from "./tabs.js";
+import { openWhy } from "./why.js";
 
 export class Grid {
   constructor() {
@@ -53,13 +54,15 @@ export class Grid {
     download(`result.${ending}`, written(this.columns, this.table.shown()), type);
   }
 
-  setColumns(columns) {
+  // `answers` are the columns with answers of models, and `sql` is the statement; null means that no row has its own.
+  setColumns(columns, answers = null, sql = "") {
     this.columns = columns;
     this.plan = [];
     this.drawn = null; // the graph of a plan
     this.isPlan = columns.map((column) => column.name).join() === "plan_type,plan";
     if (this.isPlan) return;
-    this.table = new Rows(columns, (at) => this.sort(at), (at) => openProfile(columns[at], at, this.table.rows, this.more));
+    this.table = new Rows(columns, (at) => this.sort(at), (at) => openProfile(columns[at], at, this.table.rows, this.more),
+      answers, (row, number, at) => openWhy(sql, columns, row, at, number));
     replace(this.shown, this.table.element);
   }
 
