@@ -15,6 +15,7 @@ from flightllm.config.session_settings import Settings
 from flightllm.datafusion.errors import full_disk_mapped
 from flightllm.datafusion.run import Batches
 from flightllm.engines.registry import OpenModel
+from flightllm.errors import UnsupportedError
 from flightllm.execution.accounting import AskingQuery, real_bindings
 from flightllm.execution.bind import (
     MERGE_JOINS,
@@ -49,6 +50,7 @@ from flightllm.plan.parts import PlanPart, unique
 from flightllm.plan.planner import PlannedQuery, plan_query
 from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational, scan, stage_frame
 from flightllm.plan.substrait import to_plan
+from flightllm.plan.trace import traced
 from flightllm.sql.calls import Extracted
 
 
@@ -65,6 +67,7 @@ class StagedQuery:
         left_out: str = "",
         *,
         planned: Planned | None = None,
+        change: Callable[[Node], Node] = lambda root: root,
     ) -> None:
         self.services = services
         self.settings = settings
@@ -73,6 +76,9 @@ class StagedQuery:
         planning, frame = first.context, first.frame
         self.unbounded = unbounded(planning, frame, services.config.limits)
         read = plan_query(planning, frame, extracted.calls, self.unbounded)
+        width = read.root.width
+        self._read = read = replace(read, root=change(read.root))
+        added = [pa.field(f"added{n}", pa.string()) for n in range(read.root.width - width)]
         if settings.rules and left_out != nearest_by_index.__name__:
             read, extracted = _by_index(read, services, extracted)
         root, self._rules = _rewritten(read, left_out) if settings.rules else (_read_once(read), ())
@@ -80,15 +86,27 @@ class StagedQuery:
             self._rules = (nearest_by_index.__name__, *self._rules)
             self.extracted = extracted
         self._stored = OverStoredNumbers(
-            services, extracted, lambda found: StagedQuery(services, settings, found, left_out)
+            services, extracted, lambda found: StagedQuery(services, settings, found, left_out, change=change)
         )
         self._joins = join_settings(unevaluated(services, extracted, frame) if self.unbounded else frame)
         self.merges_joins = MERGE_JOINS in self._joins
         self._context = self._set_up(parallel=True)
         self._stage: Relational = Cutter(self._context, read.functions).cut(root)
         self.planned_schema = frame.schema()
-        self.schema = shown(frame, extracted, first.schema)
+        self.schema = pa.schema([*shown(frame, extracted, first.schema), *added])
         self.calls: Collection[AICall] = extracted.calls.values()
+
+    def answer_columns(self) -> tuple[int, ...] | None:
+        """Return the columns that depend on AI calls, or None if nothing tells the prompts of a row."""
+        try:
+            calls = traced(self._read.root)[1]
+        except UnsupportedError:
+            return None
+        return tuple(sorted(frozenset[int]().union(*(call.columns for call in calls))))
+
+    def with_nodes(self, change: Callable[[Node], Node]) -> "StagedQuery":
+        """Return the same query with another plan, which can have further columns of texts after those of the query."""
+        return StagedQuery(self.services, self.settings, self.extracted, change=change)
 
     def _set_up(self, *, parallel: bool) -> SessionContext:
         context = scalar_context(self.services, self.extracted, parallel=parallel)

@@ -68,6 +68,9 @@ class BackendQueryResult(Protocol):
     def query(self) -> BackendQueryRecord:
         """Return the query's record."""
 
+    def answer_columns(self) -> tuple[int, ...] | None:
+        """Return the columns that depend on AI calls, or None if nothing tells the prompts of a row."""
+
 
 class BackendSession(Protocol):
     """One client's state and statements."""
@@ -105,6 +108,9 @@ class BackendSession(Protocol):
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = ...
     ) -> BackendQueryResult:
         """Start a query with at most one row of parameters; for a batch without rows the result is empty."""
+
+    def why(self, sql: str, row: Sequence[str | None], settings: Mapping[str, str] = ...) -> BackendQueryResult:
+        """Start the query that tells the prompts behind a row of `sql`."""
 
     def execute_planned(self, plan: KeptPlan, sql: str, settings: Mapping[str, str] = ...) -> BackendQueryResult | None:
         """Start a query by the plan of its description; return None if the plan is outdated."""

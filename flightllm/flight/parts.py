@@ -69,6 +69,10 @@ class ResultPart(Iterator[pa.RecordBatch]):
         """Return this part."""
         return self
 
+    def answer_columns(self) -> tuple[int, ...] | None:
+        """Return the columns that depend on AI calls, as in the whole result."""
+        return self._parts.result.answer_columns()
+
     def __next__(self) -> pa.RecordBatch:
         """Return a batch that no other part gets."""
         try:

@@ -111,6 +111,9 @@ class Sequence(Iterator[pa.RecordBatch]):
         """Record the waiting time for the running query."""
         self._current.query.queued(seconds)
 
+    def answer_columns(self) -> None:
+        """Return None: several queries make the rows."""
+
     @property
     def has_calls(self) -> bool:
         """Return whether the running query has AI calls so far."""

@@ -124,8 +124,17 @@ class Prepared:
         return tuple(self.description.schema.names) if len(self.description.parameters) else ()
 
 
+class _WithoutAnswers:
+    """A result that does not tell which columns depend on AI calls."""
+
+    __slots__ = ()
+
+    def answer_columns(self) -> None:
+        """Return None."""
+
+
 @dataclass(frozen=True, slots=True)
-class _Renamed:
+class _Renamed(_WithoutAnswers):
     """A result with the column names that a prepared statement promised before values were bound."""
 
     schema: pa.Schema
@@ -134,7 +143,7 @@ class _Renamed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(_WithoutAnswers):
     """The rows that a change returned; one caller can read them."""
 
     schema: pa.Schema

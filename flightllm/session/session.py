@@ -1,7 +1,7 @@
 """The sessions of a database: the interface for the protocol layer, the command line and tests."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -33,6 +33,7 @@ from flightllm.execution.query import Query
 from flightllm.execution.result import ResultBatches
 from flightllm.execution.substrait_query import plan_substrait
 from flightllm.execution.utility import EmptyQuery
+from flightllm.execution.why import WhyQuery
 from flightllm.observe.query_log import QueryLog
 from flightllm.observe.query_record import CancelToken, QueryRecord
 from flightllm.observe.session_log import SessionFacts, SessionLog
@@ -54,6 +55,10 @@ _OF_SESSION: Final = frozenset({"set", "reset", "search_path", "transaction", "p
 """The kinds of statement that change nothing but their session."""
 
 
+def _no_columns() -> None:
+    """Return None, for queries without operators that make AI calls."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueryResult:
     """A query that runs while the caller pulls `batches`. Closing `batches`, or `query.cancel()`, stops the query."""
@@ -61,6 +66,8 @@ class QueryResult:
     schema: pa.Schema
     batches: ResultBatches
     query: QueryRecord
+    answer_columns: Callable[[], tuple[int, ...] | None] = _no_columns
+    """Returns the columns that depend on AI calls, or None if nothing tells the prompts of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +305,28 @@ class Session:
 
             return self._started(statement.kind, sql, statement.whole.sql, planned, statement.whole)
 
+    def why(
+        self, sql: str, row: Sequence[str | None], settings: Mapping[str, str] = MappingProxyType({})
+    ) -> QueryResult:
+        """Tell the prompts and answers behind a row of a query, with the rights of the query; see `WhyQuery`.
+
+        Raises:
+            FlightLLMError: the query is wrong, or its prompts cannot be told.
+        """
+        with self._failures_noted(sql, settings):
+            chosen = self._settings.with_values(settings)
+            statement = self._reader.bound(sql, chosen, None)
+            if statement.kind != "query":
+                raise UnsupportedError("only a query has rows with prompts: write SELECT")
+
+            def planned(services: Services) -> Query:
+                text = statement.parsed_query
+                if services.catalog.inline_views(text) is not text:
+                    raise UnsupportedError("the query tells no prompts: its AI calls are in a view")
+                return WhyQuery(plan_statement(statement, services, chosen), row)
+
+            return self._started("explain", sql, statement.whole.sql, planned, statement.whole)
+
     def execute_planned(
         self, plan: KeptPlan, sql: str, settings: Mapping[str, str] = MappingProxyType({})
     ) -> QueryResult | None:
@@ -359,7 +388,8 @@ class Session:
         )
         most = self._all.config.limits.result_bytes
         batches = watch.running(query.run(record), noted, record.query_id, rights.blamed)
-        return QueryResult(query.schema, ResultBatches(batches, record, reader, most), record)
+        columns = getattr(query, "answer_columns", _no_columns)
+        return QueryResult(query.schema, ResultBatches(batches, record, reader, most), record, columns)
 
     def update(
         self,

@@ -28,6 +28,7 @@ from flightllm.web.splitting import split
 from flightllm.web.statements import MOST_ROWS, StatementRun
 from flightllm.web.streaming import lines
 from flightllm.web.views import Views
+from flightllm.web.why import why
 
 _STATIC = Path(__file__).parent / "static"
 _SIGN_INS, _WAITING_SIGN_INS = 4, 32
@@ -60,6 +61,7 @@ def create_page(database: Database, core: Core, host: str, names: Sequence[str] 
         Route("/api/objects", page.shows(lambda call, _: page.views.objects(call))),
         Route("/api/load", page.shows(lambda call, _: page.views.load(call))),
         Route("/api/statements", page.run, methods=["POST"]),
+        Route("/api/why", page.why, methods=["POST"]),
         Route("/api/files", page.upload, methods=["POST"]),
         Route("/api/split", page.split, methods=["POST"]),
     ]
@@ -124,6 +126,22 @@ class _Page:
         call = await to_thread.run_sync(self._gate.enter, request)
         run = StatementRun(self._core, call, values.text("sql"), values.number("rows", _ROWS, MOST_ROWS))
         return StreamingResponse(lines(run, call, self._running), media_type="application/x-ndjson")
+
+    async def why(self, request: Request) -> Response:
+        """Return the prompts and answers behind a row of a statement."""
+        values = await self._gate.values(request)
+        sql, row = values.text("sql"), values.texts("row")
+        call = await to_thread.run_sync(self._gate.enter, request)
+        request.scope[TAKES_TIME] = True
+        work = asyncio.create_task(to_thread.run_sync(why, self._core, call, sql, row, limiter=self._running))
+        try:
+            while not (await asyncio.wait({work}, timeout=_POLL_SECONDS))[0]:
+                if await request.is_disconnected():
+                    call.leave()
+        finally:
+            call.leave()
+            await asyncio.wait({work})
+        return _json(work.result())
 
     async def upload(self, request: Request) -> Response:
         """Take a file of the user, whose name is a parameter of the address, and make temporary tables of it."""

@@ -5,6 +5,7 @@ from contextlib import closing, suppress
 from typing import Any, TypeAlias
 
 from flightllm.client import Progress
+from flightllm.common.cells import columns_of, rows_of
 from flightllm.errors import NotFoundError
 from flightllm.flight.backend import BackendQueryRecord
 from flightllm.flight.core import Core
@@ -13,7 +14,6 @@ from flightllm.flight.statements import FlightStatement
 from flightllm.flight.updates import run_statement
 from flightllm.observe.query_record import CancelToken
 from flightllm.web.calls import WebCall
-from flightllm.web.cells import columns_of, rows_of
 from flightllm.web.errors import described
 
 MOST_ROWS = 10_000
@@ -98,7 +98,9 @@ class StatementRun(Iterator[Event]):
         sent, characters, more = 0, 0, False
         with closing(pulled(result, core.limits, core.slots, recipient)) as batches:
             first = next(batches, None)
-            yield {"event": "columns", "query_id": result.query.query_id, "columns": columns_of(result.schema)}
+            answers = result.answer_columns()
+            columns = {"columns": columns_of(result.schema), "answers": None if answers is None else list(answers)}
+            yield {"event": "columns", "query_id": result.query.query_id, **columns}
             while first is not None and not more:
                 room = self._most_rows - sent if characters < _MOST_CHARACTERS else 0
                 rows = rows_of(first.slice(0, room))

@@ -36,6 +36,19 @@ class Values:
         check_well_formed(value, repr(name))
         return value
 
+    def texts(self, name: str) -> list[str | None]:
+        """Return the list of texts and nulls of `name`.
+
+        Raises:
+            InvalidInputError: the value is not such a list, or a text is not valid Unicode.
+        """
+        value = self._values.get(name)
+        if not isinstance(value, list) or not all(one is None or isinstance(one, str) for one in value):
+            raise InvalidInputError(f"{name!r} must be a list of texts and nulls")
+        for one in value:
+            check_well_formed(one or "", repr(name))
+        return value
+
     def number(self, name: str, default: int, most: int) -> int:
         """Return the whole number of `name`, from 1 to `most`, or `default` if it is absent.
 

@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -72,6 +72,9 @@ class Result:
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
     query: Record
+
+    def answer_columns(self) -> None:
+        """Return None: it makes no AI calls."""
 
 
 class TinyDatabase:
@@ -212,6 +215,10 @@ class TinySession:
             sql = sql.replace("settings()", "'" + ",".join(f"{k}={v}" for k, v in sorted(effective.items())) + "'")
         frame = self._plan(_bind(sql, parameters))
         return Result(frame.schema(), self._run(frame, record, sql), record)
+
+    def why(self, sql: str, row: Sequence[str | None], settings: Mapping[str, str] = MappingProxyType({})) -> Result:
+        """Tell nothing."""
+        raise NotImplementedError
 
     def execute_planned(self, plan: object, sql: str, settings: Mapping[str, str] | None = None) -> None:
         """Keep no plans."""

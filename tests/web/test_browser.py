@@ -13,6 +13,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.select import Select
 
 from flightllm.session.database import Database
 from tests.servers import await_true
@@ -316,10 +317,20 @@ def test_bars_and_csv(browser: Browser, tmp_path: Path) -> None:
     browser.sign_in("root")
     browser.run("SELECT * FROM (VALUES ('say \"a\"', 4), ('', -2), (NULL, NULL), ('=1+1', 0)) AS made(label, n)")
     browser.await_text("4 rows")
+    assert not browser.driver.execute_script("return 'echarts' in window")
     browser.button("Chart").click()
-    widths = [bar.get_attribute("style") for bar in browser.driver.find_elements(By.CSS_SELECTOR, ".bars .bar")]
-    found = [style.replace(" ", "") for style in widths if style]
-    assert found == ["width:100%;", "width:50%;", "width:0px;", "width:0%;"]
+    await_true(lambda: bool(browser.all(".canvas canvas")))
+    (canvas,) = browser.all(".canvas")
+    assert (canvas.get_attribute("aria-label") or "").startswith("Chart of kind bar: n by label, 4 points.")
+    browser.button("PNG").click()
+    picture = tmp_path / "chart.png"
+    await_true(lambda: picture.exists() and picture.read_bytes()[:4] == b"\x89PNG")
+    browser.button("SVG").click()
+    await_true(lambda: (tmp_path / "chart.svg").exists() and "</svg>" in (tmp_path / "chart.svg").read_text())
+    assert "say &quot;a&quot;" in (tmp_path / "chart.svg").read_text()
+    browser.button("Chart").send_keys(Keys.ARROW_LEFT)
+    assert browser.heads() == ["label", "n"]
+    assert browser.driver.switch_to.active_element.text == "Table"
     browser.await_text("Download 4 rows:")
     browser.button("CSV").click()
     written = b'label,n\r\n"say ""a""",4\r\n"",-2\r\n,\r\n\'=1+1,0\r\n'
@@ -332,6 +343,48 @@ def test_bars_and_csv(browser: Browser, tmp_path: Path) -> None:
     assert [json.loads(line)["n"] for line in lines] == [4, -2, None, 0]
     browser.run("CREATE OR REPLACE TABLE made AS SELECT 1 AS x")
     assert not [button for button in browser.all("button") if button.text in {"Chart", "CSV", "JSON lines"}]
+
+
+def test_a_chart_of_fetched_rows(browser: Browser) -> None:
+    """A chart of a part of the rows says so; each kind is drawn, in both colour schemes."""
+    browser.sign_in("root")
+    browser.run("SELECT a % 5 AS n, b, date '2024-01-01' + CAST(a AS INT) AS day, a FROM open_t")
+    browser.button("Chart").click()
+    browser.await_text("Only the 1,000 fetched rows are drawn")
+    await_true(lambda: bool(browser.all(".canvas canvas")))
+    browser.driver.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    )
+    kind = Select(browser.all("select[aria-label='Kind']")[0])
+    assert kind.first_selected_option.text == "line"
+    for name in ("bar", "scatter", "pie", "histogram"):
+        kind.select_by_visible_text(name)
+        label = browser.all(".canvas")[0].get_attribute("aria-label") or ""
+        assert label.startswith(f"Chart of kind {name}: ")
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_why_an_answer(browser: Browser) -> None:
+    """Enter on an answer opens its prompt and the filter's; a row's number opens all; Escape goes back to the cell."""
+    browser.sign_in("root")
+    browser.run(f"SELECT a, ai_gen('{EVIL} {{a}}', a) AS x FROM open_t WHERE ai_filter('Is {{a}} fine?', a) AND a < 9")
+    (first, *_) = browser.all("button.answer")
+    first.send_keys(Keys.ENTER)
+    browser.await_text("Decided that the row is in the result")
+    prompts = [part.text for part in browser.all("dialog pre[aria-label='Prompt']")]
+    assert EVIL in prompts[0]
+    assert "Answer Yes if this is so" in prompts[1]
+    assert [part.text for part in browser.all("dialog pre[aria-label='Answer']")] == [first.text, "Yes"]
+    browser.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+    await_true(lambda: not browser.all("dialog"))
+    assert browser.driver.switch_to.active_element == first
+    browser.all("button[title='Why is this row here?']")[0].click()
+    browser.await_text("Asked for other columns")
+    browser.button("Close").click()
+    assert browser.driver.execute_script("return window.broken") is None
+    browser.run("SELECT count(*) AS n, ai_gen('Of {b}?', b) AS x FROM open_t WHERE a < 3 GROUP BY x")
+    assert browser.heads() == ["n", "x"]
+    assert not browser.all("button.answer")
 
 
 def test_many_rows_and_columns(browser: Browser) -> None:

@@ -93,3 +93,52 @@ def test_counts_of_a_query(tmp_path: Path) -> None:
     found = f"withActual({json.dumps(document)}, {json.dumps(ran)})"
     asked = f"{found}.operators.map((one) => one.calls.map((call) => call.actual?.calls))"
     assert value_of(tmp_path, "figures.js", "withActual", asked) == [[1, 2], [None]]
+
+
+NUMBER, TEXT, DAY = (
+    {"name": "n", "type": "int64", "number": True},
+    {"name": "t", "type": "string"},
+    {"type": "date32[day]"},
+)
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "kind", "places", "aggregate"),
+    [
+        ([TEXT, NUMBER], [["x", "1"], ["y", "2"]], "bar", (0, [1], -1), "none"),
+        ([TEXT, NUMBER], [["x", "1"], ["x", "2"]], "bar", (0, [1], -1), "sum"),
+        ([TEXT], [["x"], ["y"]], "bar", (0, [], -1), "count"),
+        ([NUMBER, DAY], [["1", "2024-01-01"], ["2", "2024-01-01"]], "line", (1, [0], -1), "avg"),
+        ([NUMBER, DAY, TEXT], [["1", "2024-01-01", "x"], ["2", "2024-01-01", "y"]], "line", (1, [0], 2), "none"),
+        ([NUMBER, NUMBER], [["1", "2"]], "scatter", (0, [1], -1), "none"),
+        ([NUMBER], [["1"], ["2"]], "histogram", (0, [], -1), "count"),
+    ],
+)
+def test_charts_that_suit(
+    tmp_path: Path, columns: list[Any], rows: list[Any], kind: str, places: tuple[int, list[int], int], aggregate: str
+) -> None:
+    """Times give a line, labels bars, two numbers points, and one number a histogram; repeated labels are summed up."""
+    asked = f"choose({json.dumps(columns)}, {json.dumps(rows)})"
+    x, ys, series = places
+    wanted = {"kind": kind, "x": x, "ys": ys, "series": series, "aggregate": aggregate}
+    assert value_of(tmp_path, "charting.js", "choose", asked) == wanted
+
+
+def test_numbers_of_charts(tmp_path: Path) -> None:
+    """Groups have one value for each label; NULL is a label, and no number; days are milliseconds of UTC."""
+    rows = [["x", "1"], ["x", "4"], [None, "2"], ["y", None], ["z", "NaN"]]
+    days = [["2", "2024-01-02 00:00:00.000000001"], ["1", "2024-01-01"], ["3", None]]
+    bars = [{"kind": "bar", "x": 0, "ys": [1], "series": -1, "aggregate": name} for name in ("sum", "avg", "count")]
+    line = {"kind": "line", "x": 1, "ys": [0], "series": -1, "aggregate": "none"}
+    pie, parts = {**bars[0], "kind": "pie"}, {**bars[2], "kind": "histogram", "x": 1}
+    table = f"{json.dumps([TEXT, NUMBER])}, {json.dumps(rows)}"
+    of_rows = f"{json.dumps([*bars, pie, parts])}.map((one) => drawn({table}, one))"
+    of_days = f"drawn({json.dumps([NUMBER, DAY])}, {json.dumps(days)}, {json.dumps(line)})"
+    *found, slices, bins, line_ = value_of(tmp_path, "charting.js", "drawn", f"[...{of_rows}, {of_days}]")
+    assert {tuple(one["labels"]) for one in found} == {("x", "NULL", "y", "z")}
+    assert [one["sets"][0]["values"] for one in found] == [[5, 2, None, None], [2.5, 2, None, None], [2, 1, 1, 1]]
+    assert (slices["labels"], slices["sets"][0]["values"]) == (["x", "NULL"], [5, 2])
+    assert slices["notes"] == ["2 values that are not above 0 have no slice."]
+    assert (sum(bins["sets"][0]["values"]), bins["notes"]) == (3, ["2 rows without a number are left out."])
+    assert line_["sets"][0]["values"] == [[1704067200000, 1], [1704153600000, 2]]
+    assert line_["notes"] == ["1 rows without a number are left out."]

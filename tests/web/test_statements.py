@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from flightllm.common.cells import columns_of, rows_of
 from flightllm.common.fair_queue import Requester
 from flightllm.config import Config, EngineConfig, LimitsConfig, ServerConfig
 from flightllm.flight.server import FlightSqlServer
 from flightllm.session.database import Database
-from flightllm.web.cells import columns_of, rows_of
 from flightllm.web.http_server import HttpServer
 from tests.servers import await_true, time_over
 from tests.web.support import PAGE, Visitor

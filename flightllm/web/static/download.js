@@ -37,8 +37,12 @@ export function jsonLines(columns, rows) {
   return rows.map((row) => `{${row.map((text, at) => `${names[at]}: ${json(text, columns[at])}`).join(", ")}}\n`).join("");
 }
 
+export function downloadFrom(name, address) {
+  h("a", { href: address, download: name }).click();
+}
+
 export function download(name, text, type) {
-  const link = h("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  downloadFrom(name, address);
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
 }

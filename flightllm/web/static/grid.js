@@ -1,6 +1,6 @@
-// The rows of a result: as a table or a chart, sorted, and as files.
+// The rows of a result: as a table or a chart, sorted, and as files; or the plan that EXPLAIN returns.
 
-import { bars, canBeBars } from "./chart.js";
+import { Chart } from "./chart.js";
 import { h, replace, setText } from "./dom.js";
 import { csv, CSV_HINT, download, jsonLines } from "./download.js";
 import { explanation } from "./explain.js";
@@ -9,16 +9,19 @@ import { Plan, planDocument } from "./plan.js";
 import { openProfile } from "./profile.js";
 import { Rows } from "./rows.js";
 import { sorted } from "./sorting.js";
+import { tabs } from "./tabs.js";
+import { openWhy } from "./why.js";
 
 export class Grid {
   constructor() {
-    this.chart = h("button", { type: "button", "aria-pressed": "false", onclick: () => this.turn() }, "Chart");
+    this.shown = h("div", { class: "result" });
+    this.tabs = tabs("Result as", ["Table", "Chart"], this.shown, (name) => this.turn(name));
+    this.chart = null;
     this.label = h("span", { class: "hint" });
     this.note = h("span", { class: "hint", "aria-live": "polite" });
     const asCsv = h("button", { type: "button", title: CSV_HINT, onclick: () => this.save("csv", csv, "text/csv") }, "CSV");
     const asJson = h("button", { type: "button", onclick: () => this.save("jsonl", jsonLines, "application/x-ndjson") }, "JSON lines");
-    this.tools = h("p", { class: "actions", hidden: true }, this.chart, this.label, asCsv, asJson, this.note);
-    this.shown = h("div", { class: "result" });
+    this.tools = h("div", { class: "actions", hidden: true }, this.tabs.element, this.label, asCsv, asJson, this.note);
     this.element = h("div", {}, this.tools, this.shown);
     this.columns = [];
     this.table = null;
@@ -36,27 +39,30 @@ export class Grid {
     this.more = more;
     setText(this.label, `Download ${counted(this.count, "row")}:`);
     this.tools.hidden = !this.table;
-    this.chart.hidden = !this.table || !canBeBars(this.columns, this.table.rows);
+    this.tabs.element.hidden = !this.count;
     if (this.sorting) this.arrange();
   }
 
-  turn() {
-    const asBars = this.chart.getAttribute("aria-pressed") === "false";
-    this.chart.setAttribute("aria-pressed", String(asBars));
-    replace(this.shown, asBars ? bars(this.columns, this.table.shown()) : this.table.element);
+  turn(name) {
+    this.chart?.close();
+    this.chart = name === "Chart" ? new Chart(this.columns, this.table.shown(), this.more) : null;
+    replace(this.shown, this.chart ? this.chart.element : this.table.element);
+    this.chart?.open();
   }
 
   save(ending, written, type) {
     download(`result.${ending}`, written(this.columns, this.table.shown()), type);
   }
 
-  setColumns(columns) {
+  // `answers` are the columns with answers of models, and `sql` is the statement; null means that no row has its own.
+  setColumns(columns, answers = null, sql = "") {
     this.columns = columns;
     this.plan = [];
     this.drawn = null; // the graph of a plan
     this.isPlan = columns.map((column) => column.name).join() === "plan_type,plan";
     if (this.isPlan) return;
-    this.table = new Rows(columns, (at) => this.sort(at), (at) => openProfile(columns[at], at, this.table.rows, this.more));
+    this.table = new Rows(columns, (at) => this.sort(at), (at) => openProfile(columns[at], at, this.table.rows, this.more),
+      answers, (row, number, at) => openWhy(sql, columns, row, at, number));
     replace(this.shown, this.table.element);
   }
 

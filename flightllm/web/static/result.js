@@ -22,6 +22,7 @@ export class Result {
 
   // Run a statement to its end; `signal` stops it.
   async run(sql, rows, signal) {
+    this.sql = sql;
     this.began = performance.now();
     this.grid.element.setAttribute("aria-busy", "true");
     setText(this.status, "Planning …");
@@ -46,7 +47,7 @@ export class Result {
     }
     const passed = seconds((performance.now() - this.began) / 1000);
     if (event.event === "progress") this.progress(event, passed);
-    else if (event.event === "columns") this.grid.setColumns(event.columns);
+    else if (event.event === "columns") this.grid.setColumns(event.columns, event.answers, this.sql);
     else if (event.event === "rows") {
       this.grid.add(event.rows);
       if (this.bar.hidden) setText(this.status, this.arriving(passed));

@@ -20,9 +20,12 @@ function widthOf(text) {
 }
 
 export class Rows {
-  // `sort` and `profile` are called with the number of a column whose button was pressed.
-  constructor(columns, sort, profile) {
+  // `sort` and `profile` are called with the number of a column whose button was pressed. `answers` are the columns with
+  // answers of models, or null; `why` is called with a row, its number and one of these columns, or with -1 for the row.
+  constructor(columns, sort, profile, answers = null, why = null) {
     this.columns = columns;
+    this.answers = answers && new Set(answers);
+    this.why = why;
     this.rows = [];
     this.order = null; // the numbers of the rows as they are shown, or null for their own order
     this.drawn = new Map(); // row elements by their place
@@ -140,11 +143,14 @@ export class Rows {
     const left = this.from ? h("td", { class: "space", colspan: String(this.from), "aria-hidden": "true" }) : null;
     const rest = this.columns.length - this.to;
     const cells = this.columns.slice(this.from, this.to).map((column, index) => {
-      const made = cell(row[this.from + index], column);
+      const place = this.from + index;
+      const made = cell(row[place], column, this.answers?.has(place) ? () => this.why(row, number + 1, place) : null);
       made.setAttribute("aria-colindex", String(this.from + index + 2));
       return made;
     });
-    return h("tr", { "aria-rowindex": String(at + 2) }, h("td", { class: "number at", "aria-colindex": "1" }, count(number + 1)),
+    const label = this.answers ? h("button", { type: "button", class: "cell", title: "Why is this row here?",
+      "aria-label": `Row ${count(number + 1)}; why is it here?`, onclick: () => this.why(row, number + 1, -1) }, count(number + 1)) : count(number + 1);
+    return h("tr", { "aria-rowindex": String(at + 2) }, h("td", { class: "number at", "aria-colindex": "1" }, label),
       left, cells, rest ? h("td", { class: "space", colspan: String(rest), "aria-hidden": "true" }) : null);
   }
 }

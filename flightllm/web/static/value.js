@@ -15,7 +15,7 @@ function pretty(text, type) {
 
 // Open a dialog that is removed when it is closed.
 export function openDialog(title, label, ...children) {
-  const dialog = h("dialog", { "aria-label": label, onclose: () => dialog.remove() }, h("h2", { tabindex: "-1", autofocus: true }, title), children.flat());
+  const dialog = h("dialog", { "aria-label": label, onclose: () => dialog.remove() }, h("h2", { tabindex: "-1", autofocus: true }, title), children.flat().filter(Boolean));
   document.body.append(dialog);
   dialog.showModal();
   return dialog;
@@ -33,8 +33,14 @@ export function short(text) {
   return text.length <= LONG && !text.includes("\n") ? text : `${text.slice(0, LONG).replace(/\s+/g, " ")}…`;
 }
 
-export function cell(text, column) {
+// Return the cell of a value; `why` is called with a click on an answer of a model, and is null for other values.
+export function cell(text, column, why = null) {
   const style = column.number ? "number" : null;
+  if (why) {
+    const shown = text === null ? "NULL" : short(text);
+    return h("td", { class: style }, h("button", { type: "button", class: "cell answer", title: "Why this answer?",
+      "aria-label": `${shown}; why this answer?`, onclick: why }, shown));
+  }
   if (text === null) return h("td", { class: style }, h("span", { class: "null" }, "NULL"));
   const shown = short(text);
   if (shown === text) return h("td", { class: style }, text);

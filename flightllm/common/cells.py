@@ -1,4 +1,4 @@
-"""Columns of a result as texts for the page."""
+"""Columns of a result as texts for the web page."""
 
 from typing import Any
 

@@ -1,0 +1,167 @@
+"""Tell why a row of a result has its answers: the prompts as they were sent, and the answers that the cache keeps."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import islice, permutations
+from typing import Any
+
+import pyarrow as pa
+
+from flightllm.common.cells import rows_of
+from flightllm.common.text import json_text
+from flightllm.datafusion.run import Batches
+from flightllm.engines.registry import OpenModel
+from flightllm.errors import InvalidInputError, NotFoundError, UnsupportedError
+from flightllm.execution.accounting import models_of, predict
+from flightllm.execution.cancel_token import stopped_by
+from flightllm.execution.query import Query
+from flightllm.execution.staged_query import StagedQuery
+from flightllm.functions.call import MODEL, AICall
+from flightllm.functions.confidence import split
+from flightllm.llm.engine import Choice
+from flightllm.observe.query_record import QueryRecord
+from flightllm.operators.call_context import ModelBinding
+from flightllm.operators.rows import given_fields
+from flightllm.plan.trace import TracedCall, traced
+
+_MOST_ORDERS = 720
+"""The most orders of fields that are tried: those of six fields."""
+_LOST = "the row is not in the result any more: its table has changed, or its answers are not kept"
+
+
+class WhyQuery:
+    """The prompts and answers behind one row of a query. It asks no model; the query runs on the cached answers."""
+
+    schema = pa.schema([pa.field("why", pa.string())])
+
+    def __init__(self, query: Query, row: Sequence[str | None]) -> None:
+        """`row` are the texts of a row as `rows_of` returns them.
+
+        Raises:
+            UnsupportedError: the prompts of a row cannot be told, for example because an aggregate is above the calls.
+            InvalidInputError: the query has no AI calls, or a row of it has another number of values.
+        """
+        if not isinstance(query, StagedQuery):
+            ai = bool(getattr(query, "calls", ()))
+            reason = "its AI calls run as batch functions" if ai else "it has no AI calls"
+            raise UnsupportedError(f"the query tells no prompts: {reason}")
+        if query.services.rights.policies:
+            raise UnsupportedError("the query tells no prompts, because row policies apply to you")
+        if len(row) != len(query.schema):
+            raise InvalidInputError(f"the row has {len(row)} values, but the query has {len(query.schema)} columns")
+        self._calls: list[TracedCall] = []
+        self._query = query.with_nodes(self._trace)
+        self._width, self._row = len(query.schema), list(row)
+        self._values: list[list[str | None]] = []
+        self._rows = 0
+        self._bindings: Mapping[str, ModelBinding] = {}
+        self.services, self.settings, self.calls = query.services, query.settings, query.calls
+
+    def _trace(self, root: Any) -> Any:
+        node, self._calls = traced(root)
+        return node
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return the plan of the query with its arguments."""
+        return self._query.explain()
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Yield one row with a JSON document: `rows` that look like this one, `several`, and `calls`.
+
+        Raises:
+            NotFoundError: the result has no such row any more.
+        """
+        cancelled = record.cancelled.is_set
+        with stopped_by(record.cancelled), models_of(self, cancelled) as models:
+            predict(self, models, cancelled)
+            if not self._values:
+                raise NotFoundError(_LOST)
+            calls = [found for call in self._calls if (found := self._told(call, models)) is not None]
+        told = {"rows": self._rows, "several": len(self._values) > 1, "calls": calls}
+        yield pa.RecordBatch.from_arrays([pa.array([json_text(told)])], schema=self.schema)
+
+    def run_on(self, bindings: Mapping[str, ModelBinding], record: QueryRecord) -> Batches:
+        """Run the query, and keep the arguments of the rows that look like the row."""
+        self._bindings, self._values, self._rows = bindings, [], 0
+        with closing(self._query.run_on(bindings, record)) as batches:
+            for batch in batches:
+                for row in rows_of(batch):
+                    if row[: self._width] != self._row:
+                        continue
+                    self._rows += 1
+                    if len(self._values) < 2 and row[self._width :] not in self._values:
+                        self._values.append(row[self._width :])
+                yield batch
+
+    def _told(self, call: TracedCall, models: Mapping[str | None, OpenModel]) -> dict[str, Any] | None:
+        ai = call.ai
+        if ai.backend != MODEL:
+            return None
+        model, binding = models[ai.model], self._bindings[ai.binding]
+        values = tuple(self._values[0][call.first : call.first + len(ai.fields)])
+        parameters, constraint = ai.parameters, ai.parameters.constraint
+        about = {
+            "function": ai.function,
+            "text": ai.text,
+            "model": ai.model,
+            "engine": model.engine.name,
+            "columns": sorted(call.columns),
+            "filters": call.filters,
+            "layout": "fields first" if self.settings.fields_first else "instruction first",
+            "calibrated": ai.labelled is not None or ai.by_rows,
+            "parameters": {
+                "temperature": parameters.temperature,
+                "max_tokens": parameters.max_tokens,
+                "top_p": parameters.top_p,
+                "seed": parameters.seed,
+                "reasoning": parameters.reasoning,
+                "constraint": None if constraint is None else type(constraint).__name__.lower(),
+                "options": list(constraint.options) if isinstance(constraint, Choice) else None,
+            },
+        }
+        fields, answer = self._found(ai, binding, values)
+        if fields is None:
+            return {**about, "prompt": None, "kept": False, "answer": None}
+        prompt = ai.prompt(fields, fields_first=self.settings.fields_first, prompt_format=binding.prompt_format)
+        told = {
+            **about,
+            "fields": [list(one) for one in fields],
+            "prompt": prompt,
+            "prompt_tokens": model.engine.count_tokens(prompt),
+            "kept": answer is not None,
+        }
+        if answer is None:
+            return {**told, "answer": None}
+        text, probabilities = split(answer)
+        return {
+            **told,
+            "answer": text,
+            "answer_tokens": model.engine.count_tokens(text),
+            "probabilities": [None if p != p else p for p in probabilities] or None,  # NaN is unknown  # noqa: PLR0124
+        }
+
+    def _found(
+        self, ai: AICall, binding: ModelBinding, values: tuple[str | None, ...]
+    ) -> tuple[list[tuple[str, str]] | None, str | None]:
+        """Return the fields of the prompt in their order, and the kept answer; a row without a call has no fields.
+
+        An operator can order the fields of each prompt. The order that has a kept answer is the one that was sent.
+        """
+        keys = binding.keys(ai, fields_first=self.settings.fields_first)
+        first = None
+        for fields in islice(_orders(ai, values), _MOST_ORDERS):
+            first = first or fields
+            key = keys.key(fields)
+            if (answer := self.services.cache.peek([key]).get(key)) is not None:
+                return fields, answer
+        return first, None
+
+
+def _orders(ai: AICall, values: tuple[str | None, ...]) -> Iterator[list[tuple[str, str]]]:
+    """Yield the fields of a prompt in each order, the written one first; nothing if the row has no prompt."""
+    for order in permutations(range(len(ai.fields))):
+        named = [(ai.fields[at], at, at in ai.required, at in ai.lists) for at in order]
+        fields = given_fields(named, values)
+        if fields is None:
+            return
+        yield fields
