@@ -18,7 +18,7 @@ from flightllm.execution.cancel_token import stopped
 from flightllm.execution.context import Services
 from flightllm.observe.query_record import QueryRecord
 from flightllm.pg_catalog.engine import Engine
-from flightllm.pg_catalog.facts import Facts, Seen, Session
+from flightllm.pg_catalog.facts import SERVER_VERSION, Facts, Seen, Session
 from flightllm.pg_catalog.functions import function_table
 from flightllm.pg_catalog.parsing import read
 from flightllm.pg_catalog.rows import Rows, process_number
@@ -27,8 +27,6 @@ from flightllm.sql.client_parameters import PARAMETERS
 from flightllm.sql.grants import PRIVILEGES
 from flightllm.sql.statement import CatalogPlace
 
-SERVER_VERSION = "15.0"
-"""The version of PostgreSQL whose catalog this is."""
 _SETTINGS: Mapping[str, str] = {
     **PARAMETERS,
     "server_version": SERVER_VERSION,

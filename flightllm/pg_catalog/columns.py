@@ -30,6 +30,18 @@ _TYPES: Final[Mapping[str, pa.DataType]] = {
 """The Arrow types by names in `pg_type`; a number of an object has 32 bits without a sign, other types are texts."""
 _EMPTY: Final[Mapping[pa.DataType, object]] = {pa.bool_(): False, pa.string(): "", pa.uint32(): 0}
 VECTORS: Final = frozenset(("int2vector", "oidvector"))
+TYPE_KEY: Final = b"pg_type"
+"""The key in a field's metadata under which a result tells the name in `pg_type` that its Arrow type cannot tell."""
+_TOLD: Final[Mapping[str, pa.DataType]] = {
+    **dict.fromkeys(("name", "char", *VECTORS), pa.string()),
+    "oid": pa.uint32(),
+}
+
+
+def result_field(name: str, kind: pa.DataType, known: str | None) -> pa.Field:
+    """Return a column of a result, with its name in `pg_type`, if that is `known` and tells more than `kind`."""
+    told = "oid" if kind == pa.uint32() else known
+    return pa.field(name, kind, metadata={TYPE_KEY: told} if told is not None and _TOLD.get(told) == kind else None)
 
 
 def arrow_type(kind: str) -> pa.DataType:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from flightllm.errors import CancelledError, FlightLLMError, LimitExceededError, SqlError, UnsupportedError
+from flightllm.pg_catalog.columns import result_field
 from flightllm.pg_catalog.data import Relation, relations
 from flightllm.pg_catalog.facts import Session
 from flightllm.pg_catalog.functions import Function, Functions
@@ -87,7 +88,7 @@ class Engine:
         self._functions = Functions(rows, session)
         self._raised: FlightLLMError | None = None
         self._made: set[str] = set()
-        self._sql = translated.sql
+        self._sql, self._kinds = translated.sql, translated.kinds
         with self._mapped():
             self._prepare(translated)
             self._connection.execute("SET lock_configuration = true")
@@ -184,7 +185,9 @@ class Engine:
                 raise UnsupportedError("the statement returns no rows")
             names = list(result.columns)
             types = self._connection.sql(f"SELECT * FROM ({self._sql}) AS q LIMIT 0").to_arrow_table().schema.types
-        return pa.schema([pa.field(name, kind) for name, kind in zip(names, types, strict=True)])
+        return pa.schema(
+            [result_field(name, kind, self._kinds.get(name)) for name, kind in zip(names, types, strict=True)]
+        )
 
     def run(self, schema: pa.Schema, stopped: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
         """Yield the rows under the names of `schema`; `stopped` is asked now and then, and ends the statement.

@@ -16,6 +16,8 @@ FIRST_OWN: Final = 16_384
 """PostgreSQL gives numbers from here on to what users create."""
 _MOST: Final = 2**31 - 1
 """Drivers read the numbers as signed whole numbers of 32 bits."""
+SERVER_VERSION: Final = "15.0"
+"""The version of PostgreSQL whose catalog this is. Clients choose their queries by it."""
 PG_CATALOG: Final = 11
 TOP_ROLE: Final = 10
 _KNOWN_SCHEMAS: Final = {"pg_catalog": PG_CATALOG, "public": 2200}

@@ -124,6 +124,8 @@ class Rows:
 
     def _own_classes(self, lists: Mapping[tuple[str, str], list[str]]) -> Iterable[dict[str, object]]:
         indexed = {one.table.name for one in self.constraints if one.kind != "f"}
+        keys = [(one.table.name, one.key.table) for one in self.constraints if isinstance(one.key, ForeignKey)]
+        referring = {name for pair in keys for name in pair}  # PostgreSQL checks foreign keys by triggers
         for one in self.facts.tables:
             names = (one.name.schema, one.name.name)
             kind = {
@@ -131,6 +133,7 @@ class Rows:
                 "relreplident": "n" if one.is_view else "d",
                 "relam": 0 if one.is_view else _HEAP,
                 "relhasindex": one.name in indexed,
+                "relhastriggers": one.name in referring,
                 "relhasrules": one.is_view,
                 "reltuples": one.rows if not one.is_view else -1,
                 "relpages": -(-one.size // 8192),
@@ -418,6 +421,7 @@ def _class(oid: int, name: str, schema: int, owner: int, columns: int, more: Map
         "relnatts": columns,
         "relam": 0,
         "relhasindex": False,
+        "relhastriggers": False,
         "relhasrules": False,
         "reltuples": -1,
         "relpages": 0,

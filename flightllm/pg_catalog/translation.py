@@ -89,9 +89,13 @@ _REPLACED: Final = _BARE | {"xmin", "tableoid"}
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """A statement for the engine, the relations that it reads, and the names of its functions of this package."""
+    """A statement for the engine, the relations that it reads, and the names of its functions of this package.
+
+    `kinds` has the names in `pg_type` of the result's columns that are columns of relations.
+    """
 
     sql: str
+    kinds: Mapping[str, str]
     relations: frozenset[Relation]
     functions: frozenset[str]
 
@@ -119,13 +123,14 @@ class _Translator:
     def translated(self) -> Translated:
         self._fold_names()
         self._name_outputs()
+        kinds = self._kinds()
         self._show_registered()
         root = exp.Paren(this=self._tree)  # so that the top node can be replaced, too
         for node in list(self._tree.find_all(exp.Expression, bfs=False))[::-1]:
             self._change(node)
         tree = root.this
         sql = tree.sql("duckdb", identify=True, normalize_functions=False, comments=False)
-        return Translated(sql, frozenset(self._relations), frozenset(self._used))
+        return Translated(sql, kinds, frozenset(self._relations), frozenset(self._used))
 
     # --- names
 
@@ -145,6 +150,34 @@ class _Translator:
                 name = _output_name(item)
                 if not isinstance(item, exp.Column) or name in _REPLACED:
                     item.replace(exp.alias_(item.copy(), name, quoted=True))
+
+    def _kinds(self) -> Mapping[str, str]:
+        """Return the types of the columns of the result that are columns of relations, or casts."""
+        select = _outer_selects(self._tree)[0]
+        found: dict[str, str] = {}
+        for item in select.expressions:
+            if item.is_star:
+                found |= {column.name: column.kind for relation in self._read(select) for column in relation.columns}
+                continue
+            value = _inside(item.this if isinstance(item, exp.Alias) else item)
+            if isinstance(value, exp.Cast):
+                found[item.alias_or_name] = _type_name(value.to)
+            elif isinstance(value, exp.Column):
+                kinds = {
+                    column.kind
+                    for relation in self._read(select, value.table)
+                    for column in relation.columns
+                    if column.name == value.name
+                }
+                if len(kinds) == 1:
+                    found[item.alias_or_name] = kinds.pop()
+        return found
+
+    def _read(self, select: exp.Select, alias: str = "") -> list[Relation]:
+        """Return the relations in FROM of a query; with an alias, only the relation that the alias names."""
+        tables = [one for one in _sources(select) if not alias or one.alias_or_name == alias]
+        found = [relation_of(one) for one in tables if one.db or one.name not in self._common]
+        return [one for one in found if one is not None]
 
     def _show_registered(self) -> None:
         """Write the names of objects in the columns of the result that have a type such as `regclass`."""

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from flightllm.postgres import lists
 from flightllm.postgres.numerics import numeric_bytes
-from flightllm.postgres.types import is_list, oid_of
+from flightllm.postgres.types import INT2VECTOR, OID, OIDVECTOR, is_list, oid_of, told_oid
 
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _EPOCH_DAYS, _DAY_MICROS = 10_957, 86_400_000_000
@@ -67,6 +67,21 @@ def binaries(column: pa.Array) -> pa.Array:
         if fits(kind):
             return encode(column)
     return texts(column)  # texts and json have the same form
+
+
+def catalog_values(field: pa.Field, column: pa.Array) -> pa.Array:
+    """Return a column of a query about the catalog as its type in binary form needs it; other columns stay.
+
+    A number of an object has 4 bytes. A vector such as `indkey` is an array, whose text form is `1 2`.
+    """
+    oid = told_oid(field)
+    if oid == OID:
+        return column.view(pa.int32())
+    element = {INT2VECTOR: pa.int16(), OIDVECTOR: pa.int32()}.get(oid or 0)
+    if element is None:
+        return column
+    vectors = [None if value is None else [int(one) for one in value.split()] for value in column.to_pylist()]
+    return pa.array(vectors, pa.list_(element))
 
 
 def _array(cells: Iterable[str | bytes | None]) -> pa.Array:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flightllm.postgres.cells import binaries, texts
+from flightllm.postgres.cells import binaries, catalog_values, texts
 
 _MOST_ROWS = 4_096
 _MOST_BYTES = 1 << 20
@@ -25,7 +25,8 @@ def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def data_rows(batch: pa.RecordBatch, codes: Sequence[int]) -> bytes:
     """Return a batch's rows as DataRow messages; `codes` has each column's format: 0 for text, 1 for binary."""
     rows = batch.num_rows
-    cells = [binaries(column) if code else texts(column) for column, code in zip(batch.columns, codes, strict=True)]
+    columns = zip(batch.schema, batch.columns, codes, strict=True)
+    cells = [binaries(catalog_values(field, column)) if code else texts(column) for field, column, code in columns]
     parts = [_fixed(np.full(rows, len(cells), ">u2"))]
     for column in cells:
         length = pc.fill_null(pc.binary_length(column), -1).to_numpy(zero_copy_only=False)

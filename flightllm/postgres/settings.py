@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping
 
 from flightllm import __version__
+from flightllm.pg_catalog.facts import SERVER_VERSION as CATALOG_VERSION
 from flightllm.postgres.failures import WireError
 from flightllm.sql.client_parameters import PARAMETERS
 
-SERVER_VERSION = f"16.9 (FlightLLM {__version__})"
+SERVER_VERSION = f"{CATALOG_VERSION} (FlightLLM {__version__})"
 """Clients choose their SQL by the number: the version of PostgreSQL whose protocol and catalogs they find here."""
 VERSION = f"PostgreSQL {SERVER_VERSION}"
 _UTF8 = ("utf8", "utf-8", "unicode", "sql_ascii", "default", "auto")
@@ -68,7 +69,7 @@ _FIXED: Mapping[str, tuple[str, ...]] = {
 _SHOWN: Mapping[str, str] = {
     **PARAMETERS,
     "server_version": SERVER_VERSION,
-    "server_version_num": "160009",
+    "server_version_num": "150000",
     "intervalstyle": "postgres",
     "timezone": "UTC",
     "bytea_output": "hex",

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from flightllm.pg_catalog.columns import TYPE_KEY
 from flightllm.postgres.messages import INT16, INT32, message, text
 
 BOOL, BYTEA, INT8, INT2, INT4, TEXT, JSON, FLOAT4, FLOAT8 = 16, 17, 20, 21, 23, 25, 114, 700, 701
 VARCHAR, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, NUMERIC, UUID = 1043, 1082, 1083, 1114, 1184, 1186, 1700, 2950
 BPCHAR, CHAR, NAME, UNKNOWN, OID, JSONB, VOID = 1042, 18, 19, 705, 26, 3802, 2278
+INT2VECTOR, OIDVECTOR = 22, 30
 ARRAYS: Mapping[int, int] = {
     BOOL: 1000,
     BYTEA: 1001,
@@ -50,6 +52,9 @@ _SIZES: Mapping[int, int] = {
     TIMESTAMPTZ: 8,
     INTERVAL: 16,
     UUID: 16,
+    OID: 4,
+    CHAR: 1,
+    NAME: 64,
 }
 _HEADER = 4
 """PostgreSQL adds it to the precision and scale of a numeric's modifier."""
@@ -108,8 +113,25 @@ def row_description(columns: list[Column], codes: list[int]) -> bytes:
 def column_of(field: pa.Field) -> Column:
     """Return a result's column for a field."""
     kind = field.type
+    if (oid := told_oid(field)) is not None:
+        return Column(field.name, oid)
     decimal = pa.types.is_decimal(kind) and 0 <= kind.scale <= kind.precision
     return Column(field.name, oid_of(kind), (kind.precision << 16 | kind.scale) + _HEADER if decimal else -1)
+
+
+def told_oid(field: pa.Field) -> int | None:
+    """Return the type that a query about the catalog tells with its column; None if the Arrow type tells it."""
+    told = None if field.metadata is None else field.metadata.get(TYPE_KEY)
+    return None if told is None else _OF_CATALOG[told.decode()]
+
+
+_OF_CATALOG: Mapping[str, int] = {
+    "oid": OID,
+    "name": NAME,
+    "char": CHAR,
+    "int2vector": INT2VECTOR,
+    "oidvector": OIDVECTOR,
+}
 
 
 def oid_of(kind: pa.DataType) -> int:  # noqa: C901 - one line for each kind of type

@@ -48,7 +48,7 @@ def test_psql(place: Place) -> None:
     """Several statements in one text, each with its result; an error ends the text, and psql shows its place."""
     done = psql(place, "-c", "SELECT 1, NULL, 'x'; CREATE OR REPLACE TABLE p (a int); INSERT INTO p VALUES (1), (2)")
     assert done.stdout.splitlines() == ["1||x", "CREATE TABLE", "INSERT 0 2"]
-    assert psql(place, "-c", "SELECT version()").stdout.startswith("PostgreSQL 16.")
+    assert psql(place, "-c", "SELECT version()").stdout.startswith("PostgreSQL 15.")
     failed = psql(place, "-c", "SELECT 1; SELEC 2; SELECT 3")
     assert failed.stdout == "1\n"
     assert "ERROR:" in failed.stderr
@@ -214,6 +214,40 @@ def test_asyncpg(place: Place) -> None:
         await one.close()
 
     asyncio.run(asyncio.wait_for(talk(), SECONDS))
+
+
+def test_types_of_the_catalog(place: Place) -> None:
+    """Columns of the catalog have PostgreSQL's types, by which psqlodbc and DBD::Pg read them."""
+    pytest.importorskip("duckdb", reason="the extra 'postgres' is not installed")
+    sql = (
+        "SELECT i.indexrelid, i.indkey, c.relname, c.relkind, i.indclass FROM pg_index i"
+        " JOIN pg_class c ON c.oid = i.indexrelid WHERE c.relname = 'keyed_pkey'"
+    )
+    with place.connect() as connection:
+        connection.execute("CREATE OR REPLACE TABLE keyed (a int, b int, PRIMARY KEY (a, b))")
+        array = bytes.fromhex("00000001 00000000 00000015 00000002 00000001 00000002 0001 00000002 0002")
+        for binary, vector in ((False, "1 2"), (True, array)):
+            cursor = connection.cursor(binary=binary).execute(sql)
+            assert [column.type_code for column in cursor.description or ()] == [26, 22, 19, 18, 30]
+            row = cursor.fetchone()
+            assert row is not None
+            assert row[1:4] == (vector, "keyed_pkey", "i")
+            assert row[0] == connection.execute("SELECT 'keyed_pkey'::regclass::oid").fetchall()[0][0]
+        shown = [column.type_code for column in connection.execute("SELECT * FROM pg_index").description or ()]
+        assert shown[:2] == [26, 26]
+        assert 22 in shown
+
+
+def test_foreign_keys_of_psql(place: Place) -> None:
+    """The client psql asks for foreign keys only where a table has triggers, which check them in PostgreSQL."""
+    pytest.importorskip("duckdb", reason="the extra 'postgres' is not installed")
+    made = (
+        "CREATE OR REPLACE TABLE above (a int PRIMARY KEY); CREATE OR REPLACE TABLE below (b int REFERENCES above(a))"
+    )
+    assert psql(place, "-c", made).returncode == 0
+    shown = ("-P", "tuples_only=off", "-c")
+    assert "FOREIGN KEY (b) REFERENCES above(a)" in psql(place, *shown, r"\d below").stdout
+    assert 'TABLE "below" CONSTRAINT' in psql(place, *shown, r"\d above").stdout
 
 
 def test_pg8000(place: Place) -> None:
