@@ -7,7 +7,7 @@ from dataclasses import replace
 from flightllm.catalog.entries import Entry, ViewPlan
 from flightllm.catalog.reading import read_by
 from flightllm.catalog.store import TableStore
-from flightllm.common.names import DEFAULT_SCHEMA, TableName, is_temporary
+from flightllm.common.names import TableName, is_temporary
 from flightllm.errors import InternalError, InvalidInputError, UnsupportedError
 from flightllm.sql.statement import Statement
 
@@ -55,8 +55,6 @@ def to_rename(store: TableStore, statement: Statement, seen: Collection[TableNam
 def _check_move(entry: Entry, new: TableName) -> None:
     if is_temporary(entry.name.schema) or is_temporary(new.schema):
         raise UnsupportedError("a temporary table stays in its session: create another table with CREATE TABLE … AS")
-    if entry.kind == "ai_view" and new.schema != DEFAULT_SCHEMA:
-        raise UnsupportedError(f"a view with AI calls must be in the schema {DEFAULT_SCHEMA}")
 
 
 def _check_readers(store: TableStore, name: TableName, seen: Collection[TableName]) -> None:

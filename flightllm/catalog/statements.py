@@ -118,8 +118,6 @@ def create_ai_view(store: TableStore, statement: Statement, schema: pa.Schema, o
     """Store a view whose query has AI calls. See `Catalog.create_ai_view`."""
     name = target_of(statement)
     query = statement.query or ""
-    if name.schema != DEFAULT_SCHEMA:
-        raise UnsupportedError(f"a view with AI calls must be in the schema {DEFAULT_SCHEMA}: CREATE VIEW {name.name}")
     names = statement.columns or schema.names
     if len(names) != len(schema):
         raise SqlError(f"the view names {len(names)} columns but its query returns {len(schema)}")

@@ -1,79 +1,118 @@
 """Views with AI calls: their plans cannot be stored, so queries include their text."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from flightllm.catalog.entries import Entry, view_text
 from flightllm.catalog.reading import ordered, read_by
 from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName, quoted
 from flightllm.errors import UnsupportedError
-from flightllm.sql.names import identifier, with_name
+from flightllm.sql.names import identifier
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.tokens import Token, tokenize
+from flightllm.sql.tokens import tokenize
+
+
+@dataclass(frozen=True, slots=True)
+class _Mention:
+    """A name in a text that can mean an AI view: its tokens from `start` to before `stop`."""
+
+    start: int
+    stop: int
+    name: TableName
 
 
 def with_views(text: ParsedText, views: Mapping[TableName, Entry], entries: Mapping[TableName, Entry]) -> ParsedText:
     """Return the query with a WITH query before it for each AI view that it names, directly or indirectly.
 
-    A text that names no AI view comes back as the same object. A WITH query of the same name in it hides the view.
+    A text that names no AI view comes back as the same object. A WITH query of the same name in it hides a view whose
+    name has no schema.
 
     Raises:
         SqlError: some views read each other.
-        UnsupportedError: an inner WITH query, in the text or in a view, has the name of a view that the query needs.
+        UnsupportedError: a name means a view and, elsewhere, something else, and the name stands where it needs an
+            alias.
     """
-    tokens = text.tokens
-    hidden = set(_outer_with_names(tokens))
-    needed: dict[str, Entry] = {}
-    for name in _mentioned(tokens, views):
-        if name.name not in hidden:
-            needed |= {view.name.name: view for view in ordered(views[name], partial(mentioned, views=views))}
+    needed: dict[TableName, Entry] = {}
+    for mention in _mentions(text, views):
+        needed |= {view.name: view for view in ordered(views[mention.name], partial(mentioned, views=views))}
     if not needed:
         return text
-    _check_names(tokens, hidden | set(needed))
-    definitions = ", ".join(_definition(entry, views, entries) for entry in needed.values())
-    return ParsedText(_with(_unqualified(text.sql, tokens, views), definitions))
+    texts = {name: ParsedText(view_text(entry, entries)) for name, entry in needed.items()}
+    names = _names_of_with(needed, [text, *texts.values()], entries)
+    definitions = ", ".join(_definition(entry, texts[name], names) for name, entry in needed.items())
+    return ParsedText(_with(_renamed(text, names), definitions))
 
 
 def mentioned(entry: Entry, views: Mapping[TableName, Entry]) -> list[Entry]:
     """Return the other AI views that a view mentions."""
-    return [views[name] for name in _mentioned(tokenize(entry.query), views) if name != entry.name]
+    found = dict.fromkeys(mention.name for mention in _mentions(ParsedText(entry.query), views))
+    return [views[name] for name in found if name != entry.name]
 
 
-def _mentioned(tokens: Sequence[Token], views: Mapping[TableName, Entry]) -> Iterator[TableName]:
-    for _, stop in _names(tokens, views):
-        yield TableName(DEFAULT_SCHEMA, identifier(tokens[stop - 1]) or "")
-
-
-def _names(tokens: Sequence[Token], views: Mapping[TableName, Entry]) -> Iterator[tuple[int, int]]:
-    """Yield the token range of every name that can mean a view: `v`, `public.v` or `flightllm.public.v`."""
+def _mentions(text: ParsedText, views: Collection[TableName]) -> Iterator[_Mention]:
+    """Yield every name that can mean a view: `v` in the default schema, `s.v` or `flightllm.s.v`."""
+    known, tokens = {name.name for name in views}, text.tokens
     for index, token in enumerate(tokens):
         name = identifier(token)
-        if name is None or TableName(DEFAULT_SCHEMA, name) not in views:
+        if name is None or name not in known:
             continue
-        start = index
-        for qualifier in (DEFAULT_SCHEMA, CATALOG):
-            if start < 2 or not tokens[start - 1].is_symbol("."):
-                break
-            if identifier(tokens[start - 2]) != qualifier:
-                start = -1
-                break
+        if any(common.named == index for common in text.scopes.common_tables):
+            continue
+        start, qualifiers = index, list[str | None]()
+        while start > 1 and tokens[start - 1].is_symbol("."):
             start -= 2
-        if start >= 0 and not (start and tokens[start - 1].is_symbol(".")):
-            yield start, index + 1
+            qualifiers.append(identifier(tokens[start]))
+        if qualifiers[1:] not in ([], [CATALOG]):
+            continue
+        found = TableName((qualifiers or [DEFAULT_SCHEMA])[0] or "", name)
+        if found in views and (qualifiers or text.scopes.common_table((name,), index) is None):
+            yield _Mention(start, index + 1, found)
 
 
-def _unqualified(sql: str, tokens: Sequence[Token], views: Mapping[TableName, Entry]) -> str:
-    """Write `v` for `public.v`: a WITH query has no schema."""
-    for start, stop in reversed(list(_names(tokens, views))):
-        sql = sql[: tokens[start].start] + sql[tokens[stop - 1].start :]
+def _names_of_with(
+    needed: Mapping[TableName, Entry], texts: Sequence[ParsedText], entries: Mapping[TableName, Entry]
+) -> Mapping[TableName, str]:
+    """Return the name of each view's WITH query: that of the view, unless the name means something else somewhere."""
+    taken = {common.name for text in texts for common in text.scopes.common_tables}
+    found: dict[TableName, str] = {}
+    for name in needed:
+        usual = TableName(DEFAULT_SCHEMA, name.name)
+        chosen, number = name.name, 1
+        while chosen in taken or (chosen == name.name and name != usual and usual in entries):
+            chosen, number = f"{name.name}_{number}", number + 1
+        taken.add(chosen)
+        found[name] = chosen
+    return found
+
+
+def _renamed(text: ParsedText, names: Mapping[TableName, str]) -> str:
+    """Write the names of views as those of their WITH queries, which have no schema: `v` for `s.v`.
+
+    Raises:
+        UnsupportedError: a name needs an alias where none can be written.
+    """
+    sql, tokens = text.sql, text.tokens
+    tables = {table.first: table for scope in text.scopes.of for table in scope.tables}
+    for mention in reversed(list(_mentions(text, names))):
+        name = names[mention.name]
+        own, start, end = name == mention.name.name, tokens[mention.start].start, tokens[mention.stop - 1].end
+        is_qualifier = mention.stop < len(tokens) and tokens[mention.stop].is_symbol(".")
+        if own or is_qualifier or not text.scopes.names_table[mention.start]:
+            sql = sql[:start] + sql[tokens[mention.stop - 1].start :]
+            continue
+        table = tables.get(mention.start)
+        if table is None or table.last != mention.stop:
+            raise UnsupportedError(f"the WITH query {mention.name.name!r} has the name of an AI view in use: rename it")
+        alias = "" if table.aliased else f" AS {quoted(mention.name.name)}"
+        sql = sql[:start] + quoted(name) + alias + sql[end:]
     return sql
 
 
-def _definition(entry: Entry, views: Mapping[TableName, Entry], entries: Mapping[TableName, Entry]) -> str:
+def _definition(entry: Entry, text: ParsedText, names: Mapping[TableName, str]) -> str:
     columns = f" ({', '.join(quoted(column) for column in entry.columns)})" if entry.columns else ""
-    others = {name: other for name, other in views.items() if name != entry.name}
-    text = view_text(entry, entries)
-    return f"{quoted(entry.name.name)}{columns} AS ({_unqualified(text, tokenize(text), others)})"
+    others = {name: other for name, other in names.items() if name != entry.name}
+    return f"{quoted(names[entry.name])}{columns} AS ({_renamed(text, others)})"
 
 
 def _with(sql: str, definitions: str) -> str:
@@ -83,29 +122,6 @@ def _with(sql: str, definitions: str) -> str:
     recursive = len(tokens) > 1 and tokens[1].is_word("recursive")
     after = tokens[1 if recursive else 0].end
     return f"{sql[:after]} {definitions},{sql[after:]}"
-
-
-def _with_names(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
-    """Yield the depth and name of every WITH query in the text."""
-    depth = 0
-    for index, token in enumerate(tokens):
-        if token.is_symbol("("):
-            name = with_name(tokens, index)
-            if name is not None:
-                yield depth, name
-        depth += token.is_symbol("(") - token.is_symbol(")")
-
-
-def _outer_with_names(tokens: Sequence[Token]) -> list[str]:
-    if not tokens or not tokens[0].is_word("with"):
-        return []
-    return [name for depth, name in _with_names(tokens) if depth == 0]
-
-
-def _check_names(tokens: Sequence[Token], needed: set[str]) -> None:
-    for depth, name in _with_names(tokens):
-        if depth and name in needed:
-            raise UnsupportedError(f"the inner WITH query {name!r} has the name of an AI view in use: rename it")
 
 
 def check_not_circular(view: Entry, entries: Mapping[TableName, Entry]) -> None:

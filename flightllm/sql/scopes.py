@@ -69,6 +69,8 @@ class CommonTable:
     """The token of its opening parenthesis."""
     columns: tuple[int, int] | None
     """Its column list, from `(` to `)`, both included."""
+    named: int
+    """The token of its name."""
     until: int
     """The token after the last one of the query that has the WITH."""
     own: int | None
@@ -305,7 +307,7 @@ class _ScopeReader:
             return
         start, end = frame.with_start, self._closing[index]
         own = self._union(index, end) if self._is_word(start + 1, "recursive") else None
-        self.common_tables.append(CommonTable(name, start, end, index, columns, frame.end, own))
+        self.common_tables.append(CommonTable(name, start, end, index, columns, before, frame.end, own))
 
     def _union(self, opening: int, end: int) -> int | None:
         """Return the last UNION of the query in a bracket, or None."""

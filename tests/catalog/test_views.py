@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from flightllm.catalog import Catalog
-from flightllm.errors import InvalidInputError, SqlError, UnsupportedError
+from flightllm.errors import InvalidInputError, SqlError
 from flightllm.sql.classify import classify
 from flightllm.sql.parsed_text import ParsedText
 from tests.catalogs import ingest, read, run
@@ -62,6 +62,14 @@ def test_only_views_of_a_changed_table_are_planned_again(catalog: Catalog) -> No
         ("SELECT * FROM flightllm.public.V", "WITH \"v\" AS (SELECT a, f('p', a) AS g FROM t) SELECT * FROM V"),
         ("SELECT * FROM other.v", "SELECT * FROM other.v"),
         ("WITH v AS (SELECT 1) SELECT * FROM v", "WITH v AS (SELECT 1) SELECT * FROM v"),
+        (
+            "WITH v AS (SELECT public.v.a FROM public.v) SELECT v.a FROM v",
+            'WITH "v_1" AS (SELECT a, f(\'p\', a) AS g FROM t), v AS (SELECT v.a FROM "v_1" AS "v") SELECT v.a FROM v',
+        ),
+        (
+            "WITH v AS (SELECT * FROM v AS x) SELECT * FROM v",
+            'WITH "v_1" AS (SELECT a, f(\'p\', a) AS g FROM t), v AS (SELECT * FROM "v_1" AS x) SELECT * FROM v',
+        ),
     ],
 )
 def test_ai_views_are_inlined(catalog: Catalog, sql: str, inlined: str) -> None:
@@ -81,8 +89,9 @@ def test_ai_views_of_views_and_with(catalog: Catalog) -> None:
     assert catalog.inline_views(ParsedText("WITH RECURSIVE q AS (SELECT 1) SELECT * FROM w, q")).sql == (
         f"WITH RECURSIVE {both}, q AS (SELECT 1) SELECT * FROM w, q"
     )
-    with pytest.raises(UnsupportedError, match="inner WITH query 'v'"):
-        catalog.inline_views(ParsedText("SELECT * FROM w, (WITH v AS (SELECT 1) SELECT * FROM v)"))
+    inner = "(WITH v AS (SELECT 1) SELECT * FROM v)"
+    apart = '"v_1" AS (SELECT f(a) AS g FROM t), "w" ("h") AS (SELECT g FROM "v_1" AS "v")'
+    assert catalog.inline_views(ParsedText(f"SELECT * FROM w, {inner}")).sql == f"WITH {apart} SELECT * FROM w, {inner}"
     assert catalog.table("w").type == "VIEW"
     assert catalog.table("w").schema.names == ["h"]
     run(catalog, "DROP VIEW w")
