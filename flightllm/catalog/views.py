@@ -30,8 +30,7 @@ def with_views(text: ParsedText, views: Mapping[TableName, Entry], entries: Mapp
 
     Raises:
         SqlError: some views read each other.
-        UnsupportedError: a name means a view and, elsewhere, something else, and the name stands where it needs an
-            alias.
+        UnsupportedError: the name of a view also means something else, and has no place for an alias.
     """
     needed: dict[TableName, Entry] = {}
     for mention in _mentions(text, views):
@@ -90,7 +89,7 @@ def _renamed(text: ParsedText, names: Mapping[TableName, str]) -> str:
     """Write the names of views as those of their WITH queries, which have no schema: `v` for `s.v`.
 
     Raises:
-        UnsupportedError: a name needs an alias where none can be written.
+        UnsupportedError: a name has no place for the alias that it needs.
     """
     sql, tokens = text.sql, text.tokens
     tables = {table.first: table for scope in text.scopes.of for table in scope.tables}
