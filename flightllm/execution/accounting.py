@@ -167,7 +167,8 @@ def _account(query: AskingQuery, models: Mapping[str | None, OpenModel], record:
         check_prices(limits, model.costs.prices, name)
     enough = MOST_PROMPTS if limits.calls is None else min(MOST_PROMPTS, max(limits.calls + 1, _FEWEST_PROMPTS))
     estimate = predict(query, models, record.cancelled.is_set, most_prompts=enough)
-    check_estimate(limits, estimate.work, costs_of(models).price(estimate.works) or 0.0)
+    cost = costs_of(models).price(estimate.works) or 0.0
+    check_estimate(limits, estimate.work, cost, is_whole=estimate.is_whole)
     return Account(limits, ledger=ledger, fail=settings.on_budget == "fail")
 
 

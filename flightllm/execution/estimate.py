@@ -154,7 +154,8 @@ def _figures(
             "answers are assumed for calls without known earlier answers: each answer is equally likely,"
             " and texts are as long as is usual for the function"
         )
-    return Figures(round(rows * max(scales.values(), default=1.0)), found, None, tuple(notes))
+    all_rows = round(rows * max(scales.values(), default=1.0))
+    return Figures(all_rows, found, None, tuple(notes), is_whole=not stopped)
 
 
 def _scales(sites: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -31,15 +31,18 @@ def check_prices(limits: Allowance, prices: Prices | None, model: str | None = N
         )
 
 
-def check_estimate(limits: Allowance, estimate: Work, cost: float) -> None:
-    """Check the estimated work of a whole query, and its cost, before the first call.
+def check_estimate(limits: Allowance, estimate: Work, cost: float, *, is_whole: bool = True) -> None:
+    """Check the estimated work of a query, and its cost, before the first call.
+
+    If not `is_whole`, the query can need more than the estimate.
 
     Raises:
         BudgetExceededError: the estimate is above a limit. The message has the estimate and what to do.
     """
     above = _exceeded(limits, estimate.calls, estimate.tokens, cost)
     if above is not None:
-        raise BudgetExceededError(f"not run: the estimate for the query is {above}: {_INSTEAD}")
+        least = "" if is_whole else "at least "
+        raise BudgetExceededError(f"not run: the estimate for the query is {least}{above}: {_INSTEAD}")
 
 
 def _exceeded(limits: Allowance, calls: int, tokens: int, cost: float) -> str | None:

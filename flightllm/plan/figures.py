@@ -76,6 +76,8 @@ class Figures:
     """Limits of the prediction."""
     parts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """The rows that each part of the plan returns, by the part's name; without the parts whose rows are not known."""
+    is_whole: bool = True
+    """False where the prediction ended before it knew all prompts."""
 
     @property
     def work(self) -> Work:

@@ -121,6 +121,8 @@ def test_estimate_above(limits: Allowance, text: str) -> None:
     with pytest.raises(BudgetExceededError, match=text):
         check_estimate(limits, estimate, PRICES.price(estimate))
     check_estimate(Allowance(10, 1_200, 0.003), estimate, PRICES.price(estimate))
+    with pytest.raises(BudgetExceededError, match="the query is at least 10 calls where"):
+        check_estimate(Allowance(9), estimate, 0.0, is_whole=False)
 
 
 def test_cost_without_prices() -> None:
