@@ -48,4 +48,4 @@ def test_configurations(block: object) -> None:
     context = main.make_context("flightllm", ["--help"], resilient_parsing=True)
     command = main.get_command(context, name)
     assert command is not None
-    command.make_context(name, arguments)
+    command.make_context(name, arguments, parent=context)
