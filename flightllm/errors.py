@@ -28,6 +28,9 @@ class SqlError(InvalidInputError):
 class AICallError(SqlError):
     """An AI function call is malformed: arity, option, label list, `{field}` or schema."""
 
+    placed: bool = False
+    """Whether the message names the call's position; the call around it must not add another position."""
+
 
 class ConfigError(InvalidInputError):
     """The configuration file or a command-line option is wrong."""

@@ -66,7 +66,7 @@ _LISTING = frozenset({"information_schema", "show", "index"})
 """Words of statements that can read tables which their text does not name."""
 _POLL_SECONDS = 0.1
 _WHAT = {
-    "file": "registered by the server's configuration",
+    "file": "an opened file",
     "external": "an external table",
     "view": "a view",
     "ai_view": "a view",
@@ -290,7 +290,10 @@ class TableStore:
         if entry is None:
             raise self.missing(name)
         if entry.kind != "managed":
-            raise PermissionDeniedError(f"{name.display!r} is {_WHAT[entry.kind]} and can only be read")
+            instead = f"; CREATE TABLE … AS SELECT * FROM {name.display} makes a table that can change"
+            raise PermissionDeniedError(
+                f"{name.display!r} is {_WHAT[entry.kind]} and can only be read{instead if entry.kind == 'file' else ''}"
+            )
         return entry
 
     def check_schema(self, schema: str) -> None:

@@ -22,8 +22,13 @@ def text_table(schema: pa.Schema, rows: Sequence[Sequence[Any]], width: int = _W
     """Return rows as a table of text."""
     out = StringIO()
     fits = fitting(schema, rows, width)
-    put(Console(file=out, width=width, highlight=False), as_table(fits.schema, fits.rows, _CELL))
+    put(_plain(out, width), as_table(fits.schema, fits.rows, _CELL))
     return out.getvalue().rstrip("\n")
+
+
+def _plain(out: StringIO, width: int) -> Console:
+    """Return a console for plain text; rich obeys FORCE_COLOR, and shows HTML in notebooks."""
+    return Console(file=out, width=width, highlight=False, force_terminal=False, force_jupyter=False, color_system=None)
 
 
 def html_table(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> str:

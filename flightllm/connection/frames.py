@@ -10,26 +10,29 @@ from typing import Any
 
 import pyarrow as pa
 
+from flightllm.connection.result import Result
 from flightllm.errors import InvalidInputError
 
 
 def is_frame(value: object) -> bool:
-    """Return whether a value is a frame that a query can read by its variable's name."""
+    """Return whether a query can read a value by its variable's name: a frame, a series or an earlier result."""
     if isinstance(value, type):
         return False
-    return isinstance(value, pa.Table | pa.RecordBatch | pa.RecordBatchReader) or _is_pandas(value) or _is_polars(value)
+    arrow = isinstance(value, pa.Table | pa.RecordBatch | pa.RecordBatchReader)
+    return arrow or isinstance(value, Result) or any(test(value) for test in (_is_pandas, _is_polars, _is_series))
 
 
 def reader_of(frame: object, name: str) -> pa.RecordBatchReader:
     """Return the rows of a frame; `name` is its table's name, for errors. A reader can be read once.
 
-    An index of pandas is left out. A mapping holds columns by name, and a sequence holds rows.
+    An index of pandas is left out. A mapping holds columns by name, and a sequence holds rows. A series without a name
+    becomes a column `name`.
 
     Raises:
         InvalidInputError: the value is not a frame, or a table cannot have its columns.
     """
     try:
-        reader = _reader(frame)
+        reader = _reader(_framed(frame, name))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"{name} cannot become a table: {_told(error)}") from error
     if reader is None:
@@ -53,7 +56,7 @@ def _reader(frame: Any) -> pa.RecordBatchReader | None:
     if _is_pandas(frame):
         frame = _from_pandas(frame)
     elif _is_polars(frame):
-        frame = (frame.collect() if hasattr(frame, "collect") else frame).to_arrow()
+        frame = _from_polars(frame.collect() if hasattr(frame, "collect") else frame)
     elif isinstance(frame, pa.RecordBatch):
         frame = pa.Table.from_batches([frame])
     elif hasattr(frame, "scanner"):  # a data set of Arrow
@@ -63,7 +66,7 @@ def _reader(frame: Any) -> pa.RecordBatchReader | None:
     elif isinstance(frame, Mapping):
         frame = pa.table(dict(frame))
     elif isinstance(frame, Sequence) and frame and all(isinstance(row, Mapping) for row in frame):
-        frame = pa.Table.from_pylist([dict(row) for row in frame])
+        frame = _from_rows(frame)
     return frame.to_reader() if isinstance(frame, pa.Table) else None
 
 
@@ -86,6 +89,50 @@ def _column(values: Any, name: str) -> pa.Array:
             f"the column {name!r} ({values.dtype}) cannot become a column of a table, as for values of several types:"
             f" {_told(error)}; astype('str') makes texts"
         ) from error
+
+
+def _from_polars(frame: Any) -> pa.Table:
+    for name, kind in frame.schema.items():
+        if _holds_objects(kind):
+            raise InvalidInputError(
+                f"the column {name!r} ({kind}) holds objects of Python, which a table cannot have:"
+                " give the column a type of polars, such as String"
+            )
+    try:
+        return frame.to_arrow()
+    except pa.ArrowException:
+        for name, kind in frame.schema.items():
+            try:
+                frame.select(name).head(0).to_arrow()
+            except pa.ArrowException as error:
+                raise InvalidInputError(
+                    f"the column {name!r} ({kind}) cannot become a column of a table: cast the column to another type"
+                ) from error
+        raise
+
+
+def _holds_objects(kind: Any) -> bool:
+    """Return whether a type of polars is Object, or has Object in it."""
+    inner = [getattr(kind, "inner", None), *(field.dtype for field in getattr(kind, "fields", ()))]
+    return str(kind) == "Object" or any(_holds_objects(one) for one in inner if one is not None)
+
+
+def _from_rows(rows: Sequence[Mapping[Any, Any]]) -> pa.Table:
+    """Return rows as a table; a row without a column has NULL there."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.table({str(name): [row.get(name) for row in rows] for name in names})
+
+
+def _framed(value: Any, name: str) -> Any:
+    """Return a series as a frame of one column; return other values unchanged."""
+    if not _is_series(value):
+        return value
+    return value.to_frame(name if value.name in (None, "") else value.name)
+
+
+def _is_series(value: object) -> bool:
+    found = [getattr(sys.modules.get(library), "Series", ()) for library in ("pandas", "polars")]
+    return any(isinstance(value, kind) for kind in found)
 
 
 def _is_pandas(value: object) -> bool:

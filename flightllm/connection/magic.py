@@ -18,6 +18,19 @@ from flightllm.sql.parsed_text import ParsedText
 ASK_ABOVE: Final = 1.0
 """By default, a statement with a predicted cost above this, in dollars, needs a yes."""
 _OPTION: Final = re.compile(r"\s*--(connection|ask-above|yes)\b(?:[ =]+(?=\S))?", re.IGNORECASE)
+_UNKNOWN: Final = re.compile(r"\s*--([A-Za-z][\w-]*)")
+"""Matches what has the form of an option; an SQL comment has a blank after `--`, or is in a later line."""
+_HELP: Final = """\
+%sql [OPTIONS] [NAME <<] SQL          run a line
+%%sql [OPTIONS] [NAME <<]             run a cell
+%sql FILE, ADDRESS or VARIABLE        choose the connection
+
+--connection NAME      choose the connection: a variable, a file or an address
+--ask-above DOLLARS    ask before a statement with a higher predicted cost (default 1)
+--yes                  never ask
+--help                 show this text
+
+NAME << puts the result into a variable; NAME =<< shows the result too. :name takes a variable's value."""
 _NAME: Final = re.compile(r"\s*([A-Za-z_]\w*)\s*(=?)<<\s*")
 _WORD: Final = re.compile(r"\s*(\S+)")
 
@@ -39,7 +52,7 @@ def read_options(line: str) -> Options:
     """Read `--connection NAME`, `--ask-above DOLLARS`, `--yes` and `name <<` before SQL; `name =<<` shows too.
 
     Raises:
-        InvalidInputError: an option lacks its value.
+        InvalidInputError: an option lacks its value, or an option in the first line is unknown.
     """
     options = Options(line)
     while found := _OPTION.match(options.text):
@@ -58,6 +71,12 @@ def read_options(line: str) -> Options:
             options = replace(options, ask_above=float(value[1]))
         except ValueError as error:
             raise InvalidInputError(f"--ask-above needs dollars, such as 0.5, and not {value[1]!r}") from error
+    unknown = _UNKNOWN.match(options.text)
+    if unknown and len(line) - len(options.text) + unknown.start(1) < len(line.partition("\n")[0]):
+        raise InvalidInputError(
+            f"there is no option --{unknown[1]}: the options are --connection, --ask-above, --yes and --help; an SQL"
+            " comment has a blank after --"
+        )
     if named := _NAME.match(options.text):
         options = replace(options, assigned=named[1], shows=bool(named[2]), text=options.text[named.end() :])
     return replace(options, text=options.text.strip())
@@ -74,6 +93,9 @@ class SqlMagic:
 
     def sql(self, line: str, cell: str | None = None) -> Result | None:
         """Run SQL, or choose a connection by a variable's name, a file or an address."""
+        if line.strip() in {"--help", "-h"}:
+            print(_HELP)  # noqa: T201 - a magic prints into its cell
+            return None
         try:
             options = read_options(line if cell is None else f"{line}\n{cell}")
             if options.connection:
@@ -98,7 +120,9 @@ class SqlMagic:
         """Return whether a line names a connection, and does not hold SQL."""
         if any(letter.isspace() for letter in text) or text.endswith(";"):
             return False
-        return isinstance(self._variables.get(text), Connection) or "://" in text or Path(text).expanduser().exists()
+        if isinstance(self._variables.get(text), Connection) or text == ":memory:":
+            return True
+        return "://" in text or Path(text).expanduser().exists()
 
     @property
     def _variables(self) -> Mapping[str, Any]:
@@ -109,6 +133,8 @@ class SqlMagic:
         """Return the connection of a variable, or to a file or address; a file is opened once."""
         value = self._variables.get(name)
         if isinstance(value, Connection):
+            if value.closed:
+                raise InvalidInputError(f"the connection {name} is closed: connect again")
             return value
         known = self._opened.get(name)
         if known is None or known.closed:
@@ -116,8 +142,10 @@ class SqlMagic:
         return known
 
     def _current(self) -> Connection:
-        if self._connection is None or self._connection.closed:
+        if self._connection is None:
             self._connection = connect()
+        if self._connection.closed:
+            raise InvalidInputError("the connection is closed: choose another, as in %sql NAME or %sql :memory:")
         return self._connection
 
     def _run(self, options: Options) -> Result | None:

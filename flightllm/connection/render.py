@@ -142,21 +142,23 @@ def _printable(line: str) -> str:
     return "".join(c if c.isprintable() else " " for c in line)
 
 
-def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterable[tuple[Any, ...]]:
-    """Yield rows as Python values; columns with equal names stay separate."""
+def rows_of(batches: Iterable[pa.RecordBatch], *, shown: bool = True) -> Iterable[tuple[Any, ...]]:
+    """Yield rows as Python values; columns with equal names stay separate.
+
+    Python's times have only microseconds. Where rows are `shown`, finer times become texts; else they are cut.
+    """
     for batch in batches:
-        yield from zip(*(_values(column) for column in batch.columns), strict=True)
+        yield from zip(*(_values(column, shown=shown) for column in batch.columns), strict=True)
 
 
-def _values(column: pa.Array) -> Sequence[Any]:
-    """Return Python values. Python's times have only microseconds, so finer times become texts."""
+def _values(column: pa.Array, *, shown: bool) -> Sequence[Any]:
     coarse = _coarse(column.type)
     if coarse == column.type:
         return list(column.to_pylist())
     try:
         return list(column.cast(coarse).to_pylist())
     except pa.ArrowInvalid:  # some values have nanoseconds
-        plain = pa.types.is_timestamp(column.type) or pa.types.is_time(column.type)
+        plain = shown and (pa.types.is_timestamp(column.type) or pa.types.is_time(column.type))
         return list(column.cast(pa.string() if plain else coarse, safe=False).to_pylist())
 
 

@@ -187,8 +187,8 @@ class Result:
         return self.arrow().__arrow_c_stream__(requested_schema)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        """Yield all rows as tuples."""
-        return iter(rows_of(self.arrow().to_batches()))
+        """Yield all rows as tuples; times have microseconds, and their nanoseconds are cut."""
+        return iter(rows_of(self.arrow().to_batches(), shown=False))
 
     def __len__(self) -> int:
         """Run the query, unless it has run; return the number of its rows."""

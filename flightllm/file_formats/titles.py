@@ -133,7 +133,7 @@ def _rows(sample: str, dialect: Dialect) -> tuple[list[int], list[list[str]]]:
 
 def _first_row(rows: Sequence[Sequence[str]], delimiter: str) -> tuple[int | None, int]:
     """Return the place of a table's first row, and its width; None if the rows are not a table of several columns."""
-    counts = Counter(len(row) for row in rows if any(row))
+    counts = Counter(len(row) for row in rows if any(cell.strip() for cell in row))
     width, _ = max(counts.items(), key=lambda pair: (pair[1] * (pair[0] > 1), pair[0]), default=(0, 0))
     if width <= 1:
         return None, 0

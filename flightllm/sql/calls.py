@@ -219,9 +219,9 @@ class _Extractor:
             if lifted:
                 return lifted[0].output, self._lifted(lifted[0], function, arguments, text)
             bound: BoundCall = bind_call(function, name, arguments, text, self._catalog.names, self._catalog.indexes)
-        except _PlacedError:
-            raise
         except AICallError as error:
+            if error.placed:
+                raise
             raise self._error(index, f": {error}") from error
         bound = self._with_number(bound, index, closing + 1)
         return bound.call.type, self._stub(self._with_lists(bound))
@@ -412,11 +412,9 @@ class _Extractor:
     def _error(self, index: int, message: str) -> AICallError:
         token = self._tokens[index]
         joint = "" if message.startswith(":") else " "
-        return _PlacedError(f"{token.text} at {position(self._sql, token.start)}{joint}{message}")
-
-
-class _PlacedError(AICallError):
-    """An error that already names its position; the call around it must not add another position."""
+        error = AICallError(f"{token.text} at {position(self._sql, token.start)}{joint}{message}")
+        error.placed = True
+        return error
 
 
 def _quoted(name: str) -> str:

@@ -1,5 +1,6 @@
 """Connections of Python programs, to a database in the process and to a server."""
 
+import datetime as dt
 import os
 import signal
 import subprocess
@@ -63,6 +64,35 @@ def test_parameters(both: Connection) -> None:
         both.sql("SELECT ?", "text")
     with pytest.raises(InvalidInputError, match="type object"):
         both.sql("SELECT ?", [object()])
+
+
+def test_times_have_one_type(both: Connection) -> None:
+    """Times with nanoseconds are Python's times, cut to microseconds; a shown result has the nanoseconds."""
+    at = pa.array([1, 1000], pa.timestamp("ns"))
+    result = both.register("times", pa.table({"at": at, "of": at.cast(pa.time64("ns"))})).sql("SELECT * FROM times")
+    assert result.fetchall() == [
+        (dt.datetime(1970, 1, 1), dt.time()),  # noqa: DTZ001 - the column has no zone
+        (dt.datetime(1970, 1, 1, 0, 0, 0, 1), dt.time(0, 0, 0, 1)),  # noqa: DTZ001
+    ]
+    assert "00:00:00.000000001" in repr(result)
+
+
+def test_shown_results_are_plain_text(embedded: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shown result has no colours, and rich shows nothing by itself in a notebook."""
+    shown: list[object] = []
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setattr("rich.jupyter.display", lambda *parts: shown.append(parts))
+    assert repr(embedded.sql("SELECT 1 AS a")).splitlines()[0].strip() == "a"
+    assert shown == []
+
+
+def test_opened_files_are_read_only(tmp_path: Path) -> None:
+    """A change of an opened file says how to make a table that can change."""
+    (tmp_path / "notes.csv").write_text("id\n7\n")
+    connection = flightllm.connect(tmp_path / "notes.csv", config=fake(tmp_path / "home"))
+    with connection, pytest.raises(PermissionDeniedError, match=r"opened file .* CREATE TABLE … AS SELECT"):
+        connection.sql("INSERT INTO notes VALUES (8)")
 
 
 def test_changes_run_at_once(both: Connection) -> None:

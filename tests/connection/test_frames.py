@@ -50,7 +50,6 @@ def test_types_of_pandas(embedded: Connection) -> None:
         ({"a": [1], "b": [1, 2]}, "cannot become a table"),
         ([], "type list"),
         ("text", "type str"),
-        (pd.Series([1]), "cannot become a table"),
         (pd.DataFrame, "type type"),
     ],
     ids=str,
@@ -90,3 +89,40 @@ def test_what_variables_can_be() -> None:
     assert is_frame(pd.DataFrame())
     assert is_frame(pl.LazyFrame())
     assert not any(map(is_frame, ([], {}, "text", pd, pd.DataFrame, None)))
+
+
+class Thing:
+    """A value that no table can have."""
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pl.DataFrame({"id": [1], "odd": pl.Series([Thing()], dtype=pl.Object)}),
+        pl.DataFrame({"id": [1], "odd": pl.Series([1], dtype=pl.Int128)}),
+    ],
+    ids=["objects", "Int128"],
+)
+def test_columns_of_polars_that_are_no_columns(embedded: Connection, frame: pl.DataFrame) -> None:
+    """A column of objects, or of numbers that Arrow lacks, is an error that names the column and its type."""
+    with pytest.raises(InvalidInputError, match=r"column 'odd' \((Object|Int128)\)"):
+        embedded.register("t", frame)
+
+
+def test_rows_with_different_columns(embedded: Connection) -> None:
+    """A row without a column has NULL there, wherever the column is first seen."""
+    rows = embedded.register("t", [{"a": 1}, {"a": 2, "b": 3}, {"c": "x"}]).sql("SELECT * FROM t").fetchall()
+    assert rows == [(1, None, None), (2, 3, None), (None, None, "x")]
+
+
+def test_series_and_results(embedded: Connection) -> None:
+    """A series is a table of one column, and an earlier result a table, by variable and by `register`."""
+    numbers = pd.Series([1, 2], name="n")
+    nameless = pl.Series([3])
+    earlier = embedded.sql("SELECT 5 AS five")
+    found = embedded.sql("SELECT n, nameless, five FROM numbers, nameless, earlier ORDER BY n").fetchall()
+    assert found == [(1, 3, 5), (2, 3, 5)]
+    assert len(numbers) == len(nameless) + len(earlier)
+    assert embedded.register("t", pd.Series([4])).register("u", earlier).sql("SELECT t, five FROM t, u").fetchall() == [
+        (4, 5)
+    ]

@@ -104,6 +104,30 @@ def test_costly_statements(shell: Shell, monkeypatch: pytest.MonkeyPatch, answer
     assert magic.sql(f"--yes {text}") is not None
 
 
+def test_a_closed_connection(shell: Shell) -> None:
+    """A closed connection is an error, and never becomes an empty database."""
+    magic = SqlMagic(shell)
+    magic.sql("con")
+    shell.user_ns["con"].close()  # type: ignore[attr-defined]
+    for line in ("con", "SELECT 1", "--connection con SELECT 1"):
+        with pytest.raises(usage_error, match="closed"):
+            magic.sql(line)
+
+
+@pytest.mark.parametrize(("line", "cell"), [("--yess", "SELECT 1"), ("--yes --dry-run SELECT 1", None)])
+def test_unknown_options(shell: Shell, line: str, cell: str | None) -> None:
+    """An unknown option is an error with the options."""
+    with pytest.raises(usage_error, match=r"no option --(yess|dry-run): the options are --connection"):
+        SqlMagic(shell).sql(line, cell)
+
+
+def test_help(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--help` shows the options, and a comment in a cell is no option."""
+    assert SqlMagic(shell).sql("--help") is None
+    assert "--ask-above DOLLARS" in capsys.readouterr().out
+    assert read_options("\n--later\nSELECT 1").text == "--later\nSELECT 1"
+
+
 def test_files_are_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file's name opens it, once."""
     monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))

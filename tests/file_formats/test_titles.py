@@ -141,3 +141,10 @@ def test_options_come_back_from_json() -> None:
     assert CsvOptions.of_json(json.loads(json.dumps(given.as_json()))) == given
     with pytest.raises(InvalidInputError, match="a type is one of text"):
         CsvOptions.of({"types": "zip=postcode"})
+
+
+@pytest.mark.parametrize("content", [" , \n", " , \n , \n", " ; ; \n"])
+def test_rows_of_blanks_alone(tmp_path: Path, content: str) -> None:
+    """A file with blanks and delimiters alone is an error like a file with an empty first line."""
+    with pytest.raises(InvalidInputError, match=r"t\.csv"):
+        converted(tmp_path, content)
