@@ -7,6 +7,10 @@ from sqlalchemy.dialects.postgresql.base import PGCompiler, PGDDLCompiler, PGIde
 from sqlalchemy.exc import CompileError
 from sqlalchemy.sql.compiler import DDLCompiler
 from sqlalchemy.sql.elements import BinaryExpression, BindParameter
+from sqlalchemy.util import warn
+
+NO_INDEX = "-- the server needs no index over columns"
+"""The text of CREATE INDEX and DROP INDEX, which the dialect does not send."""
 
 _WORDS = frozenset(
     ("cluster", "cube", "distribute", "exclude", "exists", "index", "interval", "key", "lateral", "minus")
@@ -63,14 +67,16 @@ class FlightLLMDDLCompiler(PGDDLCompiler):
         return str(DDLCompiler.get_column_specification(self, column, **kw))
 
     def visit_create_index(self, create: Any, **_: Any) -> str:
-        """Refuse indexes.
+        """Return a comment, and warn: the server has no index over columns, and needs no such index."""
+        index = create.element
+        advice = "; it does not check that the values differ" if index.unique else ""
+        warn(f"the server needs no index over columns, so {index.name!r} is not made{advice}")
+        return NO_INDEX
 
-        Raises:
-            CompileError: always.
-        """
-        name = create.element.name
-        advice = "leave out index=True and Index(…); for a search, send CREATE VECTOR INDEX as text"
-        raise CompileError(f"the server has no index over columns, so {name!r} cannot be made: {advice}")
+    def visit_drop_index(self, drop: Any, **_: Any) -> str:
+        """Return a comment: no index over columns was made."""
+        del drop
+        return NO_INDEX
 
     def visit_computed_column(self, generated: Any, **_: Any) -> str:
         """Refuse computed columns.

@@ -11,6 +11,7 @@ from sqlalchemy.engine.default import DefaultExecutionContext
 from flightllm.alchemy import dbapi
 from flightllm.alchemy.address import read_url
 from flightllm.alchemy.compiler import (
+    NO_INDEX,
     FlightLLMCompiler,
     FlightLLMDDLCompiler,
     FlightLLMIdentifierPreparer,
@@ -138,6 +139,11 @@ class FlightLLMDialect(CatalogReader):
     def detect_autocommit_setting(self, dbapi_conn: Any) -> bool:
         """Return whether the connection asked for autocommit."""
         return bool(dbapi_conn.autocommit)
+
+    def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
+        """Run a statement. That of an index over columns is not sent."""
+        if statement != NO_INDEX:
+            super().do_execute(cursor, statement, parameters, context)
 
     def do_ping(self, dbapi_connection: Any) -> bool:
         """Return whether the server answers on this connection."""

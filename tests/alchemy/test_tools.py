@@ -72,6 +72,15 @@ def test_pandas(engine: Any) -> None:
     assert len(pandas.read_sql("SELECT * FROM frame", engine)) == 2
 
 
+def test_pandas_index(engine: Any) -> None:
+    """A frame goes in with its index by default; the index over the column is skipped with a warning."""
+    pandas = pytest.importorskip("pandas")
+    with pytest.warns(alchemy.exc.SAWarning, match="needs no index"):
+        assert pandas.DataFrame({"a": [7]}).to_sql("indexed", engine) == 1
+    assert pandas.read_sql_table("indexed", engine, index_col="index")["a"].tolist() == [7]
+    assert alchemy.inspect(engine).get_indexes("indexed") == []
+
+
 def test_polars(engine: Any) -> None:
     """Polars reads over the engine."""
     polars = pytest.importorskip("polars")
