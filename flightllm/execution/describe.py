@@ -20,6 +20,7 @@ from flightllm.plan.planner import register_stubs
 from flightllm.sql.calls import Extracted
 from flightllm.sql.classify import classify
 from flightllm.sql.complexity import WEIGHTS, measure
+from flightllm.sql.list_parameters import with_single_values
 from flightllm.sql.literals import literal
 from flightllm.sql.parameters import bind, numbered, with_parameters
 from flightllm.sql.parsed_text import ParsedText
@@ -87,7 +88,7 @@ def describe(
     """
     wanted, text = statement.parameters, statement.whole
     types, names = _inferred(numbered(text), services) if wanted else ({}, ())
-    types = _with_casts(text, types, len(wanted), services)
+    types = _with_casts(text, _with_lists(text, types, services), len(wanted), services)
     parameters = _parameters(wanted, types)
     if not wanted and row is None:
         return Description(schema_of(statement), statement.is_update, parameters)
@@ -199,6 +200,16 @@ def _inferred(text: ParsedText, services: Services) -> tuple[Mapping[int, pa.Dat
     except Exception as error:  # noqa: BLE001 - planning the statement with values raises the error again
         _log.debug("no parameter types", error=str(error))
         return {}, names
+
+
+def _with_lists(text: ParsedText, types: Mapping[int, pa.DataType], services: Services) -> Mapping[int, pa.DataType]:
+    """Return `types` and those of the parameters in `x = ANY($1)`: lists of the type of `x`."""
+    single, lists = with_single_values(numbered(text))
+    asked = lists - types.keys()
+    if not asked:
+        return types
+    found, _ = _inferred(single, services)
+    return {**types, **{index: pa.list_(found[index]) for index in asked & found.keys()}}
 
 
 def _is_too_deep(text: ParsedText) -> bool:

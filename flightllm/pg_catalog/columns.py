@@ -35,12 +35,14 @@ TYPE_KEY: Final = b"pg_type"
 _TOLD: Final[Mapping[str, pa.DataType]] = {
     **dict.fromkeys(("name", "char", *VECTORS), pa.string()),
     "oid": pa.uint32(),
+    "_oid": pa.list_(pa.uint32()),
 }
+_NUMBERED: Final = {kind: name for name, kind in _TOLD.items() if kind != pa.string()}
 
 
 def result_field(name: str, kind: pa.DataType, known: str | None) -> pa.Field:
-    """Return a column of a result, with its name in `pg_type`, if that is `known` and tells more than `kind`."""
-    told = "oid" if kind == pa.uint32() else known
+    """Return a column or parameter, with its name in `pg_type`, if that is `known` and tells more than `kind`."""
+    told = _NUMBERED.get(pa.list_(kind.value_type) if pa.types.is_list(kind) else kind, known)
     return pa.field(name, kind, metadata={TYPE_KEY: told} if told is not None and _TOLD.get(told) == kind else None)
 
 

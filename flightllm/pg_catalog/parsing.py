@@ -17,7 +17,7 @@ from flightllm.pg_catalog.words import CALLS, WORDS
 
 _USER_TYPES: Final = "oid|name|xid|cid|tid|regclass|regtype|regproc|regprocedure|regnamespace|regrole|aclitem"
 _ARRAY_OF: Final = re.compile(rf'\b(?:pg_catalog\.)?(?:({_USER_TYPES})|"char")\s*\[\s*\]', re.IGNORECASE)
-_NUMBERS: Final = ("oid", "xid", "cid")
+_NUMBERS: Final = {"oid": "oid[]", "xid": "bigint[]", "cid": "bigint[]"}
 _ALONE: Final = frozenset(
     (
         *("pg_backend_pid", "pg_is_in_recovery", "format_type", "current_setting", "set_config", "to_regclass"),
@@ -101,7 +101,7 @@ def read(sql: str) -> Asked | None:
 
 @lru_cache(maxsize=128)
 def _asked(sql: str) -> Asked | None:
-    text = _ARRAY_OF.sub(lambda found: "bigint[]" if (found[1] or "").lower() in _NUMBERS else "text[]", sql)
+    text = _ARRAY_OF.sub(lambda found: _NUMBERS.get((found[1] or "").lower(), "text[]"), sql)
     try:
         trees = [tree for tree in CatalogDialect().parse(text) if tree is not None]
     except (SqlglotError, RecursionError):

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from flightllm.postgres import lists
 from flightllm.postgres.numerics import numeric_bytes
-from flightllm.postgres.types import INT2VECTOR, OID, OIDVECTOR, is_list, oid_of, told_oid
+from flightllm.postgres.types import ARRAYS, INT2VECTOR, OID, OIDVECTOR, is_list, oid_of, told_oid
 
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _EPOCH_DAYS, _DAY_MICROS = 10_957, 86_400_000_000
@@ -77,6 +77,8 @@ def catalog_values(field: pa.Field, column: pa.Array) -> pa.Array:
     oid = told_oid(field)
     if oid == OID:
         return column.view(pa.int32())
+    if oid == ARRAYS[OID]:
+        return column.cast(pa.list_(pa.int64())).cast(pa.list_(pa.int32()), safe=False)
     element = {INT2VECTOR: pa.int16(), OIDVECTOR: pa.int32()}.get(oid or 0)
     if element is None:
         return column

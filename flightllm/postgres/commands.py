@@ -250,6 +250,7 @@ class Commands:
         result = cursor.result
         if result is None or schema is None:
             raise WireError("24000", f'cursor "{name}" has no rows')
+        self._talk.engine.check_rights(cursor)
         if tokens[0].is_word("move"):
             moved = sum(batch.num_rows for batch in result.read(count)) if count else 0
             return done(f"MOVE {moved}")

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -39,7 +40,8 @@ from flightllm.postgres.settings import ClientSettings
 from flightllm.postgres.spellings import spelled
 from flightllm.postgres.talk import Link
 from flightllm.postgres.transaction import Transaction
-from flightllm.postgres.types import arrow_of, column_of, oid_of, row_description
+from flightllm.postgres.types import arrow_of, column_of, oid_of_field, row_description
+from flightllm.postgres.uuids import with_uuids
 from flightllm.sql import splitting
 from flightllm.sql.tokens import tokenize
 
@@ -246,14 +248,16 @@ class Conversation:
     def _started(self, portal: Portal) -> Result:
         """Return a portal's result; run a change, or plan a query, unless it was started before."""
         if portal.result is not None:
+            self.engine.check_rights(portal)
             return portal.result
         prepared = portal.prepared
+        rights = self.engine.rights
         tokens = tokenize(prepared.text)
         self.transaction.check(tokens)
         result = self._commands.run(tokens, prepared.text, portal)
         if result is None:
             result = self.engine.start(spelled(prepared.text, tokens), portal.values, prepared.description)
-        portal.result = result
+        portal.result, portal.rights = result, rights
         if portal.promised is None:
             portal.promised = result.schema
         return result
@@ -336,19 +340,17 @@ class Conversation:
         untyped = any(not arrow_of(oid) and value is not None for oid, value in zip(oids, values, strict=False))
         kinds: list[Any] = [None] * len(values)
         if untyped:
-            wanted = self.described(prepared).parameters.types
+            wanted = self.described(prepared).parameters
             if len(wanted) != len(values):
                 raise malformed(
                     f"bind message supplies {len(values)} parameters, but prepared statement requires {len(wanted)}"
                 )
-            kinds = wanted
+            kinds = list(wanted)
         columns = []
-        for value, oid, code, kind in zip(values, oids, formats, kinds, strict=False):
-            known = arrow_of(oid) is not None
-            wire = oid if known or kind is None else oid_of(kind)
-            columns.append(
-                pa.nulls(1) if value is None else value_of(value, wire, binary=bool(code), kind=None if known else kind)
-            )
+        for value, oid, code, wanted_field in zip(values, oids, formats, kinds, strict=False):
+            known = arrow_of(oid) is not None or wanted_field is None
+            wire, kind = (oid, None) if known else (oid_of_field(wanted_field), wanted_field.type)
+            columns.append(pa.nulls(1) if value is None else value_of(value, wire, binary=bool(code), kind=kind))
         return pa.table(columns, names=[str(index) for index in range(len(columns))])
 
     def described(self, prepared: Prepared) -> Description:
@@ -358,7 +360,8 @@ class Conversation:
             kinds = [arrow_of(oid) for oid in prepared.oids]
             if tokens and tokens[0].is_word("declare", "copy", "execute"):
                 return Description(pa.schema([]), is_update=True, parameters=_declared(kinds))
-            prepared.description = self.engine.describe(spelled(prepared.text, tokens), kinds)
+            found = self.engine.describe(spelled(prepared.text, tokens), kinds)
+            prepared.description = replace(found, parameters=with_uuids(found.parameters, tokens))
         return prepared.description
 
     def columns_of(self, portal: Portal) -> pa.Schema | None:
@@ -396,7 +399,7 @@ class Conversation:
             found = self.described(prepared)
             schema = found.schema if len(found.schema) or not found.is_update else None
             declared = [*prepared.oids, *[0] * len(found.parameters)]
-            oids = [oid or oid_of(kind) for oid, kind in zip(declared, found.parameters.types, strict=False)]
+            oids = [oid or oid_of_field(field) for oid, field in zip(declared, found.parameters, strict=False)]
         self.send(parameter_description(oids))
         self._send_columns(schema, Portal(prepared))
 

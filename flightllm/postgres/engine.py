@@ -5,6 +5,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from flightllm.errors import PermissionDeniedError
 from flightllm.execution.describe import Description
 from flightllm.flight.core import Core
 from flightllm.flight.results import give_up, pulled
@@ -12,6 +13,7 @@ from flightllm.flight.statements import FlightStatement
 from flightllm.flight.updates import run_statement
 from flightllm.observe.query_record import CancelToken
 from flightllm.postgres.calls import PostgresCall
+from flightllm.postgres.prepared import Portal
 from flightllm.postgres.results import Result, table_result
 from flightllm.postgres.tags import tag_of
 from flightllm.sql.tokens import tokenize
@@ -33,6 +35,21 @@ class Engine:
     def is_update(self, sql: str) -> bool:
         """Return whether a statement changes something; only its text is read."""
         return self.call.session(self.core).is_update(sql)
+
+    @property
+    def rights(self) -> object:
+        """Return a value that changes with the rights of the user."""
+        return self.call.session(self.core).rights
+
+    def check_rights(self, portal: Portal) -> None:
+        """End a portal if the user's rights changed, because it can hold rows that the user must no longer see.
+
+        Raises:
+            PermissionDeniedError: the rights changed since the portal's query was started.
+        """
+        if portal.rights is not None and portal.rights != self.rights:
+            portal.close()
+            raise PermissionDeniedError("your rights changed since the query was started: run it again")
 
     def search_path(self) -> list[str]:
         """Return the schemas in which unqualified names are looked up: the session's temporary one, then its path."""
@@ -58,7 +75,10 @@ class Engine:
             row = pa.RecordBatch.from_arrays([pa.nulls(1, kind) for kind in given], names=names)
             again = session.describe(sql, row)
             parameters = pa.schema(
-                [pa.field(field.name, kind) for field, kind in zip(found.parameters, given, strict=True)]
+                [
+                    field if field.type == kind else pa.field(field.name, kind)
+                    for field, kind in zip(found.parameters, given, strict=True)
+                ]
             )
             return Description(again.schema, again.is_update, parameters)
 

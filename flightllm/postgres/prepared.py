@@ -38,6 +38,8 @@ class Portal:
     is_cursor: bool = False
     position: int = 0
     promised: pa.Schema | None = None
+    rights: object = None
+    """The rights of the user when the query was started."""
 
     def close(self) -> None:
         """Stop its query."""

@@ -113,24 +113,33 @@ def row_description(columns: list[Column], codes: list[int]) -> bytes:
 def column_of(field: pa.Field) -> Column:
     """Return a result's column for a field."""
     kind = field.type
-    if (oid := told_oid(field)) is not None:
-        return Column(field.name, oid)
+    if told_oid(field) is not None:
+        return Column(field.name, oid_of_field(field))
     decimal = pa.types.is_decimal(kind) and 0 <= kind.scale <= kind.precision
     return Column(field.name, oid_of(kind), (kind.precision << 16 | kind.scale) + _HEADER if decimal else -1)
 
 
+def oid_of_field(field: pa.Field) -> int:
+    """Return the oid of a column's or parameter's type."""
+    told = told_oid(field)
+    return oid_of(field.type) if told is None else told
+
+
 def told_oid(field: pa.Field) -> int | None:
-    """Return the type that a query about the catalog tells with its column; None if the Arrow type tells it."""
+    """Return the type that the metadata of a column or parameter tells; None if the Arrow type tells it."""
     told = None if field.metadata is None else field.metadata.get(TYPE_KEY)
     return None if told is None else _OF_CATALOG[told.decode()]
 
 
 _OF_CATALOG: Mapping[str, int] = {
     "oid": OID,
+    "_oid": ARRAYS[OID],
     "name": NAME,
     "char": CHAR,
     "int2vector": INT2VECTOR,
     "oidvector": OIDVECTOR,
+    "uuid": UUID,
+    "_uuid": ARRAYS[UUID],
 }
 
 

@@ -241,10 +241,11 @@ class Session:
         self, read: Statement, values: pa.RecordBatch | None, services: Services, settings: Settings
     ) -> Description:
         """Describe a query about the catalog; without values, NULLs stand in for its parameters."""
+        from flightllm.pg_catalog.columns import result_field
         from flightllm.pg_catalog.parameters import parameter_kinds
 
         kinds = parameter_kinds(read.whole.sql, read.parameters)
-        fields = pa.schema(list(zip(read.parameters, kinds, strict=True)))
+        fields = pa.schema([result_field(name, kind, None) for name, kind in zip(read.parameters, kinds, strict=True)])
         if values is None and read.parameters:
             values = pa.RecordBatch.from_arrays([pa.nulls(1, kind) for kind in kinds], schema=fields)
         statement = replace(classify(bind(read.whole, values)), catalog=read.catalog)

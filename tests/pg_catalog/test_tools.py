@@ -138,7 +138,7 @@ def test_parameters(session: Session) -> None:
     """A parameter has the type of its cast or of the column beside it, and takes a value."""
     sql = "SELECT relname FROM pg_class WHERE oid = ANY($1::oid[]) AND relname <> $2 AND relnamespace = $3"
     described = session.describe(sql)
-    assert described.parameters.types == [pa.list_(pa.int64()), pa.string(), pa.uint32()]
+    assert described.parameters.types == [pa.list_(pa.uint32()), pa.string(), pa.uint32()]
     oid = column(session, "SELECT 'parent'::regclass::oid")[0]
     kinds = list(zip("012", described.parameters.types, strict=True))
     row = pa.RecordBatch.from_pylist([{"0": [oid, 1], "1": "x", "2": 2200}], schema=pa.schema(kinds))

@@ -5,6 +5,7 @@ import datetime as dt
 import shutil
 import subprocess
 import threading
+import uuid
 from decimal import Decimal
 from typing import Any
 
@@ -211,6 +212,41 @@ def test_asyncpg(place: Place) -> None:
         async with one.transaction():
             assert len([row async for row in one.cursor("SELECT a FROM t")]) == 10_000
         await one.reset()
+        await one.close()
+
+    asyncio.run(asyncio.wait_for(talk(), SECONDS))
+
+
+def test_asyncpg_reads_and_binds_arrays(place: Place) -> None:
+    """Asyncpg looks up the types of arrays in the catalog, then binds and reads them in binary form."""
+    asyncpg = pytest.importorskip("asyncpg")
+    pytest.importorskip("duckdb", reason="the extra 'postgres' is not installed")
+    day, decimals, key = dt.date(2024, 1, 2), [Decimal("1.50"), None], uuid.UUID(int=3)
+    cases: tuple[tuple[str, tuple[Any, ...], Any], ...] = (
+        ("SELECT ARRAY[1, 2]", (), [1, 2]),
+        ("SELECT ARRAY['a', NULL]", (), ["a", None]),
+        ("SELECT [[1, 2], [3, 4]]", (), [[1, 2], [3, 4]]),
+        ("SELECT [date '2024-01-02', NULL]", (), [day, None]),
+        ("SELECT $1::int[]", ([1, None],), [1, None]),
+        ("SELECT $1::text[]", (["a", "b c"],), ["a", "b c"]),
+        ("SELECT $1::date[]", ([day],), [day]),
+        ("SELECT $1::numeric(10, 2)[]", (decimals,), decimals),
+        ("SELECT $1::uuid", (key,), str(key)),
+        ("SELECT CAST($1 AS uuid)", (key,), str(key)),
+        ("SELECT $1::uuid[]", ([key],), [str(key)]),
+        ("SELECT struct(1 AS a)", (), '{"a": 1}'),
+        ("SELECT count(*) FROM t WHERE a = ANY($1::int[])", ([1, 3],), 2),
+        ("SELECT count(*) FROM t WHERE b = ANY($1::text[])", (["text 3"],), 1),
+        ("SELECT count(*) FROM t WHERE a = ANY($1)", ([1, 3],), 2),
+        ("SELECT count(*) FROM t WHERE b = ANY($1)", (["text 3"],), 1),
+        ("SELECT typname::text FROM pg_type WHERE oid = ANY($1::oid[])", ([23],), "int4"),
+        ("SELECT array_agg(oid) FROM pg_type WHERE oid = $1::oid", (23,), [23]),
+    )
+
+    async def talk() -> None:
+        one = await asyncpg.connect(host="127.0.0.1", port=place.port, user="me", database="flightllm", timeout=SECONDS)
+        for sql, values, wanted in cases:
+            assert await asyncio.wait_for(one.fetchval(sql, *values), SECONDS) == wanted, sql
         await one.close()
 
     asyncio.run(asyncio.wait_for(talk(), SECONDS))

@@ -1,11 +1,13 @@
 """The rights of each role over this protocol: the same as over Flight."""
 
+import asyncio
+
 import psycopg
 import pytest
 
 from flightllm.access.store import User
 from flightllm.session.database import Database
-from tests.postgres.support import PASSWORD, Place
+from tests.postgres.support import PASSWORD, SECONDS, Place
 
 STATEMENTS = {
     "granted table": ("SELECT count(*) FROM open_t", "root ann rob"),
@@ -60,3 +62,40 @@ def test_tokens_and_sessions(door: Place, guarded: Database) -> None:
             connection.execute("SELECT 1")
     with pytest.raises(psycopg.OperationalError):
         door.connect("token", token)
+
+
+@pytest.mark.parametrize(
+    "change", ["REVOKE SELECT ON {} FROM ann", "CREATE OR REPLACE ROW FILTER ON {} TO ann AS a < 5"]
+)
+@pytest.mark.parametrize("kind", ["cursor", "portal"])
+def test_rights_that_change_under_a_cursor(door: Place, guarded: Database, change: str, kind: str) -> None:
+    """Rows that wait in a cursor or in a suspended portal stay there once the user's rights change."""
+    admin, table = guarded.session(), f"paged_{kind}"
+    change = change.format(table)
+    admin.update(f"CREATE OR REPLACE TABLE {table} AS SELECT value AS a FROM generate_series(1, 100)")
+    admin.update(f"GRANT SELECT ON {table} TO ann")
+    if kind == "cursor":
+        with door.connect("ann", PASSWORD) as connection:
+            connection.execute("BEGIN")
+            connection.execute(f"DECLARE c CURSOR FOR SELECT a FROM {table} ORDER BY a")
+            assert connection.execute("FETCH 1 FROM c").fetchall() == [(1,)]
+            admin.update(change)
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="run it again"):
+                connection.execute("FETCH 2 FROM c")
+        return
+    asyncpg = pytest.importorskip("asyncpg")
+
+    async def talk() -> None:
+        one = await asyncpg.connect(
+            host="127.0.0.1", port=door.port, user="ann", password=PASSWORD, database="flightllm", timeout=SECONDS
+        )
+        async with asyncio.timeout(SECONDS):
+            await one.execute("BEGIN")
+            cursor = await one.cursor(f"SELECT a FROM {table} ORDER BY a")
+            assert len(await cursor.fetch(2)) == 2
+            admin.update(change)
+            with pytest.raises(asyncpg.InsufficientPrivilegeError, match="run it again"):
+                await cursor.fetch(2)
+            await one.close()
+
+    asyncio.run(talk())
