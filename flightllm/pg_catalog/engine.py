@@ -1,9 +1,11 @@
 """Run statements about the catalog in an embedded DuckDB, which plans correlated subqueries as PostgreSQL does."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -18,10 +20,9 @@ from flightllm.pg_catalog.translation import Translated
 from flightllm.pg_catalog.views import local_name, view_query
 from flightllm.sql.literals import text_literal
 
-if TYPE_CHECKING:
-    pass
-
 _ROWS: Final = 8192
+_MOST_MEMORY: Final = 256 << 20
+"""The memory that one query takes at most, in bytes: all such queries together have no limit of their own."""
 _POLL_SECONDS: Final = 0.05
 _DUCK: Final = {"oid": "UINTEGER", "int": "INTEGER", "bigint": "BIGINT", "text": "VARCHAR", "bool": "BOOLEAN"}
 _ARROW: Final = {
@@ -31,6 +32,11 @@ _ARROW: Final = {
     "text": pa.string(),
     "bool": pa.bool_(),
 }
+_IN_SCHEMA: Final = "|".join(name for schema, name in relations() if schema == "information_schema")
+_OWN_NAME: Final = re.compile(
+    rf"(?<=\")with |\bi_(?=(?:{_IN_SCHEMA})\b)|\bc_(?=pg_)|\bf_(?:(?:in|out)_(?=reg))?(?=\w+\()"
+)
+"""What this package puts before the names of relations, of queries of WITH and of functions."""
 _Call = Callable[..., pa.Array]
 _ARITIES: Final[Mapping[int, Callable[[_Call], _Call]]] = {
     1: lambda call: lambda a: call(a),  # noqa: PLW0108
@@ -61,7 +67,7 @@ class Engine:
     """One database in memory, for one statement. It can read and write nothing outside."""
 
     def __init__(self, rows: Rows, session: Session, translated: Translated, memory: int) -> None:
-        """Fill the database with the relations that the statement reads; `memory` is the limit in bytes.
+        """Fill the database with the relations that the statement reads; `memory` is the server's limit in bytes.
 
         Raises:
             UnsupportedError: the package that runs such statements is not installed, or a relation has no rows here.
@@ -76,7 +82,7 @@ class Engine:
             ":memory:",
             config={
                 "threads": "1",
-                "memory_limit": f"{max(memory >> 20, 64)}MB",
+                "memory_limit": f"{max(min(memory, _MOST_MEMORY) >> 20, 64)}MB",
                 "enable_external_access": "false",
                 "autoinstall_known_extensions": "false",
                 "autoload_known_extensions": "false",
@@ -210,10 +216,11 @@ class Engine:
     def _interrupted(self, stopped: Callable[[], bool]) -> Iterator[None]:
         """Interrupt the engine once `stopped()` is true."""
         done = Event()
+        context = copy_context()  # a thread starts without the token that ends the work of planning
 
         def watch() -> None:
             while not done.wait(_POLL_SECONDS):
-                if stopped():
+                if context.run(stopped):
                     with suppress(Exception):
                         self._connection.interrupt()
 
@@ -245,8 +252,7 @@ class Engine:
 def _plain(error: Exception) -> str:
     """Return the first line of the engine's message, without the names that only the engine knows."""
     line = str(error).strip().splitlines()[0]
-    for known in (" Error: ",):
-        before, found, after = line.partition(known)
-        if found and before.replace(" ", "").isalpha():
-            line = after
-    return line.replace('"c_pg_', '"pg_').replace("c_pg_", "pg_").replace('"i_', '"').replace("f_", "")
+    before, found, after = line.partition(" Error: ")
+    if found and before.replace(" ", "").isalpha():
+        line = after
+    return _OWN_NAME.sub("", line)

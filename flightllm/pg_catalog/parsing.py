@@ -24,7 +24,7 @@ _ALONE: Final = frozenset(
         *("to_regtype", "to_regproc", "to_regnamespace", "to_regrole", "txid_current", "pg_my_temp_schema"),
         *("quote_ident", "quote_literal", "quote_nullable", "obj_description", "col_description", "current_schemas"),
         *("shobj_description", "inet_server_port", "inet_server_addr", "inet_client_addr", "inet_client_port"),
-        *("generate_subscripts", "session_user"),
+        "generate_subscripts",
     )
 )
 """Functions that only this part answers; a statement without a table asks the catalog if it calls one of them."""
@@ -111,9 +111,8 @@ def _asked(sql: str) -> Asked | None:
     tree = trees[0]
     if tree.find(exp.Insert, exp.Update, exp.Delete, exp.Into, exp.Merge) is not None:
         return None
-    common = {one.alias_or_name for one in tree.find_all(exp.CTE)}
     tables = [table for table in tree.find_all(exp.Table) if isinstance(table.this, exp.Identifier)]
-    found = [relation_of(table) for table in tables if table.db or table.name not in common]
+    found = [relation_of(table) for table in tables if not names_common(table)]
     stored = [relation for relation in found if relation is not None]
     if len(stored) < len(found):
         return None
@@ -137,6 +136,30 @@ def relation_of(table: exp.Table) -> Relation | None:
         return None
     schema = folded(table.args["db"]) if table.args.get("db") else "pg_catalog"
     return relations().get((schema, folded(table.this)))
+
+
+def names_common(table: exp.Table) -> bool:
+    """Return whether a table in FROM names a query of WITH that is in scope there."""
+    if table.args.get("db") or not isinstance(table.this, exp.Identifier):
+        return False
+    name = folded(table.this)
+    inside: exp.Expression = table
+    place = table.parent
+    while place is not None:
+        queries = place.args.get("with_")
+        if isinstance(place, exp.With):  # a query of WITH sees those before it, and itself after RECURSIVE
+            before = place.expressions[: inside.index + bool(place.args.get("recursive"))]
+            if name in map(common_name, before):
+                return True
+        elif queries is not None and inside is not queries and name in map(common_name, queries.expressions):
+            return True
+        inside, place = place, place.parent
+    return False
+
+
+def common_name(query: exp.CTE) -> str:
+    """Return the name of a query of WITH, as PostgreSQL reads it."""
+    return folded(query.args["alias"].this)
 
 
 def folded(name: exp.Expression) -> str:

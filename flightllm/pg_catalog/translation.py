@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+import structlog
 from sqlglot import exp
 
-from flightllm.errors import SqlError, UnsupportedError
+from flightllm.errors import FlightLLMError, InternalError, SqlError, UnsupportedError
 from flightllm.pg_catalog.columns import VECTORS, columns_of_kind
 from flightllm.pg_catalog.data import Relation, relations
 from flightllm.pg_catalog.functions import Function
-from flightllm.pg_catalog.parsing import cast_name, relation_of
+from flightllm.pg_catalog.parsing import cast_name, names_common, relation_of
 from flightllm.pg_catalog.views import local_name
 
+_log = structlog.get_logger(__name__)
 _CATALOGS: Final = frozenset(("pg_catalog", "information_schema"))
 _SAME: Final = frozenset(
     (
@@ -63,6 +65,8 @@ _REGISTERED: Final = frozenset(
 _DUCK: Final = {"oid": "UINTEGER", "int": "INTEGER", "bigint": "BIGINT", "text": "VARCHAR", "bool": "BOOLEAN"}
 _WRITTEN: Final = "written"
 """Marks the calls that are already those of the engine."""
+_COMMON: Final = "common"
+"""Marks the tables in FROM that name a query of WITH."""
 _NO_COLUMN: Final = "?column?"
 _NAMED_NODES: Final[Mapping[type[exp.Expression], str]] = {
     exp.Case: "case",
@@ -105,9 +109,17 @@ def translate(tree: exp.Query, functions: Mapping[str, Function]) -> Translated:
 
     Raises:
         FlightLLMError: the statement calls a function or names a relation that is unknown here.
+        InternalError: the statement has a form that nobody thought of; the log has the details.
     """
-    translator = _Translator(tree.copy(), functions)
-    return translator.translated()
+    try:
+        return _Translator(tree.copy(), functions).translated()
+    except (FlightLLMError, RecursionError, MemoryError):
+        raise
+    except Exception as error:
+        _log.exception("a query about the catalog cannot be translated")
+        raise InternalError(
+            "the query about the catalog has a part that is unknown here: write it in another way"
+        ) from error
 
 
 class _Translator:
@@ -118,10 +130,14 @@ class _Translator:
         self._functions = functions
         self._relations: set[Relation] = set()
         self._used: set[str] = set()
-        self._common = {one.alias_or_name for one in tree.find_all(exp.CTE)}
 
     def translated(self) -> Translated:
+        if any(one.args.get("rows_from") for one in self._tree.find_all(exp.Table)):
+            raise UnsupportedError(
+                "ROWS FROM is not supported in queries about the catalog: join the functions instead"
+            )
         self._fold_names()
+        self._name_common()
         self._name_outputs()
         kinds = self._kinds()
         self._show_registered()
@@ -140,6 +156,20 @@ class _Translator:
             if not name.args.get("quoted"):
                 name.set("this", name.name.lower())
                 name.set("quoted", True)  # noqa: FBT003 - an argument of the parser's tree
+
+    def _name_common(self) -> None:
+        """Give the queries of WITH names that no table of the engine has, and keep their names as aliases."""
+        for table in [one for one in self._tree.find_all(exp.Table) if names_common(one)]:
+            table.meta[_COMMON] = True
+            if not table.alias:
+                columns = table.args["alias"].columns if table.args.get("alias") else []
+                name = exp.to_identifier(table.name, quoted=True)
+                table.set("alias", exp.TableAlias(this=name, columns=columns))
+        for table in self._tree.find_all(exp.Table):
+            if table.meta.get(_COMMON):
+                table.set("this", _common_name(table.name))
+        for query in self._tree.find_all(exp.CTE):
+            query.args["alias"].set("this", _common_name(query.alias))
 
     def _name_outputs(self) -> None:
         """Give each column without an alias the name that PostgreSQL gives it."""
@@ -176,7 +206,7 @@ class _Translator:
     def _read(self, select: exp.Select, alias: str = "") -> list[Relation]:
         """Return the relations in FROM of a query; with an alias, only the relation that the alias names."""
         tables = [one for one in _sources(select) if not alias or one.alias_or_name == alias]
-        found = [relation_of(one) for one in tables if one.db or one.name not in self._common]
+        found = [relation_of(one) for one in tables if not one.meta.get(_COMMON)]
         return [one for one in found if one is not None]
 
     def _show_registered(self) -> None:
@@ -203,7 +233,7 @@ class _Translator:
         wanted = item.args.get("table")
         shown: dict[str, exp.Expr] = {}
         for table in _sources(select):
-            relation = relation_of(table) if table.db or table.name not in self._common else None
+            relation = None if table.meta.get(_COMMON) else relation_of(table)
             if relation is None or (wanted is not None and wanted.name != table.alias_or_name):
                 continue
             for column in relation.columns:
@@ -242,7 +272,7 @@ class _Translator:
         if not isinstance(node.this, exp.Identifier):
             self._table_function(node)
             return
-        if not node.db and node.name in self._common:
+        if node.meta.get(_COMMON):
             return
         relation = relation_of(node)
         if relation is None:
@@ -511,6 +541,10 @@ def _call(name: str, *arguments: exp.Expression) -> exp.Expression:
     call = exp.Anonymous(this=name, expressions=list(arguments))
     call.meta[_WRITTEN] = True
     return call
+
+
+def _common_name(name: str) -> exp.Identifier:
+    return exp.to_identifier(f"with {name}", quoted=True)
 
 
 def _function_name(call: exp.Expression) -> str:

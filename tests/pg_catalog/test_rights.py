@@ -2,15 +2,28 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+from structlog.testing import capture_logs
 
 from flightllm.access.store import User
 from flightllm.common.principal import Principal
 from flightllm.config import LimitsConfig
-from flightllm.errors import CancelledError, FlightLLMError, LimitExceededError, NotFoundError, UnsupportedError
+from flightllm.errors import (
+    CancelledError,
+    FlightLLMError,
+    InternalError,
+    LimitExceededError,
+    NotFoundError,
+    UnsupportedError,
+)
+from flightllm.execution.cancel_token import stopped, stopped_by
+from flightllm.observe.query_record import CancelToken
+from flightllm.pg_catalog import translation
+from flightllm.pg_catalog.engine import Engine
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import ask, open_database
@@ -146,6 +159,61 @@ def test_memory_is_limited(tmp_path: Path) -> None:
     with pytest.raises(LimitExceededError, match="memory"):
         ask(database.session(), f"SELECT array_agg(i * 10000 + j) FROM {series}")
     database.close()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT sql FROM pg_class JOIN (WITH {0} AS (SELECT 1 x) SELECT * FROM {0}) q ON true JOIN {0} ON true",
+        "WITH a AS (SELECT * FROM {0}), {0} AS (SELECT 1 x) SELECT * FROM a, pg_class",
+        "WITH RECURSIVE a AS (SELECT * FROM {0}), {0} AS (SELECT 1 x) SELECT * FROM a, pg_class",
+        "WITH {0} AS (SELECT * FROM {0}) SELECT * FROM {0}, pg_class",
+        "WITH RECURSIVE {0} AS (SELECT * FROM {0}) SELECT * FROM {0}, pg_class",
+        "SELECT (SELECT max(sql) FROM {0}) FROM pg_class",
+        "SELECT * FROM pg_class, LATERAL {0}() d",
+        "SELECT * FROM pg_class, {0}() d",
+    ],
+)
+@pytest.mark.parametrize("name", ["duckdb_views", "sqlite_master"])
+def test_no_table_of_the_engine(bob: Session, sql: str, name: str) -> None:
+    """A name that WITH gives to a query means that query only in its scope, and never a table of the engine."""
+    with pytest.raises(FlightLLMError):
+        ask(bob, sql.format(name))
+
+
+def test_queries_of_with(bob: Session) -> None:
+    """A query of WITH can have any name, and hides a relation of that name."""
+    assert values(bob, "WITH duckdb_views AS (SELECT 1 x) SELECT duckdb_views.x FROM duckdb_views, pg_am LIMIT 1") == [
+        1
+    ]
+    assert values(bob, "WITH pg_class AS (SELECT 7 x FROM pg_am) SELECT x FROM pg_class LIMIT 1") == [7]
+    assert values(bob, "WITH pg_am AS (SELECT * FROM pg_am LIMIT 1) SELECT count(*) FROM pg_am") == [1]
+    counted = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4) SELECT max(i) FROM n, pg_am"
+    assert values(bob, counted) == [4]
+
+
+def test_functions_side_by_side(bob: Session) -> None:
+    """ROWS FROM has a clear error."""
+    with pytest.raises(UnsupportedError, match="ROWS FROM"):
+        ask(bob, "SELECT * FROM pg_am, ROWS FROM (generate_series(1, 2), generate_series(1, 3)) AS r(a, b)")
+
+
+def test_defects_of_the_translator(bob: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unexpected exception becomes a clear error, and the log has it."""
+    monkeypatch.setattr(translation, "_output_name", lambda _: {}["missing"])
+    with capture_logs() as logs, pytest.raises(InternalError, match="in another way"):
+        ask(bob, "SELECT 1 + 1 FROM pg_am")
+    assert "cannot be translated" in str(logs)
+
+
+def test_planning_can_be_cancelled() -> None:
+    """The thread that interrupts the engine sees the cancel of a statement that is still planned."""
+    stop, interrupted = CancelToken(), Event()
+    planning = Engine.__new__(Engine)
+    vars(planning)["_connection"] = SimpleNamespace(interrupt=interrupted.set)
+    with stopped_by(stop), planning._interrupted(stopped):
+        stop.set()
+        assert interrupted.wait(30)
 
 
 def test_nothing_outside(bob: Session) -> None:

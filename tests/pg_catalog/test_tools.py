@@ -196,3 +196,9 @@ def test_client_of_postgres(tmp_path: Path) -> None:
     assert column(own, sql) == ["integer", "text", "numeric", "timestamp without time zone"]
     assert str(column(own, "SELECT version()")[0]).startswith("PostgreSQL 15")
     database.close()
+
+
+def test_messages_keep_names(session: Session) -> None:
+    """An error names columns as the statement does."""
+    with pytest.raises(SqlError, match="half_full"):
+        ask(session, "SELECT half_full FROM pg_class")
