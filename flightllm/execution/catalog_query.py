@@ -23,34 +23,12 @@ from flightllm.pg_catalog.functions import function_table
 from flightllm.pg_catalog.parsing import read
 from flightllm.pg_catalog.rows import Rows, process_number
 from flightllm.pg_catalog.translation import translate
-from flightllm.sql.client_parameters import PARAMETERS
+from flightllm.sql.client_parameters import DEFAULTS
 from flightllm.sql.grants import PRIVILEGES
 from flightllm.sql.statement import CatalogPlace
 
-_SETTINGS: Mapping[str, str] = {
-    **PARAMETERS,
-    "server_version": SERVER_VERSION,
-    "server_version_num": "150000",
-    "timezone": "UTC",
-    "lc_collate": "C.UTF-8",
-    "lc_ctype": "C.UTF-8",
-    "max_index_keys": "32",
-    "block_size": "8192",
-    "jit": "off",
-    "default_table_access_method": "heap",
-    "default_tablespace": "",
-    "default_with_oids": "off",
-    "row_security": "on",
-    "idle_in_transaction_session_timeout": "0",
-    "lock_timeout": "0",
-    "client_min_messages": "notice",
-    "statement_timeout": "0",
-    "application_name": "",
-    "extra_float_digits": "1",
-    "intervalstyle": "postgres",
-    "bytea_output": "hex",
-    "default_transaction_read_only": "off",
-}
+_SETTINGS: Mapping[str, str] = {**DEFAULTS, "server_version": SERVER_VERSION}
+"""The parameters of clients of other protocols."""
 
 
 class CatalogQuery:
@@ -143,9 +121,10 @@ def _session(services: Services, place: CatalogPlace, settings: Settings) -> Ses
         grants=lambda: rows_of("grants"),
         sessions=lambda: rows_of("sessions"),
         settings=lambda: {
-            **_SETTINGS,
+            **(_SETTINGS if place.parameters is None else place.parameters.present()),
             "search_path": ", ".join(path),
             **{f"flightllm.{name}": text for name, text in settings.as_text().items()},
         },
         may=may,
+        set_parameter=lambda name, value: place.parameters is not None and place.parameters.set(name, value),
     )

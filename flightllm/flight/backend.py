@@ -15,6 +15,7 @@ from flightllm.observe.query_record import CancelToken
 from flightllm.observe.spans import Spans
 from flightllm.recovery.quarantine import Quarantine
 from flightllm.session.session import Returned
+from flightllm.sql.client_parameters import ParameterTable
 
 
 class BackendQueryRecord(Protocol):
@@ -90,8 +91,8 @@ class BackendSession(Protocol):
     def time_limit(self, settings: Mapping[str, str]) -> TimeLimit:
         """Return the time limit of a statement under the session's settings and `settings`."""
 
-    def speak_postgres(self) -> None:
-        """Answer queries about the catalog as PostgreSQL does, from now on."""
+    def speak_postgres(self, parameters: ParameterTable | None = ...) -> None:
+        """Answer queries about the catalog as PostgreSQL does, from now on, with the connection's parameters."""
 
     def is_update(self, sql: str, settings: Mapping[str, str] = ...) -> bool:
         """Return whether `sql` is DDL, DML or SET; reads only its text."""

@@ -138,5 +138,7 @@ class Session:
     """Return the visible sessions, as `system.sessions` has them."""
     settings: Callable[[], Mapping[str, str]]
     """Return the values of settings by name."""
+    set_parameter: Callable[[str, str], bool]
+    """Change a parameter of the client's connection; return False for one that the connection does not keep."""
     may: Callable[[str, TableName | str], bool]
     """Return whether the user has a privilege on a table, or on the schema that a text names."""

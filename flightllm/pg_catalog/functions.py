@@ -15,6 +15,7 @@ from flightllm.pg_catalog.facts import Constraint, Facts, Seen, Session
 from flightllm.pg_catalog.keywords import RESERVED
 from flightllm.pg_catalog.rows import Rows, referred_columns
 from flightllm.pg_catalog.types import format_type, type_oid, type_rows
+from flightllm.sql.client_parameters import keeps_value
 from flightllm.sql.keys import ForeignKey
 from flightllm.sql.literals import text_literal
 
@@ -22,18 +23,6 @@ _PLAIN: Final = re.compile(r"[a-z_][a-z0-9_$]*\Z")
 _PARTS: Final = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^".\s]+))\s*(\.|\Z)')
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB", "PB")
 _ENCODINGS: Final[Mapping[int, str]] = {0: "SQL_ASCII", 6: "UTF8", 8: "LATIN1", 16: "LATIN9", 24: "WIN1252"}
-_FREE_PARAMETERS: Final = frozenset(
-    (
-        *("jit", "application_name", "extra_float_digits", "statement_timeout", "lock_timeout", "search_path"),
-        *(
-            "client_min_messages",
-            "bytea_output",
-            "idle_in_transaction_session_timeout",
-            "default_transaction_read_only",
-        ),
-        *("datestyle", "intervalstyle", "timezone", "client_encoding", "standard_conforming_strings"),
-    )
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +92,13 @@ class Functions:
             return None
         raise NotFoundError(f"there is no parameter {name!r}: see SELECT name FROM pg_settings")
 
-    def _set_config(self, name: str, value: str, _local: bool) -> str:  # noqa: FBT001 - as in SQL
-        if name.lower() in _FREE_PARAMETERS and name.lower() != "search_path":
+    def _set_config(self, name: str, value: str, local: bool) -> str:  # noqa: FBT001 - as in SQL
+        name = name.lower()
+        if self._session.settings().get(name) == value or keeps_value(name, value):
+            return value
+        if local:
+            raise UnsupportedError(f"set_config cannot change {name!r} for one transaction: send SET {name} = …")
+        if self._session.set_parameter(name, value):
             return value
         raise UnsupportedError(f"set_config cannot change {name!r} inside a query: send SET {name} = …")
 
@@ -476,5 +470,5 @@ def _pretty_size(size: int) -> str:
 @cache
 def function_table() -> Mapping[str, Function]:
     """Return all functions; only their parameters and types are the same for every session."""
-    nothing = Session("", (), "", 0, list, list, list, dict, lambda *_: False)
+    nothing = Session("", (), "", 0, list, list, list, dict, lambda *_: False, lambda *_: False)
     return Functions(Rows(Facts((), ())), nothing).by_name

@@ -8,6 +8,7 @@ from flightllm.flight.auth import CallerContext
 from flightllm.flight.backend import BackendSession
 from flightllm.flight.core import Core
 from flightllm.postgres.failures import fatal
+from flightllm.sql.client_parameters import ParameterTable
 
 
 class PostgresCall:
@@ -19,6 +20,7 @@ class PostgresCall:
     def __init__(self, principal: Principal, peer: str) -> None:
         self.principal = principal
         self.peer = peer
+        self.parameters: ParameterTable | None = None
         self._call = CallerContext(principal, "", {})
         self._gone = threading.Event()
         self._cancelled = threading.Event()
@@ -64,7 +66,7 @@ class PostgresCall:
         if self._session not in (None, session):
             raise fatal("57P05", "the session was closed because it was idle too long or others needed room")
         if self._session is None:
-            session.speak_postgres()
+            session.speak_postgres(self.parameters)
         self._session = session
         return session
 

@@ -108,10 +108,12 @@ class Commands:
 
     def _is_own_setting(self, tokens: Words) -> bool:
         name, _ = _setting(tokens)
-        return name == "statement_timeout" or self._talk.settings.show(name) is not None
+        return self._talk.settings.show(name) is not None
 
     def _set(self, tokens: Words, text: str, _portal: Portal) -> Result | None:
         name, value = _setting(tokens)
+        if value.lower() == "default" and self._talk.restore(name):
+            return done("SET")
         if name == "statement_timeout":
             self._talk.set_timeout(value)
             return done("SET")
@@ -137,16 +139,16 @@ class Commands:
             found = list(settings.all())
             columns = [("name", [one for one, _ in found]), ("setting", [one for _, one in found])]
             return texts_result([*columns, ("description", [""] * len(found))], "SHOW")
-        value = self._talk.timeout if name == "statement_timeout" else settings.show(name)
+        value = settings.show(name)
         return None if value is None else texts_result([(name, [value])], "SHOW")
 
     def _reset(self, tokens: Words, text: str, _portal: Portal) -> Result | None:
-        words = " ".join(token.text.lower() for token in tokens[1:])
+        words = " ".join(token.text.lower() for token in tokens[1:]).replace(" . ", ".")
         if words == "all":
-            self._talk.settings.reset("all")
-            self._talk.set_timeout("0")
-            self._talk.engine.start(text)
+            self._talk.reset_all()
             self._report("application_name")
+            return done("RESET")
+        if self._talk.restore(words):
             return done("RESET")
         if words == "statement_timeout":
             self._talk.set_timeout("0")

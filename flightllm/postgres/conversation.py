@@ -61,7 +61,9 @@ class Conversation:
         self.names = Names()
         self.transaction = Transaction()
         self.settings = ClientSettings(call.principal.name, is_superuser=call.principal.is_admin)
-        self.timeout = "0"
+        call.parameters = self.settings
+        self._first: dict[str, str] = {}
+        """The settings of the session that the client's first message gave, by their names in lower case."""
         self._commands = Commands(self)
         self._skips = False
         """Whether messages are skipped up to the next Sync, because an earlier one failed."""
@@ -93,19 +95,14 @@ class Conversation:
         if parameters.get("replication", "false").lower() not in ("false", "off", "no", "0"):
             raise fatal("0A000", "replication is not supported")
         try:
-            session = self.call.session(self.core)
             for name, value in {**options, **parameters}.items():
                 key = name.lower()
                 if key in _IGNORED or key.startswith("_pq_.") or self.settings.set(key, value) or key in _LOOSE:
                     continue
-                if key == "search_path":
-                    self.engine.start(f"SET search_path TO {value}")
-                elif key == "statement_timeout":
-                    self.set_timeout(value)
-                elif key.startswith("flightllm."):
-                    session.set_option(key.partition(".")[2], value)
-                else:
+                if key not in ("search_path", "statement_timeout") and not key.startswith("flightllm."):
                     raise _unknown(name)
+                self._first[key] = value
+            self._apply_first()
         except WireError as error:
             raise fatal(error.code, str(error), error.hint) from error
         except FlightLLMError as error:
@@ -125,10 +122,50 @@ class Conversation:
         self.names.close_portals(also_held=True)
         self.names.statements.clear()
         self.settings.reset("all")
-        self.timeout = "0"
+        self.settings.timeout = "0"
         self.call.close_session(self.core)
+        try:
+            self._apply_first()
+        except FlightLLMError as error:  # without its own settings the session must not go on
+            raise fatal(fields_of(error)["C"], str(error)) from error
         for name, value in self.settings.reported("application_name"):
             self.send(parameter_status(name, value))
+
+    def reset_all(self) -> None:
+        """Go back to the settings of the client's first message.
+
+        Raises:
+            PermissionDeniedError: the session was made read-only since.
+        """
+        session = self.call.session(self.core)
+        for key in sorted(session.get_options(), key=lambda key: key != "read_only"):  # the one that can be refused
+            if key != "catalog" and f"flightllm.{key}" not in self._first:
+                session.reset_option(key)
+        self.settings.reset("all")
+        self.settings.timeout = "0"
+        self._apply_first()
+
+    def restore(self, name: str) -> bool:
+        """Go back to the first value of a setting; return False if the client's first message did not give it."""
+        if name not in self._first:
+            return False
+        self._apply(name, self._first[name])
+        return True
+
+    def _apply_first(self) -> None:
+        for name in sorted(self._first, key=lambda name: name == "search_path"):  # its schema can be gone meanwhile
+            self._apply(name, self._first[name])
+
+    def _apply(self, name: str, value: str) -> None:
+        key = name.removeprefix("flightllm.")
+        if name == "search_path":
+            self.engine.start(f"SET search_path TO {value}")
+        elif name == "statement_timeout":
+            self.set_timeout(value)
+        else:
+            session = self.call.session(self.core)
+            if session.get_options().get(key) != value:  # read_only cannot be set twice
+                session.set_option(key, value)
 
     def leave(self) -> None:
         """Stop what runs, because the client left."""
@@ -462,7 +499,7 @@ class Conversation:
             session.set_option("timeout", f"{seconds:g}")
         else:
             session.reset_option("timeout")
-        self.timeout = value if seconds else "0"
+        self.settings.timeout = value if seconds else "0"
 
 
 def _unknown(name: str) -> WireError:

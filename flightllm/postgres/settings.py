@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from flightllm import __version__
 from flightllm.pg_catalog.facts import SERVER_VERSION as CATALOG_VERSION
 from flightllm.postgres.failures import WireError
-from flightllm.sql.client_parameters import PARAMETERS
+from flightllm.sql.client_parameters import DEFAULTS
 
 SERVER_VERSION = f"{CATALOG_VERSION} (FlightLLM {__version__})"
 """Clients choose their SQL by the number: the version of PostgreSQL whose protocol and catalogs they find here."""
@@ -31,9 +31,6 @@ _FREE: Mapping[str, str] = {
     "application_name": "",
     "extra_float_digits": "1",
     "client_min_messages": "notice",
-    "lock_timeout": "0",
-    "idle_in_transaction_session_timeout": "0",
-    "idle_session_timeout": "0",
     "row_security": "on",
     "jit": "off",
     "synchronous_commit": "on",
@@ -58,27 +55,22 @@ _FREE: Mapping[str, str] = {
     "tcp_keepalives_idle": "0",
 }
 """Parameters with any value, because they change no result of this server, and their defaults."""
+_NO_TIMEOUTS = ("lock_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout")
+"""Limits that this server does not have for one connection: no statement waits for a lock of another one."""
 _FIXED: Mapping[str, tuple[str, ...]] = {
     "bytea_output": ("hex",),
     "intervalstyle": ("postgres",),
     "quote_all_identifiers": ("off",),
     "client_encoding": _UTF8,
     "array_nulls": ("on",),
+    **dict.fromkeys(_NO_TIMEOUTS, ("0", "0ms", "0s", "0min")),
 }
 """The values of each parameter with which results look as they do."""
 _SHOWN: Mapping[str, str] = {
-    **PARAMETERS,
+    **DEFAULTS,
     "server_version": SERVER_VERSION,
-    "server_version_num": "150000",
-    "intervalstyle": "postgres",
-    "timezone": "UTC",
-    "bytea_output": "hex",
     "array_nulls": "on",
-    "max_identifier_length": "1024",
-    "lc_collate": "C",
-    "lc_ctype": "C",
     "in_hot_standby": "off",
-    "default_transaction_read_only": "off",
     "max_connections": "0",
     "ssl": "on",
     "transaction_deferrable": "off",
@@ -87,7 +79,6 @@ _SHOWN: Mapping[str, str] = {
     "password_encryption": "scram-sha-256",
     "backslash_quote": "safe_encoding",
     "default_transaction_deferrable": "off",
-    "statement_timeout": "0",
 }
 
 
@@ -98,6 +89,8 @@ class ClientSettings:
         named = {"session_authorization": user, "is_superuser": "on" if is_superuser else "off"}
         self._fixed = {**_SHOWN, **named}
         self._values = dict(_FREE)
+        self.timeout = "0"
+        """The value of `statement_timeout`."""
         self._at_start = dict(_FREE)
 
     def set(self, name: str, value: str) -> bool:
@@ -129,12 +122,15 @@ class ClientSettings:
 
     def show(self, name: str) -> str | None:
         """Return a value, or None for a parameter that is not one of these."""
-        name = name.lower()
-        return self._values.get(name, self._fixed.get(name))
+        return self.present().get(name.lower())
 
     def all(self) -> Iterator[tuple[str, str]]:
         """Yield names and values in the order of names."""
-        yield from sorted({**self._fixed, **self._values}.items())
+        yield from sorted(self.present().items())
+
+    def present(self) -> dict[str, str]:
+        """Return the present values by the names of the parameters."""
+        return {**self._fixed, **self._values, "statement_timeout": self.timeout}
 
     def reported(self, name: str = "") -> Iterator[tuple[str, str]]:
         """Yield the names and values that the server reports: of one parameter, or of all."""

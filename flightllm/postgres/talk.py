@@ -37,7 +37,6 @@ class Talk(Protocol):
     names: Names
     transaction: Transaction
     settings: ClientSettings
-    timeout: str
     link: Link
 
     @property
@@ -55,6 +54,12 @@ class Talk(Protocol):
 
     def start_again(self) -> None:
         """Forget all that the client has set up."""
+
+    def reset_all(self) -> None:
+        """Go back to the settings of the client's first message."""
+
+    def restore(self, name: str) -> bool:
+        """Go back to the first value of a setting, if the client's first message gave it."""
 
     def described(self, prepared: Prepared) -> Description:
         """Return the description of a statement."""

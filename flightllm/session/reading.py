@@ -24,6 +24,7 @@ from flightllm.execution.utility import DescribedQuery, DescribeQuery, ExplainQu
 from flightllm.pg_catalog.words import CALLS, WORDS
 from flightllm.session.place import SessionPlace
 from flightllm.sql.classify import classify
+from flightllm.sql.client_parameters import ParameterTable
 from flightllm.sql.error_positions import explain_error
 from flightllm.sql.guard import check_bound, check_sql, check_text
 from flightllm.sql.keys import NO_KEYS, TableKeys
@@ -45,6 +46,8 @@ class StatementReader:
         self._session_id = session_id
         self.as_postgres = False
         """Whether the client speaks PostgreSQL's protocol; then `information_schema` names types as PostgreSQL does."""
+        self.parameters: ParameterTable | None = None
+        """The parameters of such a client's connection."""
 
     def _asks_catalog(self, sql: str, settings: Settings) -> bool:
         as_postgres = self.as_postgres or settings.dialect == "postgres"
@@ -59,7 +62,7 @@ class StatementReader:
     def _catalog(self, sql: str, settings: Settings) -> CatalogPlace | None:
         if not self._asks_catalog(sql, settings):
             return None
-        return CatalogPlace(tuple(filter(None, self._place.standing)), self._session_id())
+        return CatalogPlace(tuple(filter(None, self._place.standing)), self._session_id(), self.parameters)
 
     def rewritten(
         self, sql: str, settings: Settings, parameters: pa.Schema | None = None

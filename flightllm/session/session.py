@@ -42,6 +42,7 @@ from flightllm.session.place import SessionPlace
 from flightllm.session.reading import StatementReader, plan_statement
 from flightllm.session.transactions import Transactions
 from flightllm.sql.classify import BEGINS_SELECT, classify
+from flightllm.sql.client_parameters import ParameterTable
 from flightllm.sql.guard import check_bound
 from flightllm.sql.names import OutputNames
 from flightllm.sql.parameters import bind
@@ -133,9 +134,13 @@ class Session:
         with structlog.contextvars.bound_contextvars(user=self.principal.name, session_id=self.id), panics_mapped():
             yield
 
-    def speak_postgres(self) -> None:
-        """Answer all queries about `information_schema` and `version()` as PostgreSQL does, from now on."""
+    def speak_postgres(self, parameters: ParameterTable | None = None) -> None:
+        """Answer all queries about `information_schema` and `version()` as PostgreSQL does, from now on.
+
+        `parameters` are those that the client's connection has.
+        """
         self._reader.as_postgres = True
+        self._reader.parameters = parameters
 
     @property
     def rights(self) -> Rights:

@@ -1,6 +1,7 @@
 """Parameters of PostgreSQL's and MySQL's clients: their values here, and the SET statements that keep them so."""
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from flightllm.errors import UnsupportedError
 from flightllm.sql.cursor import Cursor
@@ -23,6 +24,31 @@ PARAMETERS: Mapping[str, str] = {
 
 The isolation level is "read committed": each statement sees the data committed before it begins.
 """
+DEFAULTS: Mapping[str, str] = {
+    **PARAMETERS,
+    "server_version_num": "150000",
+    "timezone": "UTC",
+    "lc_collate": "C.UTF-8",
+    "lc_ctype": "C.UTF-8",
+    "max_index_keys": "32",
+    "block_size": "8192",
+    "jit": "off",
+    "default_table_access_method": "heap",
+    "default_tablespace": "",
+    "default_with_oids": "off",
+    "row_security": "on",
+    "idle_in_transaction_session_timeout": "0",
+    "lock_timeout": "0",
+    "idle_session_timeout": "0",
+    "client_min_messages": "notice",
+    "statement_timeout": "0",
+    "application_name": "",
+    "extra_float_digits": "1",
+    "intervalstyle": "postgres",
+    "bytea_output": "hex",
+    "default_transaction_read_only": "off",
+}
+"""Parameters and their values in the tables of the catalog, unless the client's connection has others."""
 _ON = ("on", "true", "1", "yes")
 _KEPT: Mapping[str, tuple[str, ...]] = {
     "autocommit": _ON,
@@ -40,6 +66,16 @@ _FREE = ("application_name", "extra_float_digits")
 """Parameters whose value changes no result of this server."""
 _MODES = ("isolation level read committed", "isolation level read uncommitted", "read write", "not deferrable")
 """The properties of transactions that hold here anyway."""
+
+
+class ParameterTable(Protocol):
+    """The parameters of one connection of a PostgreSQL client."""
+
+    def present(self) -> Mapping[str, str]:
+        """Return the present values by the names of the parameters."""
+
+    def set(self, name: str, value: str) -> bool:
+        """Keep a value; return False for a parameter that is not one of these."""
 
 
 def keeps_parameter(tokens: Sequence[Token]) -> bool:
@@ -68,6 +104,11 @@ def keeps_parameter(tokens: Sequence[Token]) -> bool:
             )
         raise UnsupportedError(f"{name} cannot be {value[:40]!r} here: it is {PARAMETERS.get(name, _KEPT[name][0])!r}")
     return True
+
+
+def keeps_value(name: str, value: str) -> bool:
+    """Return whether a parameter with this value leaves the server as it works anyway."""
+    return name != "statement_timeout" and value.lower() in _KEPT.get(name, ())
 
 
 def resets_parameter(tokens: Sequence[Token]) -> bool:

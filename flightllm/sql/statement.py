@@ -7,6 +7,7 @@ from typing import Literal
 
 from flightllm.common.cached import cached_property
 from flightllm.common.names import TableName
+from flightllm.sql.client_parameters import ParameterTable
 from flightllm.sql.grants import AccessPolicy, Grant
 from flightllm.sql.keys import NO_KEYS, TableKeys
 from flightllm.sql.names import NO_NAMES, OutputNames
@@ -58,6 +59,8 @@ class CatalogPlace:
 
     path: tuple[str, ...]
     session_id: str
+    parameters: ParameterTable | None = field(default=None, compare=False)
+    """The parameters of the client's connection; None for a client of another protocol."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,109 @@
+"""Parameters of a connection: those of its start, and what each way tells of them."""
+
+import psycopg
+import pytest
+
+from tests.postgres.support import Place
+
+
+@pytest.mark.parametrize("back", ["DISCARD ALL", "RESET ALL"])
+def test_parameters_of_the_start(place: Place, back: str) -> None:
+    """DISCARD ALL and RESET ALL go back to what the client gave at its start, as in PostgreSQL."""
+    with place.connect() as connection:
+        for text in (
+            "CREATE SCHEMA IF NOT EXISTS s2",
+            "CREATE OR REPLACE TABLE w AS SELECT 1 AS a",
+            "CREATE OR REPLACE TABLE s2.w AS SELECT 2 AS a",
+        ):
+            connection.execute(text)
+    options = "-c flightllm.read_only=on -c search_path=s2 -c statement_timeout=20s -c flightllm.max_calls=7"
+    with place.connect(options=options) as connection:
+        for text in (
+            "SET search_path = public",
+            "SET statement_timeout = 0",
+            "SET flightllm.max_calls = 9",
+            "SET flightllm.max_tokens = 9",
+        ):
+            connection.execute(text)
+        assert connection.execute("SELECT a FROM w").fetchall() == [(1,)]
+        connection.execute(back)
+        assert connection.execute("SELECT a FROM w").fetchall() == [(2,)]
+        shown = {"statement_timeout": "20s", "flightllm.max_calls": "7", "flightllm.max_tokens": "none"}
+        for name, value in shown.items():
+            assert connection.execute(f"SHOW {name}").fetchall()[0][-1] == value
+        with pytest.raises(psycopg.Error, match="read_only is on"):
+            connection.execute("DELETE FROM w")
+
+
+def test_reset_of_one_parameter(place: Place) -> None:
+    """RESET and SET … TO DEFAULT go back to the value of the start."""
+    with place.connect() as connection:
+        connection.execute("CREATE SCHEMA IF NOT EXISTS s2")
+    options = "-c search_path=s2 -c statement_timeout=20s -c flightllm.max_calls=7 -c application_name=tool"
+    with place.connect(options=options) as connection:
+        for back in ("RESET {}", "SET {} TO DEFAULT"):
+            for name, other, first in (
+                ("search_path", "public", "s2"),
+                ("statement_timeout", "'1s'", "20s"),
+                ("application_name", "'x'", "tool"),
+            ):
+                connection.execute(f"SET {name} = {other}")
+                connection.execute(back.format(name))
+                told = "current_schema()" if name == "search_path" else f"current_setting('{name}')"
+                assert connection.execute(f"SELECT {told}").fetchall() == [(first,)]
+        connection.execute("SET flightllm.max_calls = 9")
+        connection.execute("RESET flightllm.max_calls")
+        assert connection.execute("SHOW flightllm.max_calls").fetchall()[0][-1] == "7"
+
+
+def test_a_schema_that_is_gone(place: Place) -> None:
+    """DISCARD ALL ends the connection if the schema of its start is gone, rather than read other tables."""
+    with place.connect() as other:
+        other.execute("CREATE SCHEMA gone")
+        with place.connect(options="-c search_path=gone") as connection:
+            other.execute("DROP SCHEMA gone")
+            with pytest.raises(psycopg.Error, match="gone"):
+                connection.execute("DISCARD ALL")
+            assert connection.closed
+
+
+@pytest.mark.parametrize("name", ["lock_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout"])
+def test_timeouts_that_nothing_applies(place: Place, name: str) -> None:
+    """A time limit that would not hold is refused; none at all can be asked for."""
+    with place.connect() as connection:
+        for value in ("0", "'0ms'", "DEFAULT"):
+            connection.execute(f"SET {name} = {value}")
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match=f"{name} cannot be '5s' here"):
+            connection.execute(f"SET {name} = '5s'")
+        assert connection.execute(f"SHOW {name}").fetchall() == [("0",)]
+
+
+def test_one_table_of_parameters(place: Place) -> None:
+    """SHOW, current_setting and pg_settings tell the same of each parameter, also after SET and set_config."""
+    with place.connect(application_name="first") as connection:
+
+        def told(name: str) -> set[str]:
+            ways = (
+                f"SHOW {name}",
+                f"SELECT current_setting('{name}')",
+                f"SELECT setting FROM pg_settings WHERE name = '{name}'",
+            )
+            return {connection.execute(text).fetchall()[0][0] for text in ways}
+
+        assert told("application_name") == {"first"}
+        connection.execute("SET application_name = 'abc'")
+        assert told("application_name") == {"abc"}
+        assert connection.execute("SELECT set_config('application_name', 'zzz', false)").fetchall() == [("zzz",)]
+        assert told("application_name") == {"zzz"}
+        connection.execute("SET statement_timeout = '5s'")
+        assert told("statement_timeout") == {"5s"}
+        for name in ("client_encoding", "timezone", "lc_collate", "work_mem", "is_superuser"):
+            assert len(told(name)) == 1, name
+        for text in (
+            "'statement_timeout', '0', false",
+            "'lock_timeout', '5s', false",
+            "'search_path', 's', false",
+            "'application_name', 'x', true",
+        ):
+            with pytest.raises(psycopg.Error, match=r"set_config|lock_timeout"):
+                connection.execute(f"SELECT set_config({text})")
