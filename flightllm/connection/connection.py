@@ -252,7 +252,8 @@ class Connection:
     def _check(self) -> None:
         if self._process != os.getpid():
             raise InvalidInputError(
-                f"the connection belongs to process {self._process}, from which this one was forked: connect again"
+                f"the connection belongs to process {self._process}, from which this one was forked: start it by"
+                " multiprocessing's 'spawn', and connect there"
             )
         if self.closed:
             raise InvalidInputError("the connection is closed: connect again")

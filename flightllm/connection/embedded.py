@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ from flightllm.config import Config
 from flightllm.connection.backend import Change, Watch
 from flightllm.connection.configuration import for_folder
 from flightllm.connection.waiting import STOP_SECONDS
-from flightllm.errors import CancelledError, InvalidInputError, NotFoundError
+from flightllm.errors import CancelledError, InvalidInputError, NotFoundError, UnsupportedError
 from flightllm.execution.cancel_token import stopped_by
 from flightllm.execution.describe import Description
 from flightllm.execution.kept_plans import KeptPlan
@@ -43,6 +43,8 @@ class OpenDatabase:
     """
 
     _lock = RLock()  # garbage collection can close a connection while this thread holds it
+    _first: ClassVar[int | None] = None
+    """The process that opened the first database. A forked process has a copy of the number, but not the threads."""
     _shared: "dict[Path, OpenDatabase]" = {}  # noqa: RUF012 - the databases of this process, by folder
 
     def __init__(self, database: Database, config: Config, folder: Path, *, is_temporary: bool) -> None:
@@ -66,8 +68,15 @@ class OpenDatabase:
 
         Raises:
             ConfigError: a table or a setting is wrong.
-            FlightLLMError: another process uses the folder, or this process with other settings.
+            FlightLLMError: another process uses the folder, or this process with other settings, or this process was
+                forked from one with open databases.
         """
+        cls._first = cls._first or os.getpid()
+        if cls._first != os.getpid():
+            raise UnsupportedError(
+                f"this process was forked from process {cls._first} after that had opened a database, whose threads do"
+                " not exist here: use multiprocessing's 'spawn', or connect to a server by its address"
+            )
         if folder is None:
             place = Path(tempfile.mkdtemp(prefix="flightllm-open-"))
             try:

@@ -424,6 +424,10 @@ if not child:
         connection.sql("SELECT 1")
     except flightllm.FlightLLMError as error:
         print(error, flush=True)
+    try:
+        flightllm.connect(engine="fake")
+    except flightllm.FlightLLMError as error:
+        print(error, flush=True)
     connection.close()
     sys.exit(0)
 os.waitpid(child, 0)
@@ -439,6 +443,7 @@ def test_fork_and_exit_without_close(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-c", _SCRIPT, str(tmp_path / "temporary")]
     done = subprocess.run(command, env=home, capture_output=True, text=True, timeout=100, check=False, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "was forked: connect again" in done.stdout
+    assert "was forked: start it by" in done.stdout
+    assert "after that had opened a database" in done.stdout
     assert "[(2,)]" in done.stdout
     assert list((tmp_path / "temporary").iterdir()) == []
