@@ -159,7 +159,7 @@ class TinySession:
             raise InvalidInputError("no such setting")
         return self._database.time_limit
 
-    def speak_postgres(self) -> None:
+    def speak_postgres(self, parameters: object = None) -> None:
         """Do nothing: no test here asks the catalog."""
 
     def is_update(self, sql: str, settings: Mapping[str, str] | None = None) -> bool:
