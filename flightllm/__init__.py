@@ -13,17 +13,37 @@ if TYPE_CHECKING:
     from flightllm.connection.connection import Connection
     from flightllm.connection.cost import Cost
     from flightllm.connection.result import Result
-    from flightllm.errors import FlightLLMError
+    from flightllm.errors import (
+        BudgetExceededError,
+        CancelledError,
+        ConfigError,
+        FlightLLMError,
+        InvalidInputError,
+        LimitExceededError,
+        NotFoundError,
+        PermissionDeniedError,
+        SqlError,
+        UnknownTableError,
+    )
 
 __version__ = "0.2.0"
 __all__ = [
     "AsyncConnection",
     "AsyncResult",
+    "BudgetExceededError",
+    "CancelledError",
     "Config",
+    "ConfigError",
     "Connection",
     "Cost",
     "FlightLLMError",
+    "InvalidInputError",
+    "LimitExceededError",
+    "NotFoundError",
+    "PermissionDeniedError",
     "Result",
+    "SqlError",
+    "UnknownTableError",
     "__version__",
     "connect",
     "connect_async",
@@ -35,6 +55,15 @@ _PLACES = {
     "Connection": "flightllm.connection.connection",
     "Cost": "flightllm.connection.cost",
     "FlightLLMError": "flightllm.errors",
+    "BudgetExceededError": "flightllm.errors",
+    "CancelledError": "flightllm.errors",
+    "ConfigError": "flightllm.errors",
+    "InvalidInputError": "flightllm.errors",
+    "LimitExceededError": "flightllm.errors",
+    "NotFoundError": "flightllm.errors",
+    "PermissionDeniedError": "flightllm.errors",
+    "SqlError": "flightllm.errors",
+    "UnknownTableError": "flightllm.errors",
     "Result": "flightllm.connection.result",
     "connect": "flightllm.connection.connect",
     "connect_async": "flightllm.connection.asynchronous",

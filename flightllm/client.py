@@ -24,9 +24,30 @@ from flightllm.errors import (
 )
 from flightllm.flight.messages import message_class, pack, sql_message, unpack_as
 
-_NO_TLS = "it has no TLS certificate that is trusted here: write grpc://HOST:PORT if it has no TLS, or add --tls-ca"
 _BROKEN = ("Socket closed", "Connection reset", "Broken pipe", "GOAWAY")
 """How gRPC describes a connection whose other end died."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionNames:
+    """The names of a caller's options, for error messages; by default those of the command line."""
+
+    user: str = "--user"
+    token: str = "--token"  # noqa: S105 - the option's name
+    tls_ca: str = "--tls-ca"
+    uri: str = "--uri"
+
+    @property
+    def no_tls(self) -> str:
+        """Return what is wrong with a certificate, and what to do."""
+        return (
+            "it has no TLS certificate that is trusted here: write grpc://HOST:PORT if it has no TLS, or add"
+            f" {self.tls_ca}"
+        )
+
+
+IN_PYTHON = OptionNames("user= and password=", "token=", "tls_ca=", "the address")
+"""The options of `flightllm.connect`."""
 BOOKKEEPING = "/* flightllm client */ "
 """The prefix of the queries that this client adds by itself, so that lists of queries can leave them out."""
 _KINDS: tuple[tuple[type[Exception], type[FlightLLMError]], ...] = (
@@ -104,7 +125,9 @@ class Client:
         *,
         login: tuple[str, str] | None = None,
         trusted: bytes | None = None,
+        options: OptionNames = OptionNames(),
     ) -> None:
+        self._names = options
         pairs = _pairs(headers or {})
         self._query_id: str | None = None
         self._asking: str | None = None
@@ -144,7 +167,9 @@ class Client:
         except (flight.FlightUnauthenticatedError, flight.FlightUnavailableError):
             raise
         except (flight.FlightError, pa.ArrowException) as error:  # the handshake ended early
-            raise EngineUnavailableError(f"cannot log in: no server answers at {self._uri}, or {_NO_TLS}") from error
+            raise EngineUnavailableError(
+                f"cannot log in: no server answers at {self._uri}, or {self._names.no_tls}"
+            ) from error
         return header
 
     def __enter__(self) -> Self:
@@ -395,14 +420,17 @@ class Client:
         if isinstance(error, flight.FlightUnauthenticatedError):
             if self._login is not None:
                 return UnauthenticatedError(f"the server at {self._uri} does not accept this user and password")
-            problem = "does not accept this token: give" if self._sends_token else "asks who you are: give --user, or"
-            return UnauthenticatedError(f"the server at {self._uri} {problem} a token with --token or FLIGHTLLM_TOKEN")
+            asks = f"asks who you are: give {self._names.user}, or"
+            problem = "does not accept this token: give" if self._sends_token else asks
+            return UnauthenticatedError(
+                f"the server at {self._uri} {problem} a token with {self._names.token} or FLIGHTLLM_TOKEN"
+            )
         if isinstance(error, flight.FlightUnavailableError):
             if "handshake failed" in text.lower():
-                return EngineUnavailableError(f"the server at {self._uri}: {_NO_TLS}")
+                return EngineUnavailableError(f"the server at {self._uri}: {self._names.no_tls}")
             if "failed to connect" in text or "errors resolving" in text:
                 return EngineUnavailableError(
-                    f"no server answers at {self._uri}; start one with `flightllm serve`, or correct --uri"
+                    f"no server answers at {self._uri}; start one with `flightllm serve`, or correct {self._names.uri}"
                 )
             if any(sign in text for sign in _BROKEN):
                 return EngineUnavailableError(

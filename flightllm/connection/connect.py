@@ -1,16 +1,17 @@
 """`flightllm.connect`: a database in this process, or a server."""
 
 import os
-import warnings
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict
 from urllib.parse import unquote, urlsplit
 
 from flightllm.config import Config
+from flightllm.connection.callers import plain_errors, warn, warn_once
 from flightllm.connection.configuration import configuration_here
 from flightllm.connection.connection import Connection
-from flightllm.errors import InvalidInputError
+from flightllm.errors import ConfigError, InvalidInputError
 
 Target: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, Any] | Config | None
 _SCHEMES = {
@@ -22,6 +23,8 @@ _SCHEMES = {
 }
 _PORT = 31337
 """The port of `flightllm serve`."""
+_LIKE_SERVER = re.compile(r"(?:https?://)?((?:[\w.-]+|\[[0-9a-f:]+\]):\d+)/?", re.IGNORECASE)
+"""Matches a host and a port without a path: perhaps the address of a server."""
 
 
 class Options(TypedDict, total=False):
@@ -40,6 +43,7 @@ class Options(TypedDict, total=False):
     progress: bool | None
 
 
+@plain_errors
 def connect(  # noqa: PLR0913 - all but one have names at the call
     target: Target = None,
     *,
@@ -127,21 +131,32 @@ def _embedded(
         path, about = configuration_here(None if config is None else Path(config))
         if about:
             instead = "config='default' leaves it out" if path else "config='flightllm.toml' reads it"
-            _warn(f"{about}; {instead}")
+            warn(f"{about}; {instead}")
         nothing_said = not (path or engine or model)
         config = Config.load(path)
-    tables = dict(named_tables(sources, _warn, tuple((csv or {}).items())))
+    notes: list[str] = []
+    try:
+        tables = dict(named_tables(sources, notes.append, tuple((csv or {}).items())))
+    except ConfigError as error:
+        raise ConfigError(f"{error}{_server_hint(sources)}") from error
     full = config.with_options(engine=engine, model=model, tables=tables)
     _quiet()
     opened = OpenDatabase.open(full, None if data_folder is None else Path(data_folder))
-    for note in opened.database.notes:
-        _warn(note)
+    warn_once([*notes, *opened.database.notes])
     note = DEMONSTRATION if nothing_said else ""
     return Connection(EmbeddedSession(opened), reads_variables=True, progress=progress, note=note)
 
 
+def _server_hint(sources: Sequence[str]) -> str:
+    """Return what to write if a source that cannot be opened was meant as a server; else an empty text."""
+    found = next(filter(None, map(_LIKE_SERVER.fullmatch, sources)), None)
+    return "" if found is None else f"; if this is a server of FlightLLM, write grpc://{found[1]}"
+
+
 def _sources(target: Target) -> list[str]:
     """Return the files, folders and addresses of a target."""
+    if (isinstance(target, str) and not target) or (isinstance(target, list | tuple) and "" in target):
+        raise InvalidInputError("the name of the file is empty: connect() without a name opens an empty database")
     if target is None or isinstance(target, Config | Mapping):
         return []
     if isinstance(target, str | os.PathLike):
@@ -163,7 +178,7 @@ def _to_server(
     tls_ca: str | os.PathLike[str] | None,
     progress: bool | None,  # noqa: FBT001 - private
 ) -> Connection:
-    from flightllm.client import Client
+    from flightllm.client import IN_PYTHON, Client
     from flightllm.connection.remote import RemoteSession
 
     uri, in_address, its_password = _read_address(address)
@@ -175,7 +190,7 @@ def _to_server(
     headers = {"authorization": f"Bearer {bearer}"} if bearer else {}
     login = (name, secret) if name and secret is not None else None
     trusted = None if tls_ca is None else Path(tls_ca).expanduser().read_bytes()
-    session = RemoteSession(lambda: Client(uri, headers, login=login, trusted=trusted))
+    session = RemoteSession(lambda: Client(uri, headers, login=login, trusted=trusted, options=IN_PYTHON))
     connection = Connection(session, progress=progress)
     try:
         connection.execute("/* flightllm client */ SELECT 1")  # fails at once if no server answers
@@ -208,7 +223,3 @@ def _quiet() -> None:
 
     if not structlog.is_configured():
         configure_logging(LogConfig(level="error"))
-
-
-def _warn(text: str) -> None:
-    warnings.warn(text, stacklevel=4)

@@ -3,7 +3,6 @@
 import os
 import re
 import sys
-import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
@@ -15,11 +14,12 @@ import pyarrow as pa
 from flightllm.client import BOOKKEEPING
 from flightllm.common.names import quoted
 from flightllm.connection.backend import Backend, Change, Planned
+from flightllm.connection.callers import plain_errors, warn
 from flightllm.connection.cost import Cost, may_call, read_prediction
 from flightllm.connection.frames import is_frame, reader_of
-from flightllm.connection.parameters import Parameters, row_of
+from flightllm.connection.parameters import Parameters, check_names, is_list_of_in, row_of
 from flightllm.connection.progress_bar import CallsBar, is_watched
-from flightllm.connection.result import Result
+from flightllm.connection.result import Description, Result
 from flightllm.errors import InvalidInputError, NotFoundError, SqlError, UnsupportedError
 
 _MISSING: Final = re.compile(r"table '(?:[^']*\.)?([^'.]+)' not found")
@@ -48,6 +48,7 @@ class Connection:
         self._reads_variables = reads_variables
         self._progress = progress
         self._note = note
+        self._last: Result | None = None
         self._process = os.getpid()
         self._registered: set[str] = set()
         """The names of the frames that `register` made tables, in lower case."""
@@ -56,6 +57,7 @@ class Connection:
         self._lock = RLock()
         self._end = weakref.finalize(self, backend.close)
 
+    @plain_errors
     def sql(self, query: str, params: Parameters | None = None) -> Result:
         """Plan a query, which runs when somebody asks for its rows; or run a change at once.
 
@@ -77,8 +79,10 @@ class Connection:
         for text in before:
             for _ in self._sent(text, None, variables).batches():
                 pass
+        check_names(last, params)
         return self._sent(last, row_of(params), variables)
 
+    @plain_errors
     def execute(self, query: str, params: Parameters | None = None) -> Result:
         """Run a statement at once, as `sql` does, and keep its rows.
 
@@ -87,8 +91,33 @@ class Connection:
         """
         result = self.sent(query, params, callers_variables())
         result.arrow()
+        self._last = result
         return result
 
+    @property
+    def description(self) -> list[Description] | None:
+        """Return the columns of the last `execute`, as Python's database API (PEP 249) does; None before it."""
+        return None if self._last is None else self._last.description
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """Return the next row of the last `execute`, or None after the last row."""
+        return self._executed.fetchone()
+
+    def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
+        """Return at most `size` next rows of the last `execute`."""
+        return self._executed.fetchmany(size)
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """Return all rows of the last `execute` that were not fetched yet."""
+        return self._executed.fetchall()
+
+    @property
+    def _executed(self) -> Result:
+        if self._last is None:
+            raise InvalidInputError("there are no rows: call execute() first, or use the result of sql()")
+        return self._last
+
+    @plain_errors
     def register(self, name: str, frame: Any) -> Self:
         """Make a frame a temporary table of this session, in place of a frame with this name.
 
@@ -107,6 +136,7 @@ class Connection:
             self._read.pop(name, None)
         return self
 
+    @plain_errors
     def unregister(self, name: str) -> Self:
         """Remove the table of a registered frame.
 
@@ -121,6 +151,7 @@ class Connection:
             self._registered.discard(name.lower())
         return self
 
+    @plain_errors
     def cursor(self) -> "Connection":
         """Open another session, with settings and temporary tables of its own; close it too."""
         self._check()
@@ -128,6 +159,7 @@ class Connection:
             self._backend.another(), reads_variables=self._reads_variables, progress=self._progress, note=self._note
         )
 
+    @plain_errors
     def interrupt(self) -> None:
         """Stop the running statements of this session, from another thread. The connection stays usable."""
         self._check()
@@ -196,14 +228,19 @@ class Connection:
 
     def _sent(self, sql: str, parameters: pa.RecordBatch | None, variables: Variables) -> Result:
         if self._note and may_call(sql):
-            warnings.warn(self._note, stacklevel=4)
+            warn(self._note)
             self._note = ""
 
         def send() -> Planned | Change:
             with self.bar() as bar:
                 return self._backend.send(sql, parameters, bar.look)
 
-        found, frames = self._reading(sql, variables, send)
+        try:
+            found, frames = self._reading(sql, variables, send)
+        except InvalidInputError as error:
+            if not is_list_of_in(sql, parameters):
+                raise
+            raise InvalidInputError("IN takes no list as a parameter: write = any(?) in place of IN ?") from error
         return Result(self, sql, parameters, found, frames)
 
     def _reading(self, sql: str, variables: Variables, act: Callable[[], _T]) -> tuple[_T, dict[str, Any]]:
@@ -243,6 +280,8 @@ class Connection:
         return True
 
     def _take(self, name: str, frame: Any) -> None:
+        if isinstance(frame, Result):
+            frame.check_free(name)
         self._backend.upload(name, reader_of(frame, name))
         self._read[name] = frame
 

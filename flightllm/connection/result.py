@@ -4,22 +4,25 @@ from collections.abc import Generator, Iterator, Sequence
 from html import escape
 from itertools import islice
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from flightllm.common.amounts import counted
 from flightllm.connection.backend import Change, Planned, Run
+from flightllm.connection.callers import plain_errors
 from flightllm.connection.cost import Cost, spent_by
 from flightllm.connection.display import SHOWN_ROWS, html_table, text_schema, text_table
 from flightllm.connection.progress_bar import CallsBar
 from flightllm.connection.render import rows_of
-from flightllm.errors import FlightLLMError, UnsupportedError
+from flightllm.errors import FlightLLMError, InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
     from pandas import DataFrame as PandasFrame
     from polars import DataFrame as PolarsFrame
 
+Description: TypeAlias = tuple[str, str, None, None, None, None, None]
+"""A column of PEP 249: its name, its type, and five values that no database here has."""
 _HINT = "this statement asks a model and has not run: .show(), .df(), .pl(), .arrow() or .fetchall() runs it"
 
 
@@ -99,6 +102,11 @@ class Result:
         return list(self.schema.types)
 
     @property
+    def description(self) -> list[Description]:
+        """Return the columns as Python's database API (PEP 249) does."""
+        return [(field.name, str(field.type), None, None, None, None, None) for field in self.schema]
+
+    @property
     def sql(self) -> str:
         """Return the text of the statement."""
         return self._sql
@@ -113,6 +121,7 @@ class Result:
         assert self._planned is not None  # noqa: S101 - a change has its table
         return self._planned
 
+    @plain_errors
     def arrow(self) -> pa.Table:
         """Run the query, unless it has run; return its rows as a table of Arrow.
 
@@ -216,6 +225,7 @@ class Result:
                 self._rows = iter(self)
             return list(self._rows)
 
+    @plain_errors
     def explain(self, *, analyze: bool = False) -> Plan:
         """Return the plan, with the calls and the price that it predicts; `analyze` runs the statement for it.
 
@@ -226,6 +236,7 @@ class Result:
         rows = self._of.explained(self._sql, self._parameters, "ANALYZE" if analyze else "").to_pylist()
         return Plan("\n\n".join(f"{row['plan_type']}\n{row['plan']}" for row in rows))
 
+    @plain_errors
     def cost(self) -> Cost:
         """Return what the statement has spent; before it has run, what it will spend by prediction.
 
@@ -277,6 +288,15 @@ class Result:
             return None
         self._of.ready(self._frames)
         return self._of.predicted(self._sql, self._parameters)
+
+    def check_free(self, name: str) -> None:
+        """Check that the rows are here, or that no model is asked for them.
+
+        Raises:
+            InvalidInputError: the rows would cost calls of a model.
+        """
+        if self._unpaid() is not None:
+            raise InvalidInputError(f"the result {name} asks a model and has not run: {name}.arrow() runs it")
 
     def _told_change(self) -> str:
         return "done" if self.affected is None else f"{counted(self.affected, 'row')} changed"

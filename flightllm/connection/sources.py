@@ -107,8 +107,10 @@ def _in_file(path: Path) -> Iterator[tuple[str, Path]]:
 def _in_folder(folder: Path, note: Note) -> Iterator[tuple[str, TablePlace]]:
     """Yield the folder in the command line if it is one table, or else the files in it, marked as `FolderFile`."""
     from flightllm.catalog.files import is_document, is_folder_of_documents
-    from flightllm.file_formats.paths import data_files
+    from flightllm.file_formats.paths import data_files, is_data_folder
 
+    if is_data_folder(folder):
+        raise ConfigError(f"{folder} is a data folder of FlightLLM, and not a folder of files: open it as data_folder")
     if is_folder_of_documents(folder):
         yield folder.name, folder
         return

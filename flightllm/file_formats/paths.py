@@ -1,6 +1,9 @@
 """The files of a path: of a folder, or of a pattern such as `data/*.csv`."""
 
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
+from sqlite3 import Error, connect
 
 from flightllm.file_formats.compressed import COMPRESSIONS, ending
 from flightllm.file_formats.parts import ENDINGS as PARTS
@@ -20,11 +23,40 @@ FORMATS = {
     ".ipc": "arrow",
 }
 
+_TABLES = Path("tables/manifest.json")
+"""The list of tables in a data folder."""
+_CACHE = "SELECT 1 FROM sqlite_master WHERE name = 'answers'"
+"""Returns a row for a cache of answers."""
+
 
 def data_files(folder: Path, *, any_name: bool = False) -> list[Path]:
-    """Return the data files of a folder and its subfolders, sorted by path, without hidden files."""
-    found = [file for file in sorted(folder.rglob("*")) if file.is_file() and (any_name or readable(file))]
+    """Return the data files of a folder and its subfolders, sorted by path.
+
+    Hidden files are left out, and so are FlightLLM's own data folders below the folder.
+    """
+    paths = sorted(folder.rglob("*"))
+    own = _data_folders(paths) - {folder, *folder.parents}
+    found = [file for file in paths if file.is_file() and (any_name or readable(file)) and own.isdisjoint(file.parents)]
     return [file for file in found if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)]
+
+
+def is_data_folder(folder: Path) -> bool:
+    """Return whether FlightLLM keeps its tables in a folder."""
+    return (folder / _TABLES).is_file()
+
+
+def _data_folders(paths: Sequence[Path]) -> set[Path]:
+    """Return the data folders of FlightLLM whose lists of tables, or caches of answers, are among paths."""
+    lists = {path.parents[1] for path in paths if path.parts[-2:] == _TABLES.parts}
+    return lists | {path.parent for path in paths if path.name == "answers.sqlite" and _is_cache(path)}
+
+
+def _is_cache(file: Path) -> bool:
+    try:
+        with closing(connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=0)) as database:
+            return bool(database.execute(_CACHE).fetchall())
+    except Error:  # a damaged file, or a file of another format
+        return False
 
 
 def is_pattern(path: Path) -> bool:

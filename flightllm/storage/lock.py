@@ -38,7 +38,7 @@ class FolderLock:
         except OSError as error:
             self.close()
             raise ConfigError(
-                f"another server uses the folder {folder}: stop it, or give this one a {setting} of its own"
+                f"another process uses the folder {folder}: stop it, or give this one a {setting} of its own"
             ) from error
         _held.add(self)
 

@@ -290,7 +290,7 @@ def test_reset_leaves_what_is_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyP
         with pytest.raises(ConfigError, match="locked"):
             AccessFile(path).reset()
     path.write_bytes(b"")
-    with closing(FolderLock(tmp_path)), pytest.raises(ConfigError, match="another server uses the folder"):
+    with closing(FolderLock(tmp_path)), pytest.raises(ConfigError, match="another process uses the folder"):
         AccessFile(path).reset()
     assert path.read_bytes() == b""
     assert not list(tmp_path.glob("*damaged*"))

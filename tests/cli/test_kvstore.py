@@ -109,7 +109,7 @@ def test_what_is_wrong_is_one_line(server: KvProcess, tmp_path: Path) -> None:
     config = tmp_path / "other.toml"
     config.write_text(f'data_folder = "{tmp_path}"\n[kvstore]\nfolder = "kv"\n')
     for arguments, expected in (
-        (("serve", "--config", str(config), "--listen", "127.0.0.1:0"), "another server uses the folder"),
+        (("serve", "--config", str(config), "--listen", "127.0.0.1:0"), "another process uses the folder"),
         (("serve", "--config", str(config), "--listen", "nowhere"), "[kvstore] listen: expected HOST:PORT"),
         (("serve", "--folder", str(tmp_path / "new"), "--listen", "0.0.0.0:0"), "without TLS"),
         (("status", "grpc://127.0.0.1:1"), "no KV store answers at grpc://127.0.0.1:1"),

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -75,6 +76,57 @@ def test_times_have_one_type(both: Connection) -> None:
         (dt.datetime(1970, 1, 1, 0, 0, 0, 1), dt.time(0, 0, 0, 1)),  # noqa: DTZ001
     ]
     assert "00:00:00.000000001" in repr(result)
+
+
+def test_names_of_parameters(both: Connection) -> None:
+    """An error names a parameter that lacks, is too much, too large, or a list of IN; NaN and UUIDs stay."""
+    for values, problem in (({"a": 1}, ":b, which"), ({"a": 1, "b": 2, "c": 3}, "'c', which")):
+        with pytest.raises(InvalidInputError, match=problem):
+            both.sql("SELECT :a, :b", values)
+    with pytest.raises(InvalidInputError, match="parameter 2 is too large"):
+        both.sql("SELECT ?, ?", [1, 2**64])
+    for text in ("SELECT 1 WHERE 1 IN ?", "SELECT 1 WHERE 1 IN (?)"):
+        with pytest.raises(InvalidInputError, match=r"= any\(\?\)"):
+            both.sql(text, [[1, 2]]).fetchall()
+    assert both.sql("SELECT 1 WHERE 1 = any(?)", [[1, 2]]).fetchall() == [(1,)]
+    assert repr(both.sql("SELECT ?", [float("nan")]).fetchone()) == "(nan,)"
+    assert both.sql("SELECT ?", [pd.NaT]).fetchone() == (None,)
+    key = uuid.uuid4()
+    assert both.sql("SELECT ?", [key]).fetchone() == (str(key),)
+
+
+@pytest.mark.filterwarnings("ignore:pandas only supports")
+def test_readers_of_other_libraries(both: Connection) -> None:
+    """Libraries such as pandas and polars read a query by a connection's cursor, as from other databases."""
+    text = "SELECT * FROM (VALUES (1, 'a'), (2, NULL)) AS t(n, s) ORDER BY n"
+    assert pd.read_sql(text, both)["n"].tolist() == [1, 2]
+    assert pl.read_database(text, both).rows(named=True) == [{"n": 1, "s": "a"}, {"n": 2, "s": None}]
+    with both.cursor() as cursor:
+        with pytest.raises(InvalidInputError, match="execute"):
+            cursor.fetchone()
+        assert cursor.description is None
+        cursor.execute(text)
+        assert [column[0] for column in cursor.description or ()] == ["n", "s"]
+        assert (cursor.fetchone(), cursor.fetchmany(), cursor.fetchall()) == ((1, "a"), [(2, None)], [])
+
+
+def test_a_result_that_asks_a_model_is_no_table(embedded: Connection) -> None:
+    """A query does not run an earlier result that costs calls; after a run, the result is a table."""
+    costly = embedded.sql("SELECT ai_gen('x {a}', a) AS b FROM (VALUES ('a')) AS v(a)")
+    with pytest.raises(InvalidInputError, match=r"costly\.arrow\(\) runs it"):
+        embedded.sql("SELECT * FROM costly")
+    assert len(costly) == len(embedded.sql("SELECT * FROM costly")) == 1
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:1", "localhost:41337"])
+def test_addresses_without_a_scheme(address: str) -> None:
+    """The error for an address of the wrong form says how to write a server's address."""
+    with pytest.raises(ConfigError, match=r"write grpc://(127\.0\.0\.1:1|localhost:41337)"):
+        flightllm.connect(address)
+    with pytest.raises(InvalidInputError, match="empty"):
+        flightllm.connect("")
+    with pytest.raises(FlightLLMError, match="correct the address"):
+        flightllm.connect("grpc://127.0.0.1:1")
 
 
 def test_shown_results_are_plain_text(embedded: Connection, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ import pytest
 from adbc_driver_flightsql import dbapi
 from click.testing import CliRunner, Result
 
+import flightllm
 from flightllm.catalog import Catalog
 from flightllm.catalog.configured import register_tables
 from flightllm.cli import main
@@ -24,6 +25,7 @@ from flightllm.config import CsvFile, LimitsConfig
 from flightllm.connection.sources import named_tables
 from flightllm.errors import ConfigError
 from tests.catalogs import read
+from tests.connection.conftest import fake
 
 ROWS = [
     (number, f"Größe {number}" if number % 7 else None, f'Er sagt: "müde";\r\nZeile {number}\nEnde', number % 5 or None)
@@ -363,3 +365,15 @@ def test_options_of_csv_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         pytest.raises(ConfigError, match="expected a number"),
     ):
         register_tables(catalog, {"t": named})
+
+
+def test_own_data_folders_are_no_tables(tmp_path: Path) -> None:
+    """A folder leaves out FlightLLM's data folders and caches below it; a data folder itself is an error."""
+    home = tmp_path / "home"
+    with flightllm.connect(data_folder=tmp_path / "mine", config=fake(home)) as connection:
+        connection.sql("CREATE TABLE t AS SELECT ai_gen('x {a}', a) AS b FROM (VALUES ('a')) AS v(a)")
+    (tmp_path / "answers.csv").write_text("a\n1\n")
+    assert (home / "answers.sqlite").is_file()
+    assert [name for name, _ in named_tables([str(tmp_path)], lambda _: None)] == ["answers"]
+    with pytest.raises(ConfigError, match="is a data folder of FlightLLM"):
+        named_tables([str(tmp_path / "mine")], lambda _: None)

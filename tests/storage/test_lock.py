@@ -26,7 +26,7 @@ def test_held_until_its_process_ends(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         child = int(holder.stdout.readline())
-        with pytest.raises(ConfigError, match="another server uses the folder"):
+        with pytest.raises(ConfigError, match="another process uses the folder"):
             FolderLock(tmp_path)
         holder.kill()
         holder.wait()

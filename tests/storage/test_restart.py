@@ -138,7 +138,7 @@ def test_views_with_ai_calls(tmp_path: Path) -> None:
 def test_one_server_per_folder(tmp_path: Path) -> None:
     """A second server is refused and told why; once the first is closed it may open the folder."""
     first = open_database(tmp_path)
-    with pytest.raises(ConfigError, match=r"another server uses the folder .*data_folder"):
+    with pytest.raises(ConfigError, match=r"another process uses the folder .*data_folder"):
         open_database(tmp_path)
     first.close()
     open_database(tmp_path).close()

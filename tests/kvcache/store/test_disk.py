@@ -384,7 +384,7 @@ def test_no_room_for_the_index(tmp_path: Path) -> None:
 
 def test_one_process_at_a_time(store: DiskStore, tmp_path: Path) -> None:
     """A second one is told who has the folder; once it is closed, the next may."""
-    with pytest.raises(ConfigError, match=r"another server uses the folder .*kv"):
+    with pytest.raises(ConfigError, match=r"another process uses the folder .*kv"):
         DiskStore(tmp_path / "kv", MIB)
     store.close()
     DiskStore(tmp_path / "kv", MIB).close()
