@@ -222,7 +222,8 @@ def _errors() -> Iterator[None]:
         yield
     except Error as error:
         state = error.sqlstate or _state(error)
-        kind = _CLASSES.get((state or "")[:2], type(error))
+        usual = OperationalError if error.status_code is AdbcStatusCode.UNAUTHENTICATED else type(error)
+        kind = _CLASSES.get((state or "")[:2], usual)
         message = _PREFIX.sub("", plain(str(error)))
         raise _made(kind, message, error.status_code, sqlstate=state, details=error.details) from error
 

@@ -5,8 +5,10 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from adbc_driver_manager import AdbcStatusCode
+from sqlalchemy import text
 from sqlalchemy.engine import URL, Connection
 from sqlalchemy.engine.default import DefaultExecutionContext
+from sqlalchemy.exc import NoSuchTableError
 
 from flightllm.alchemy import dbapi
 from flightllm.alchemy.address import read_url
@@ -21,6 +23,7 @@ from flightllm.alchemy.reflection import CatalogReader
 from flightllm.alchemy.types import SPECIFIC
 
 _VERSION = re.compile(r"FlightLLM (\d+)\.(\d+)\.(\d+)")
+_VIEW = "SELECT view_definition FROM information_schema.views WHERE table_schema = :schema AND table_name = :name"
 _AUTOCOMMIT, _DEFAULT = "AUTOCOMMIT", "READ COMMITTED"
 _GONE = (AdbcStatusCode.IO, AdbcStatusCode.UNAUTHENTICATED)
 """Statuses after which a connection is of no use: the server went away, or forgot the login when it started again."""
@@ -161,11 +164,13 @@ class FlightLLMDialect(CatalogReader):
         return isinstance(e, dbapi.Error) and e.status_code in _GONE
 
     def get_view_definition(self, connection: Connection, view_name: str, schema: str | None = None, **kw: Any) -> str:
-        """Refuse: the server does not show the SQL of views.
+        """Return the query of a view, where the user may see it.
 
         Raises:
             NoSuchTableError: there is no such view.
-            NotImplementedError: always else.
         """
-        self._place(connection, view_name, schema, **kw)
-        raise NotImplementedError("the server does not show the SQL of views")
+        place = self._place(connection, view_name, schema, **kw)
+        found = connection.execute(text(_VIEW), {"schema": place, "name": view_name}).scalar()
+        if found is None:
+            raise NoSuchTableError(view_name)
+        return str(found)

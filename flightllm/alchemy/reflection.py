@@ -33,6 +33,9 @@ ON u.constraint_name = r.unique_constraint_name AND u.table_schema = o.table_sch
     AND u.ordinal_position = k.position_in_unique_constraint
 WHERE r.table_schema = :schema ORDER BY 1, 2, k.ordinal_position
 """
+_IN_SESSION = """
+SELECT table_name, table_type FROM information_schema.tables WHERE table_schema LIKE 'pg_temp_%' ORDER BY 1
+"""
 _COLUMNS = """
 SELECT column_name, is_nullable, column_default FROM information_schema.columns
 WHERE table_schema = :schema AND table_name = :name
@@ -80,23 +83,27 @@ class CatalogReader(DefaultDialect):
         return [name for place, name, view in self._tables(connection, **kw) if place == wanted and view]
 
     @reflection.cache
+    def _temporary(self, connection: Connection, **kw: Any) -> dict[str, bool]:
+        """Return the names of temporary tables and views of this session, and whether each is a view."""
+        del kw
+        return {row.table_name: row.table_type == "VIEW" for row in connection.execute(text(_IN_SESSION))}
+
     def get_temp_table_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
         """Return the temporary tables of this session."""
-        del schema, kw
-        sql = "SELECT table_name FROM information_schema.tables WHERE table_schema LIKE 'pg_temp_%' ORDER BY 1"
-        return list(connection.execute(text(sql)).scalars())
+        del schema
+        return [name for name, is_view in self._temporary(connection, **kw).items() if not is_view]
 
     def get_temp_view_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
-        """Return nothing: there are no temporary views."""
-        del connection, schema, kw
-        return []
+        """Return the temporary views of this session."""
+        del schema
+        return [name for name, is_view in self._temporary(connection, **kw).items() if is_view]
 
     def has_table(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> bool:
         """Return whether there is a table or view of this name, or without a schema a temporary one."""
         wanted = self._schema(schema)
         if any((place, name) == (wanted, table_name) for place, name, _ in self._tables(connection, **kw)):
             return True
-        return schema is None and table_name in self.get_temp_table_names(connection, **kw)
+        return schema is None and table_name in self._temporary(connection, **kw)
 
     def has_schema(self, connection: Connection, schema_name: str, **kw: Any) -> bool:
         """Return whether there is a schema of this name."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from flightllm.common.stopping import check_wanted
 from flightllm.dialect.cast_aggregates import calls_aggregate, cast_aggregates
 from flightllm.dialect.column_spellings import column_spellings
+from flightllm.dialect.column_words import WORDS as COLUMN_WORDS
+from flightllm.dialect.column_words import column_words
 from flightllm.dialect.dual import dual
 from flightllm.dialect.escapes import WORDS as ESCAPES
 from flightllm.dialect.escapes import escapes
@@ -156,6 +158,7 @@ RULES: tuple[Rule, ...] = (
     # After the rules that read units, such as the day of DATEADD(day, 1, at).
     Rule(using_spellings, _words("using", "natural"), of_spellings=True),
     Rule(column_spellings, Trigger(), of_spellings=True),
+    Rule(column_words, Trigger(COLUMN_WORDS)),
     Rule(identity, Trigger(IDENTITIES)),
     Rule(stars, _marks(".*")),
     Rule(information_schema, Trigger(test=_names_information)),

@@ -87,7 +87,7 @@ def _ranges(source: Source) -> Iterator[tuple[int, int]]:
         elif token.is_word("cast", "try_cast", "safe_cast") and source.is_symbol(index + 1, "("):
             as_ = end_of_cast_value(source, index + 1)
             yield from type_range(source, as_ + 1) if as_ else ()
-    if source.is_word(0, "create") and (opening := _column_list(source)) is not None:
+    if source.is_word(0, "create") and (opening := column_list(source)) is not None:
         inner = tokens[opening : source.closing.get(opening, opening) + 1]
         for first, last in column_ranges(inner):
             if last - first > 1 and inner[first].kind in {TokenKind.WORD, TokenKind.QUOTED}:
@@ -104,7 +104,7 @@ def end_of_cast_value(source: ParsedText, opening: int) -> int:
     return 0
 
 
-def _column_list(source: Source) -> int | None:
+def column_list(source: Source) -> int | None:
     """Return the index of the parenthesis that begins the columns of CREATE TABLE."""
     index = 1
     while source.is_word(index, "or", "replace", "temp", "temporary", "local", "global"):

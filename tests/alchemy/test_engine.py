@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from flightllm.access.store import User
 from flightllm.config import Config, EngineConfig, ServerConfig
 from flightllm.flight.server import FlightSqlServer
 from flightllm.session.database import Database
@@ -263,3 +264,30 @@ def test_restart(tmp_path: Path) -> None:
     engine.dispose()
     second.drain(0)
     database.close()
+
+
+def test_wrong_password(database: Database) -> None:
+    """A wrong password is an OperationalError with the server's own words."""
+    database.access.store.add_user(User("ann", "user"))
+    server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"), login=database.access.login)
+    engine = alchemy.create_engine(f"flightllm://ann:wrong@127.0.0.1:{server.port}/")
+    try:
+        with pytest.raises(alchemy.exc.OperationalError, match="password"), engine.connect() as connection:
+            connection.execute(text("SELECT 1"))
+    finally:
+        engine.dispose()
+        server.drain(0)
+        database.access.store.drop_user("ann")
+
+
+def test_views(engine: Any) -> None:
+    """A view with an AI call can be in a schema, its query is shown, and a temporary view is listed."""
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("CREATE SCHEMA seen_in"))
+        connection.execute(text("CREATE VIEW seen_in.said AS SELECT ai_gen('Say a') AS a"))
+        connection.execute(text("CREATE TEMPORARY VIEW brief AS SELECT 1 AS n"))
+        inspector = alchemy.inspect(connection)
+        assert "ai_gen" in inspector.get_view_definition("said", "seen_in")
+        assert inspector.get_temp_view_names() == ["brief"]
+        assert inspector.has_table("brief")
+        assert "brief" not in inspector.get_temp_table_names()

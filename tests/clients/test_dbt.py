@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from flightllm.access.store import User
 from flightllm.config import Config, EngineConfig, ServerConfig
 from flightllm.flight.server import FlightSqlServer
 from flightllm.session.database import Database
+from tests.databases import ask
 
 _PYTHON = os.environ.get("FLIGHTLLM_DBT_PYTHON") or (sys.executable if find_spec("dbt") else None)
 pytestmark = [
@@ -72,6 +74,24 @@ snapshots:
     config: {unique_key: id, strategy: check, check_cols: [body]}
 """,
 }
+_MORE = {
+    "models/said.sql": """
+{{ config(materialized='view', grants={'select': ['ann']}) }}
+select id, ai_gen('Say {body}', body) as reply from {{ ref('stg_reviews') }}
+""",
+    "models/heard.sql": """
+{{ config(materialized='table', grants={'select': ['ann']}) }}
+with said as (select * from {{ ref('said') }})
+select id, reply, {{ dbt.dateadd('quarter', 1, dbt.date(2024, 1, 31)) }} as later,
+    {{ dbt.last_day("cast('2024-02-03' as date)", 'month') }} as last,
+    {{ dbt.safe_cast("'x'", api.Column.translate_type('integer')) }} as no
+from said
+""",
+    "models/days.sql": """
+{{ dbt.date_spine('day', "cast('2024-02-27' as date)", "cast('2024-03-02' as date)") }}
+""",
+}
+"""Models of one test alone."""
 
 
 @pytest.fixture
@@ -142,6 +162,50 @@ def test_a_project(server: FlightSqlServer, database: Database, project: Path) -
     catalog = json.loads((project / "target" / "catalog.json").read_text(encoding="utf-8"))
     assert list(catalog["nodes"]["model.shop.replies"]["columns"]) == ["id", "body", "reply"]
     assert "ERROR=0" in _dbt(project, server.port, "run", "--full-refresh")
+
+
+def test_grants_and_macros(server: FlightSqlServer, database: Database, project: Path) -> None:
+    """Grants are given once and taken back, views call a model in the target's schema, and dates are as elsewhere."""
+    for name in ("ann", "bob"):
+        database.access.store.add_user(User(name, "user"))
+    for name, content in _MORE.items():
+        (project / name).write_text(content, encoding="utf-8")
+    _dbt(project, server.port, "seed")
+    for before, grantee in (("ann", "ann"), ("ann", "ann"), ("ann", "bob")):
+        for name in ("said", "heard"):
+            model = project / "models" / f"{name}.sql"
+            model.write_text(
+                model.read_text(encoding="utf-8").replace(f"['{before}']", f"['{grantee}']"), encoding="utf-8"
+            )
+        log = _dbt(project, server.port, "run", "-s", "+heard", "days")
+        assert "ERROR=0" in log, log
+        session = database.session()
+        grants = ask(session, f"SELECT name FROM system.grants WHERE grantee = '{grantee}'").rows
+        assert sorted(row["name"] for row in grants) == ["heard", "said"]
+    assert ask(session, "SELECT name FROM system.grants WHERE grantee = 'ann'").rows == []
+    (row,) = ask(
+        session, "SELECT DISTINCT CAST(later AS VARCHAR) AS l, CAST(last AS VARCHAR) AS d, no FROM shop.heard"
+    ).rows
+    assert (row["l"][:10], row["d"], row["no"]) == ("2024-04-30", "2024-02-29", None)
+    assert ask(session, "SELECT count(*) AS n FROM shop.days").rows == [{"n": 4}]  # dbt leaves the end out
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("materialized='materialized_view'", "materialized_view is not supported"),
+        (
+            "materialized='incremental', incremental_strategy='microbatch', event_time='at', begin='2024-01-01',"
+            + " batch_size='day'",
+            "microbatch is not supported",
+        ),
+    ],
+)
+def test_unsupported(server: FlightSqlServer, project: Path, config: str, message: str) -> None:
+    """What the server cannot do is a clear error."""
+    (project / "models" / "bad.sql").write_text("{{ config(" + config + ") }} select 1 as at", encoding="utf-8")
+    log = _dbt(project, server.port, "run", "-s", "bad")
+    assert message in log, log
 
 
 def test_no_server(project: Path) -> None:

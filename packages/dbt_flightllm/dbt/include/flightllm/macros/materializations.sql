@@ -32,7 +32,9 @@
   {%- set grants = config.get('grants') -%}
   {%- set key = config.get('unique_key') -%}
   {%- set strategy = config.get('incremental_strategy') or ('merge' if key else 'append') -%}
-  {%- if strategy not in adapter.valid_incremental_strategies() -%}
+  {%- if strategy == 'microbatch' -%}
+    {{ exceptions.raise_compiler_error("incremental_strategy microbatch is not supported: write delete+insert with a unique_key, or append") }}
+  {%- elif strategy not in adapter.valid_incremental_strategies() -%}
     {{ exceptions.raise_compiler_error("incremental_strategy " ~ strategy ~ " is not one of append, delete+insert, merge") }}
   {%- elif strategy != 'append' and not key -%}
     {{ exceptions.raise_compiler_error("incremental_strategy " ~ strategy ~ " needs a unique_key") }}
@@ -71,4 +73,8 @@
   {% do apply_grants(target, grants, should_revoke=should_revoke(existing, full_refresh_mode=anew)) %}
   {% do persist_docs(target, model) %}
   {{ return({'relations': [target]}) }}
+{% endmaterialization %}
+
+{% materialization materialized_view, adapter='flightllm' %}
+  {{ exceptions.raise_compiler_error("materialized_view is not supported: write materialized='table', or 'incremental' for new rows alone") }}
 {% endmaterialization %}
