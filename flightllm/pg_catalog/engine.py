@@ -58,6 +58,12 @@ _MACROS: Final = (
     f"""CREATE MACRO pg_series(a, b, step := 1) AS generate_series(a::BIGINT, CASE
     WHEN abs(b::BIGINT - a::BIGINT) > {_MOST_ITEMS} * abs(step::BIGINT) THEN error('{_TOO_LONG}')::BIGINT
     ELSE b::BIGINT END, step::BIGINT)""",
+    """CREATE MACRO pg_name_of_type(t) AS CASE WHEN t IN ('"NULL"', 'NULL') THEN 'unknown'
+    WHEN starts_with(t, 'DECIMAL') THEN 'numeric' ELSE coalesce(map {'VARCHAR': 'text', 'DOUBLE': 'double precision',
+    'FLOAT': 'real', 'TINYINT': 'smallint', 'UINTEGER': 'oid', 'UBIGINT': 'numeric', 'HUGEINT': 'numeric',
+    'BLOB': 'bytea', 'TIMESTAMP': 'timestamp without time zone', 'TIME': 'time without time zone'}[t], lower(t)) END""",
+    """CREATE MACRO pg_typeof_of(t) AS pg_name_of_type(rtrim(t, '[]')) || CASE WHEN ends_with(t, '[]') THEN '[]'
+    ELSE '' END""",
     "CREATE MACRO pg_array_remove(x, v) AS list_filter(x, lambda e: e IS DISTINCT FROM v)",
 )
 """PostgreSQL's functions over values of any type that the engine lacks."""

@@ -82,6 +82,8 @@ class Functions:
         yield "set_config", Function(("text", "text", "bool"), "text", self._set_config, 3)
         for name in ("pg_advisory_unlock_all", "pg_stat_clear_snapshot"):
             yield name, Function((), "text", lambda: "", 0, strict=False)
+        for name in ("pg_cancel_backend", "pg_terminate_backend"):
+            yield name, Function(("int", "bigint"), "bool", lambda *_: False, 1)
         yield "pg_is_other_temp_schema", Function(("oid",), "bool", lambda _: False, 1)
 
     def _setting(self, name: str, missing_ok: bool | None = None) -> str | None:  # noqa: FBT001 - as in SQL
@@ -250,7 +252,7 @@ class Functions:
     def _relation_input(self, text: str) -> int:
         if (number := _number(text)) is not None:
             return number
-        parts = _parts(text)
+        parts = name_parts(text)
         if len(parts) == 3 and parts[0] == CATALOG:
             parts = parts[1:]
         name = self._first(parts[0]) if len(parts) == 1 else TableName(*parts[-2:])
@@ -411,7 +413,7 @@ def _or_none(read: Callable[[str], int]) -> Callable[[str], int | None]:
 def _found(text: str, numbers: Mapping[str, int], what: str) -> int:
     if (number := _number(text)) is not None:
         return number
-    parts = _parts(text)
+    parts = name_parts(text)
     if len(parts) == 1 and parts[0] in numbers:
         return numbers[parts[0]]
     raise NotFoundError(f"there is no {what} {text!r}")
@@ -429,7 +431,7 @@ def _number(text: str) -> int | None:
     return int(plain)
 
 
-def _parts(text: str) -> list[str]:
+def name_parts(text: str) -> list[str]:
     """Return the parts of a dotted name; those without quotes are in lower case."""
     found, at = [], 0
     while at <= len(text):

@@ -24,13 +24,13 @@ _ALONE: Final = frozenset(
         *("to_regtype", "to_regproc", "to_regnamespace", "to_regrole", "txid_current", "pg_my_temp_schema"),
         *("quote_ident", "quote_literal", "quote_nullable", "obj_description", "col_description", "current_schemas"),
         *("shobj_description", "inet_server_port", "inet_server_addr", "inet_client_addr", "inet_client_port"),
-        "generate_subscripts",
+        *("generate_subscripts", "parse_ident"),
     )
 )
 """Functions that only this part answers; a statement without a table asks the catalog if it calls one of them."""
 _ALONE_PREFIXES: Final = ("pg_", "has_")
-_OTHER_FUNCTIONS: Final = frozenset(("pg_typeof", "pg_sleep"))
-"""Functions about values, which other parts of the server answer."""
+_OTHER_FUNCTIONS: Final = frozenset(("pg_sleep",))
+"""Functions that are not about the catalog."""
 
 
 _SHARED: Final = frozenset(("version", "current_schema", "current_database"))
@@ -66,6 +66,8 @@ class CatalogDialect(Postgres):
         """Keep the names of functions."""
 
         FUNCTIONS: ClassVar[dict[str, object]] = {}
+        RESERVED_TOKENS: ClassVar = Postgres.Parser.RESERVED_TOKENS - {TokenType.SELECT}
+        """PostgreSQL reads any word after AS as a name, also `AS select`."""
 
     class Tokenizer(Postgres.Tokenizer):
         """Read the operators that psql and the drivers write."""

@@ -27,6 +27,9 @@ _SPACE, _GLOBAL_SPACE = 1663, 1664
 _RULES: Final = {"NO ACTION": "a", "RESTRICT": "r", "CASCADE": "c", "SET NULL": "n", "SET DEFAULT": "d"}
 _LETTERS: Final = {"INSERT": "a", "SELECT": "r", "UPDATE": "w", "DELETE": "d", "CREATE": "C"}
 
+_SPELLED: Final = {"datestyle": "DateStyle", "intervalstyle": "IntervalStyle", "timezone": "TimeZone"}
+"""The parameters whose names have capitals in `pg_settings`."""
+
 EMPTY: Final = frozenset(
     (
         *("pg_aggregate", "pg_amop", "pg_amproc", "pg_auth_members", "pg_cast", "pg_conversion", "pg_db_role_setting"),
@@ -48,6 +51,8 @@ EMPTY: Final = frozenset(
             "pg_statio_all_sequences",
         ),
         *("pg_stat_progress_vacuum", "pg_stat_progress_analyze", "pg_stat_progress_create_index", "pg_stat_gssapi"),
+        *("pg_stats", "pg_statio_all_tables", "pg_statio_sys_tables", "pg_statio_user_tables"),
+        *("pg_statio_all_indexes", "pg_statio_sys_indexes", "pg_statio_user_indexes"),
         *("pg_stat_user_functions", "pg_statio_user_sequences", "pg_stat_progress_cluster", "pg_stat_progress_copy"),
     )
 )
@@ -372,7 +377,7 @@ class Rows:
             "pg_settings",
             len(settings),
             {
-                "name": [name for name, _ in settings],
+                "name": [_SPELLED.get(name, name) for name, _ in settings],
                 "setting": values,
                 "category": "FlightLLM",
                 "context": "user",

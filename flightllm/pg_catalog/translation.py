@@ -12,7 +12,7 @@ from sqlglot import exp
 from flightllm.errors import FlightLLMError, InternalError, SqlError, UnsupportedError
 from flightllm.pg_catalog.columns import VECTORS, columns_of_kind
 from flightllm.pg_catalog.data import Relation, relations
-from flightllm.pg_catalog.functions import Function
+from flightllm.pg_catalog.functions import Function, name_parts
 from flightllm.pg_catalog.parsing import cast_name, names_common, relation_of
 from flightllm.pg_catalog.views import local_name
 
@@ -480,6 +480,15 @@ class _Translator:
             if kind is not None and isinstance(other, exp.Literal) and other.is_string:
                 self._used.add(f"in_{kind}")
                 other.replace(_call(f"f_in_{kind}", other.copy()))
+        self.compared_with_all(node)
+
+    def compared_with_all(self, node: exp.Expression) -> None:
+        """Write `x <> ALL(list)` as `NOT x = ANY(list)`, because the engine has ALL only for queries."""
+        right = node.expression
+        if type(node) not in _OPPOSITES or not isinstance(right, exp.All) or isinstance(right.this, exp.Query):
+            return
+        opposite = _OPPOSITES[type(node)](this=node.this.copy(), expression=exp.Any(this=right.this.copy()))
+        node.replace(exp.Paren(this=exp.Not(this=exp.Paren(this=opposite))))
 
     def drop_locks(self, node: exp.Expression) -> None:
         """Drop FOR UPDATE and FOR SHARE: nothing changes these rows."""
@@ -503,9 +512,20 @@ _CHANGES: Final[tuple[tuple[type[exp.Expression] | tuple[type[exp.Expression], .
     ((exp.Any, exp.All), _Translator.any_of),
     (exp.Substring, _Translator.substring),
     ((exp.EQ, exp.NEQ), _Translator.comparison),
+    ((exp.LT, exp.LTE, exp.GT, exp.GTE), _Translator.compared_with_all),
     (exp.DPipe, _Translator.join_lists),
     (exp.Select, _Translator.drop_locks),
 )
+
+
+_OPPOSITES: Final[Mapping[type[exp.Expression], type[exp.Binary]]] = {
+    exp.EQ: exp.NEQ,
+    exp.NEQ: exp.EQ,
+    exp.LT: exp.GTE,
+    exp.LTE: exp.GT,
+    exp.GT: exp.LTE,
+    exp.GTE: exp.LT,
+}
 
 
 def _escaped(node: exp.Expression) -> exp.Expression:
@@ -817,6 +837,37 @@ def _ancestors(node: exp.Expression, translator: _Translator) -> exp.Expression:
     return _call("unnest", exp.Array(expressions=[translator.own("in_regclass", node.expressions[0])]))
 
 
+def _all_of(node: exp.Expression, _: _Translator) -> exp.Expression:
+    """Read `ALL(list)`, which the parser takes for a function."""
+    value = _one_argument(node)
+    literal = isinstance(value, exp.Literal) and value.is_string
+    return exp.All(this=_array(value.name) if literal else value.copy())
+
+
+def _typeof(node: exp.Expression, _: _Translator) -> exp.Expression:
+    value = _one_argument(node)
+    if (kind := _registered(value)) is not None:
+        return exp.Literal.string(kind)
+    return _call("pg_typeof_of", _call("typeof", value.copy()))
+
+
+def _parsed_name(node: exp.Expression, _: _Translator) -> exp.Expression:
+    """Write the parts of a name: `parse_ident('a."B"')` becomes `['a', 'B']`."""
+    value = _inside(node.expressions[0]) if node.expressions else exp.Null()
+    while isinstance(value, exp.Cast):
+        value = _inside(value.this)
+    if not isinstance(value, exp.Literal) or not value.is_string:
+        raise UnsupportedError("parse_ident() needs a name that is written in the text")
+    return exp.Array(expressions=[exp.Literal.string(part) for part in name_parts(value.name)])
+
+
+def _one_argument(node: exp.Expression) -> exp.Expression:
+    if len(node.expressions) != 1:
+        raise SqlError(f"{_function_name(node)}() takes one argument")
+    value: exp.Expression = node.expressions[0]
+    return value
+
+
 _PLACE: Final = re.compile(r"(%%|%[sIL])")
 
 
@@ -888,4 +939,7 @@ _SPECIAL: Final[Mapping[str, Callable[[exp.Expression, _Translator], exp.Express
     "arrow_cast": _arrow_cast,
     "format": _formatted,
     "pg_partition_ancestors": _ancestors,
+    "all": _all_of,
+    "pg_typeof": _typeof,
+    "parse_ident": _parsed_name,
 }

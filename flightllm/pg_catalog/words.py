@@ -5,7 +5,7 @@ from typing import Final
 
 WORDS: Final = re.compile(
     r"pg_|information_schema|\breg|current_setting|set_config|_privilege|format_type|_reg|_description|_schemas|inet_|"
-    r"txid_|quote_|generate_subscripts",
+    r"txid_|quote_|generate_subscripts|parse_ident",
     re.IGNORECASE,
 )
 """Each text about the catalog has one of these."""

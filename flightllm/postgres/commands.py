@@ -298,6 +298,13 @@ def seconds_of(value: str) -> float:
     return float(found[1]) * _SECONDS[found[2]]
 
 
+def time_text(seconds: float) -> str:
+    """Return a time as PostgreSQL shows it: a number of the largest unit that fits, such as `5s`, or `0`."""
+    millis = round(seconds * 1_000)
+    units = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1))
+    return next((f"{millis // size}{unit}" for unit, size in units if millis and millis % size == 0), "0")
+
+
 def _word(tokens: Words) -> str:
     return tokens[0].text.lower() if tokens and tokens[0].kind is TokenKind.WORD else ""
 

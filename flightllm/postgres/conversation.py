@@ -13,7 +13,7 @@ from flightllm.errors import CancelledError, FlightLLMError
 from flightllm.execution.describe import Description
 from flightllm.flight.core import Core
 from flightllm.postgres.calls import PostgresCall
-from flightllm.postgres.commands import Commands, seconds_of
+from flightllm.postgres.commands import Commands, seconds_of, time_text
 from flightllm.postgres.engine import Engine
 from flightllm.postgres.failures import ClientGoneError, WireError, fatal, fields_of
 from flightllm.postgres.messages import (
@@ -499,7 +499,7 @@ class Conversation:
             session.set_option("timeout", f"{seconds:g}")
         else:
             session.reset_option("timeout")
-        self.settings.timeout = value if seconds else "0"
+        self.settings.timeout = time_text(seconds)
 
 
 def _unknown(name: str) -> WireError:

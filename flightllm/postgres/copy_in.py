@@ -183,7 +183,8 @@ def _lines(stream: _Stream, schema: pa.Schema, options: CopyOptions) -> Iterator
 
 
 def _wrong(error: pa.ArrowInvalid) -> WireError:
-    return WireError("22P04", f"the rows of COPY cannot be read: {str(error).partition(' Row:')[0]}")
+    said = str(error).partition(" Row:")[0].removeprefix("CSV parse error: ")
+    return WireError("22P04", f"the rows of COPY cannot be read: {said}")
 
 
 def _typed(batch: pa.RecordBatch, schema: pa.Schema, *, escaped: bool) -> pa.RecordBatch:

@@ -6,6 +6,7 @@ from itertools import pairwise
 from flightllm.sql.tokens import Token, TokenKind
 
 _SKIPPED = ("or", "replace", "temp", "temporary", "external", "unbounded", "unique", "local", "global")
+_TWO_WORDS = (("row", "filter"), ("column", "mask"))
 _CHANGES = ("insert", "update", "delete", "merge")
 _TRANSACTIONS = {"start": "START TRANSACTION", "end": "COMMIT", "abort": "ROLLBACK"}
 
@@ -19,8 +20,9 @@ def tag_of(tokens: Sequence[Token]) -> Callable[[int], str]:
     if first in _CHANGES:
         return lambda rows: f"{'INSERT 0' if first == 'insert' else first.upper()} {max(rows, 0)}"
     if first in ("create", "drop", "alter", "refresh"):
-        kinds = [word for word in words[1:4] if word not in _SKIPPED]
-        named = f"{first} {kinds[0]}".upper() if kinds else first.upper()
+        kinds = [word for word in words[1:5] if word not in _SKIPPED]
+        count = 2 if tuple(kinds[:2]) in _TWO_WORDS else 1
+        named = " ".join([first, *kinds[:count]]).upper()
         if first == "create" and "as" in words and kinds[:1] == ["table"]:
             return lambda rows: f"SELECT {rows}" if rows >= 0 else named
         return lambda _: named

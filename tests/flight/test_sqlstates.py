@@ -1,6 +1,7 @@
 """Every error of the tree has a code."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,7 @@ from flightllm import errors
 from flightllm.flight.sqlstates import INTERNAL, sqlstate
 from flightllm.sql.classify import classify
 from flightllm.sql.parsed_text import ParsedText
+from tests.databases import open_database
 
 
 def test_every_class_has_a_code() -> None:
@@ -42,3 +44,26 @@ def test_malformed_statements(sql: str) -> None:
     with pytest.raises(errors.SqlError) as raised:
         classify(ParsedText(sql))
     assert sqlstate(raised.value) == "42601"
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        ("INSERT INTO t VALUES (NULL, 1)", "23502"),
+        ("UPDATE t SET a = NULL", "23502"),
+        ("INSERT INTO t VALUES (99999999999, 1)", "22003"),
+        ("INSERT INTO t VALUES (1, 12345)", "22003"),
+        ("SELECT a, count(*) FROM t", "42803"),
+        ("SELECT 'x'::int", "22P02"),
+    ],
+)
+def test_wrong_values(tmp_path: Path, sql: str, code: str) -> None:
+    """Errors about values and groups have PostgreSQL's codes."""
+    database = open_database(tmp_path)
+    session = database.session()
+    session.update("CREATE TABLE t (a int NOT NULL, b decimal(4, 2))")
+    session.update("INSERT INTO t VALUES (1, 1)")
+    with pytest.raises(errors.FlightLLMError) as raised:
+        _ = session.update(sql) if session.is_update(sql) else list(session.execute(sql).batches)
+    database.close()
+    assert sqlstate(raised.value) == code, raised.value

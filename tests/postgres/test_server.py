@@ -16,7 +16,9 @@ from flightllm.config import Config, EngineConfig, PostgresConfig, ServerConfig
 from flightllm.errors import ConfigError
 from flightllm.flight.server import FlightSqlServer
 from flightllm.postgres.server import PostgresServer
+from flightllm.postgres.tags import tag_of
 from flightllm.session.database import Database
+from flightllm.sql.tokens import tokenize
 from tests.postgres.support import PASSWORD, SECONDS, Place
 from tests.servers import await_true
 
@@ -124,3 +126,29 @@ def test_some_connections(place: Place) -> None:
 def test_many_connections(place: Place) -> None:
     """200 clients at once, for a while."""
     assert asyncio.run(_crowd(place, 200, 30)) >= 400
+
+
+@pytest.mark.parametrize(
+    ("sql", "tag"),
+    [
+        ("CREATE OR REPLACE ROW FILTER ON t TO a AS b", "CREATE ROW FILTER"),
+        ("DROP COLUMN MASK ON t.b FROM a", "DROP COLUMN MASK"),
+        ("CREATE TEMP TABLE x (a int)", "CREATE TABLE"),
+        ("CREATE TABLE row (filter int)", "CREATE TABLE"),
+    ],
+)
+def test_tags(sql: str, tag: str) -> None:
+    """A command tag is the statement's name."""
+    assert tag_of(tokenize(sql))(-1) == tag
+
+
+def test_shown_timeout(place: Place) -> None:
+    """SHOW writes a time with its unit, as PostgreSQL does."""
+    with place.connect() as connection:
+        for given, shown in (("5000", "5s"), ("'1500ms'", "1500ms"), ("'2min'", "2min"), ("0", "0")):
+            connection.execute(f"SET statement_timeout = {given}")
+            assert connection.execute("SHOW statement_timeout").fetchone() == (shown,)
+        connection.execute("CREATE OR REPLACE TABLE copied (a int, b int)")
+        with pytest.raises(psycopg.Error) as raised, connection.cursor().copy("COPY copied FROM STDIN") as copy:
+            copy.write("1\n")
+        assert "CSV" not in str(raised.value)

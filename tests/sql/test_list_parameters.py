@@ -18,4 +18,5 @@ from flightllm.sql.parsed_text import ParsedText
 def test_with_single_values(sql: str, single: str, lists: set[int]) -> None:
     """Only a parameter that a comparison takes as a list is one."""
     text, found = with_single_values(ParsedText(sql))
-    assert (text.sql, found) == (single, lists)
+    assert text.sql == single
+    assert found == lists
