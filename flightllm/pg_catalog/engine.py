@@ -14,6 +14,7 @@ from flightllm.pg_catalog.columns import result_field
 from flightllm.pg_catalog.data import Relation, relations
 from flightllm.pg_catalog.facts import Session
 from flightllm.pg_catalog.functions import Function, Functions
+from flightllm.pg_catalog.growing import GROWING, HELPERS
 from flightllm.pg_catalog.keywords import RESERVED
 from flightllm.pg_catalog.rows import Rows
 from flightllm.pg_catalog.translation import Translated
@@ -24,6 +25,8 @@ _ROWS: Final = 8192
 _MOST_MEMORY: Final = 256 << 20
 """The memory that one query takes at most, in bytes: all such queries together have no limit of their own."""
 _POLL_SECONDS: Final = 0.05
+_MOST_TEXT: Final = 32 << 20
+"""The characters that a function gives for the rows of one batch: the engine's limit does not count them."""
 _DUCK: Final = {"oid": "UINTEGER", "int": "INTEGER", "bigint": "BIGINT", "text": "VARCHAR", "bool": "BOOLEAN"}
 _ARROW: Final = {
     "oid": pa.uint32(),
@@ -51,8 +54,9 @@ _MACROS: Final = (
     """CREATE MACRO pg_join(x, s, n := NULL) AS CASE WHEN x IS NOT NULL AND s IS NOT NULL THEN coalesce(
     list_aggregate(CASE WHEN n IS NULL THEN x::VARCHAR[] ELSE
     list_transform(x::VARCHAR[], lambda e: coalesce(e, n)) END, 'string_agg', s), '') END""",
-    """CREATE MACRO pg_text(x) AS CASE WHEN ends_with(typeof(x), '[]')
-    THEN '{' || replace(trim(x::VARCHAR, '[]'), ', ', ',') || '}' ELSE x::VARCHAR END""",
+    # A macro writes its argument each time that it names it; a lambda does not.
+    """CREATE MACRO pg_text(x) AS list_transform([x], lambda e: CASE WHEN ends_with(typeof(e), '[]')
+    THEN '{' || replace(trim(e::VARCHAR, '[]'), ', ', ',') || '}' ELSE e::VARCHAR END)[1]""",
     "CREATE MACRO pg_expandarray(x) AS list_transform(x, lambda e, i: {'x': e, 'n': i})",
     # The engine makes a list of constants while it plans, without its limit of memory; an error keeps it from that.
     f"""CREATE MACRO pg_series(a, b, step := 1) AS generate_series(a::BIGINT, CASE
@@ -97,7 +101,8 @@ class Engine:
         )
         self._rows = rows
         self._session = session
-        self._functions = Functions(rows, session)
+        self._functions: Mapping[str, Function] = {**Functions(rows, session).by_name, **GROWING, **HELPERS}
+        self._stopped = False
         self._raised: FlightLLMError | None = None
         self._made: set[str] = set()
         self._sql, self._kinds = translated.sql, translated.kinds
@@ -111,8 +116,8 @@ class Engine:
         waiting = sorted(translated.relations, key=lambda one: one.oid)
         while waiting:
             self._add(waiting.pop(), waiting, views, needed)
-        for name in sorted(needed & set(self._functions.by_name)):
-            self._create(name, self._functions.by_name[name])
+        for name in sorted(needed & set(self._functions)):
+            self._create(name, self._functions[name])
         for macro in _MACROS:
             self._connection.execute(macro)
         if "current_schemas" in needed:
@@ -141,7 +146,7 @@ class Engine:
             raise UnsupportedError(f"the relation {relation.schema}.{relation.name} is not supported here")
         views.append((name, query))
         waiting += [one for one in relations().values() if f" {local_name(one)} " in query]
-        needed.update(one for one in self._functions.by_name if f"f_{one}(" in query)
+        needed.update(one for one in self._functions if f"f_{one}(" in query)
 
     def _create(self, name: str, function: Function) -> None:
         kinds = function.parameters or ("int",)  # the engine calls no function of Python without a column
@@ -173,11 +178,16 @@ class Engine:
                 if not count:
                     return pa.array([function.call()] * len(columns[0]), kind)
                 known: dict[tuple[Any, ...], object] = {}
-                found = []
+                found, size = list[object](), 0
                 for given in zip(*(column.to_pylist() for column in columns), strict=True):
                     if given not in known:
                         known[given] = value(given)
                     found.append(known[given])
+                    size += len(text) if isinstance(text := known[given], str) else 0
+                    if size > _MOST_TEXT:
+                        raise LimitExceededError("a query about the catalog makes too much text: make shorter texts")
+                    if self._stopped:
+                        raise CancelledError("the statement was cancelled")
                 return pa.array(found, kind)
             except FlightLLMError as error:
                 self._raised = error
@@ -227,6 +237,7 @@ class Engine:
         def watch() -> None:
             while not done.wait(_POLL_SECONDS):
                 if context.run(stopped):
+                    self._stopped = True
                     with suppress(Exception):
                         self._connection.interrupt()
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial, reduce
 from typing import Final
 
 import structlog
@@ -13,6 +13,7 @@ from flightllm.errors import FlightLLMError, InternalError, SqlError, Unsupporte
 from flightllm.pg_catalog.columns import VECTORS, columns_of_kind
 from flightllm.pg_catalog.data import Relation, relations
 from flightllm.pg_catalog.functions import Function, name_parts
+from flightllm.pg_catalog.growing import GROWING, HELPERS
 from flightllm.pg_catalog.parsing import cast_name, names_common, relation_of
 from flightllm.pg_catalog.views import local_name
 
@@ -21,11 +22,11 @@ _CATALOGS: Final = frozenset(("pg_catalog", "information_schema"))
 _SAME: Final = frozenset(
     (
         *("count", "sum", "min", "max", "avg", "bool_and", "bool_or", "array_agg", "coalesce", "nullif", "greatest"),
-        *("least", "lower", "upper", "length", "concat", "concat_ws", "replace", "split_part", "substr", "left"),
-        *("right", "strpos", "translate", "starts_with", "chr", "ascii", "repeat", "lpad", "rpad", "reverse", "md5"),
+        *("least", "lower", "upper", "length", "split_part", "substr", "left"),
+        *("right", "strpos", "translate", "starts_with", "chr", "ascii", "reverse", "md5"),
         *("abs", "ceil", "ceiling", "floor", "round", "mod", "sign", "now", "row_number", "rank", "dense_rank", "lag"),
         *("lead", "first_value", "last_value", "ltrim", "rtrim", "trim", "unnest", "row", "array", "date_trunc"),
-        *("regexp_replace", "generate_series", "date_part", "substring", "exists", "char_length"),
+        *("generate_series", "date_part", "substring", "exists", "char_length"),
     )
 )
 """Functions that mean the same in the engine."""
@@ -83,6 +84,13 @@ _NAMED_NODES: Final[Mapping[type[exp.Expression], str]] = {
     exp.CurrentTimestamp: "current_timestamp",
     exp.CurrentDate: "current_date",
 }
+_LISTS: Final = frozenset(
+    (
+        *("array_agg", "string_split", "list_append", "list_concat", "pg_array_remove", "pg_schemas", "pg_series"),
+        *("string_to_array", "array_append", "array_cat", "array_remove", "current_schemas"),
+    )
+)
+"""Functions whose values are lists, by their names in PostgreSQL and in the engine."""
 _BARE: Final = frozenset(("user", "current_role"))
 """Functions without parentheses that the parser reads as columns."""
 
@@ -127,7 +135,7 @@ class _Translator:
 
     def __init__(self, tree: exp.Query, functions: Mapping[str, Function]) -> None:
         self._tree = tree
-        self._functions = functions
+        self._functions = {**functions, **GROWING, **HELPERS}
         self._relations: set[Relation] = set()
         self._used: set[str] = set()
 
@@ -364,7 +372,7 @@ class _Translator:
         name = _function_name(node)
         if (made := _SPECIAL.get(name)) is not None:
             node.replace(made(node, self))
-        elif name in self._functions:
+        elif name in self._functions and name not in HELPERS:
             node.replace(self.own(name, *node.expressions))
         elif name in _RENAMED:
             node.set("this", _RENAMED[name])
@@ -430,7 +438,10 @@ class _Translator:
         made = _OPERATORS.get(symbol)
         if made is None:
             raise UnsupportedError(f"there is no operator {symbol} for queries about the catalog")
-        node.replace(made(left, right))
+        written = made(left, right)
+        node.replace(written)
+        if isinstance(written, exp.DPipe):
+            self.join_lists(written)
 
     def collate(self, node: exp.Expression) -> None:
         """Drop COLLATE: all texts are compared by their bytes."""
@@ -469,9 +480,19 @@ class _Translator:
         node.replace(_match(node.this.copy(), start))
 
     def join_lists(self, node: exp.Expression) -> None:
-        """Join lists with `||` so that NULL stands for no elements."""
+        """Join lists with `||` so that NULL stands for no elements, and texts with a limit of their length."""
         if _is_list(node.this) or _is_list(node.expression):
             node.replace(_call("list_concat", node.this.copy(), node.expression.copy()))
+        else:
+            node.replace(self.own("text_plus", *(self.shown(one) for one in (node.this, node.expression))))
+
+    def shown(self, value: exp.Expression) -> exp.Expression:
+        """Return a value as it looks in a text: an object of a type such as `regclass` has its name there."""
+        kind, text = _registered(value), value.copy()
+        if kind is None:
+            return _call("pg_text", text) if _is_list(value) else text
+        self._used.add(f"out_{kind}")
+        return _call(f"f_out_{kind}", text)
 
     def comparison(self, node: exp.Expression) -> None:
         """Compare the number of an object with the one that a text names: `x::regclass = 'people'`."""
@@ -608,6 +629,10 @@ def _registered(value: exp.Expression) -> str | None:
 def _is_list(value: exp.Expression) -> bool:
     """Return whether a value is a list, as far as its form tells."""
     value = _inside(value)
+    if isinstance(value, exp.Cast):
+        return value.to.is_type(exp.DataType.Type.ARRAY, exp.DataType.Type.LIST)
+    if isinstance(value, exp.Anonymous):
+        return _function_name(value) in _LISTS
     return isinstance(value, exp.Array) or (isinstance(value, exp.Column) and value.name in _list_columns())
 
 
@@ -803,8 +828,11 @@ def _schemas(node: exp.Expression, translator: _Translator) -> exp.Expression:
     return _call("pg_schemas", *(one.copy() for one in node.expressions))
 
 
-def _joined(node: exp.Expression, _: _Translator) -> exp.Expression:
-    return _call("pg_join", *(one.copy() for one in node.expressions))
+def _joined(node: exp.Expression, translator: _Translator) -> exp.Expression:
+    if len(node.expressions) not in {2, 3}:
+        raise SqlError(f"array_to_string() does not take {len(node.expressions)} arguments")
+    values, *texts = node.expressions
+    return _call("pg_join", values.copy(), *(translator.own("text_separator", one) for one in texts))
 
 
 def _upper(node: exp.Expression, _: _Translator) -> exp.Expression:
@@ -887,14 +915,58 @@ def _formatted(node: exp.Expression, translator: _Translator) -> exp.Expression:
         elif not values:
             raise SqlError(f"format() has too few values for {pattern.name!r}")
         else:
-            value = values.pop(0)
-            kind, shown = _registered(value), value.copy()
-            if kind is not None:
-                translator._used.add(f"out_{kind}")  # noqa: SLF001 - a part of the same translator
-                shown = _call(f"f_out_{kind}", shown)
+            shown = translator.shown(values.pop(0))
             quoting = {"%I": "quote_ident", "%L": "quote_nullable"}.get(text)
             parts.append(_as_text(shown, None) if quoting is None else translator.own(quoting, shown))
-    return _call("concat", *parts)
+    return _all_parts(parts, translator)
+
+
+def _all_parts(parts: list[exp.Expression], translator: _Translator) -> exp.Expression:
+    """Return texts one after another; NULL is an empty text."""
+    filled = [
+        _call("coalesce", exp.cast(one, "VARCHAR", dialect="duckdb"), exp.Literal.string(""))
+        for one in (parts or [exp.Literal.string("")])
+    ]
+    return reduce(partial(translator.own, "text_plus"), filled)
+
+
+def _concat(node: exp.Expression, translator: _Translator) -> exp.Expression:
+    return _all_parts([translator.shown(one) for one in node.expressions], translator)
+
+
+def _concat_ws(node: exp.Expression, translator: _Translator) -> exp.Expression:
+    """Join the texts that are not NULL."""
+    if not node.expressions:
+        raise SqlError("concat_ws() needs a separator")
+    separator = _constant(node.expressions[0], "the separator of concat_ws()")
+    joined: exp.Expression = exp.Null()
+    for one in node.expressions[1:]:
+        joined = translator.own("text_part", separator, joined, translator.shown(one))
+    empty = exp.Literal.string("")
+    known = exp.Not(this=exp.Is(this=separator.copy(), expression=exp.Null()))
+    return exp.Case(ifs=[exp.If(this=known, true=_call("coalesce", joined, empty))])
+
+
+def _constant(value: exp.Expression, what: str) -> exp.Expression:
+    """Return a value that the text has, and that can be written twice.
+
+    Raises:
+        UnsupportedError: the value is another one.
+    """
+    inner = value
+    while isinstance(inner, exp.Cast | exp.Paren):
+        inner = inner.this
+    if isinstance(inner, exp.Literal | exp.Null) or (inner.name.lower() == "chr" and inner.find(exp.Column) is None):
+        return value
+    raise UnsupportedError(f"{what} must be a text without a calculation in queries about the catalog")
+
+
+def _regexp_replaced(node: exp.Expression, translator: _Translator) -> exp.Expression:
+    if len(node.expressions) not in {3, 4}:
+        raise UnsupportedError("regexp_replace() takes three or four arguments in queries about the catalog")
+    text, pattern, new, *flags = node.expressions
+    replaceable = translator.own("text_replaceable", text, _constant(new, "the new text of regexp_replace()"))
+    return _call("regexp_replace", replaceable, *(one.copy() for one in (pattern, new, *flags)))
 
 
 _ARROW: Final[Mapping[str, str]] = {
@@ -931,6 +1003,9 @@ _SPECIAL: Final[Mapping[str, Callable[[exp.Expression, _Translator], exp.Express
     "_pg_expandarray": _expanded,
     "current_schemas": _schemas,
     "array_to_string": _joined,
+    "concat": _concat,
+    "concat_ws": _concat_ws,
+    "regexp_replace": _regexp_replaced,
     "array_upper": _upper,
     "array_length": _upper,
     "array_lower": _lower,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from flightllm.errors import FlightLLMError, NotFoundError, SqlError, UnsupportedError
+from flightllm.errors import FlightLLMError, LimitExceededError, NotFoundError, SqlError, UnsupportedError
 from flightllm.session.session import Session
 from tests.databases import ask, open_database
 
@@ -221,3 +221,59 @@ def test_messages_keep_names(session: Session) -> None:
     """An error names columns as the statement does."""
     with pytest.raises(SqlError, match="half_full"):
         ask(session, "SELECT half_full FROM pg_class")
+
+
+LONG = "repeat('x', 60000)"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "length(repeat('x', 70000))",
+        "length(repeat(repeat('x', 1000), 1000))",
+        "length(lpad('x', 1000000))",
+        "length(rpad('x', 1000000, 'ab'))",
+        "length(replace(repeat('x', 1000), 'x', repeat('y', 3000)))",
+        "regexp_replace(repeat('x', 60000), 'x', 'yyyy', 'g')",
+        f"length({LONG} || {LONG})",
+        f"length({LONG} OPERATOR(pg_catalog.||) {LONG})",
+        f"length(concat({LONG}, {LONG}))",
+        f"length(concat_ws(',', {LONG}, {LONG}))",
+        f"format('%s%s', {LONG}, {LONG})",
+        "array_to_string(ARRAY['a', 'b'], repeat('x', 1000))",
+    ],
+)
+def test_texts_are_limited(session: Session, sql: str) -> None:
+    """A function makes no text that is longer than the limit, in constants too."""
+    with pytest.raises(LimitExceededError, match="more than 65,536 characters"):
+        ask(session, f"SELECT {sql}, pg_backend_pid()")
+
+
+def test_all_texts_are_limited(session: Session) -> None:
+    """The texts of many rows have a limit together."""
+    with pytest.raises(LimitExceededError, match="too much text"):
+        ask(session, "SELECT max(length(repeat('x', 50000 + i))) FROM generate_series(1, 2000) i, pg_am")
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("repeat('ab', 2) || repeat('x', 0) || repeat('y', -1)", "abab"),
+        ("lpad('ab', 5, 'xy') || rpad('ab', 3) || lpad('abc', 2) || rpad('abc', -1)", "xyxabab ab"),
+        ("replace('aXbX', 'X', 'yy') || replace('a', '', 'b')", "ayybyya"),
+        ("regexp_replace('abab', '(a)b', '\\1\\1-', 'g')", "aa-aa-"),
+        ("concat('a', NULL, 1)", "a1"),
+        ("concat_ws('-', 'a', NULL, 2)", "a-2"),
+        ("concat_ws('-', NULL, NULL)", ""),
+        ("concat_ws(NULL, 'a')", None),
+        ("'a' || NULL", None),
+        ("1 || 'a'", "1a"),
+        ("'pg_class'::regclass || '!'", "pg_class!"),
+        ("array_to_string(ARRAY['a'] || string_to_array('b,c', ','), '+')", "a+b+c"),
+        ("array_to_string(ARRAY[1, NULL], ',', '*')", "1,*"),
+        ("'abc' || chr(10)", "abc\n"),
+    ],
+)
+def test_texts(session: Session, sql: str, value: object) -> None:
+    """The functions with a limit give what PostgreSQL's give."""
+    assert column(session, f"SELECT {sql}, pg_backend_pid()") == [value]
