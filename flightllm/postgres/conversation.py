@@ -15,7 +15,7 @@ from flightllm.flight.core import Core
 from flightllm.postgres.calls import PostgresCall
 from flightllm.postgres.commands import Commands, seconds_of, time_text
 from flightllm.postgres.engine import Engine
-from flightllm.postgres.failures import ClientGoneError, WireError, fatal, fields_of
+from flightllm.postgres.failures import ClientGoneError, WireError, fatal, fields_of, notice
 from flightllm.postgres.messages import (
     BOUND,
     CLOSED,
@@ -67,6 +67,8 @@ class Conversation:
         self._commands = Commands(self)
         self._skips = False
         """Whether messages are skipped up to the next Sync, because an earlier one failed."""
+        self._changes_at_sync = 0
+        """The statements that had changed something at the last Sync."""
         self._is_stopped: Callable[[], bool] = lambda: False
         self._closing = threading.Lock()
         self._closed = False
@@ -232,11 +234,14 @@ class Conversation:
         self.core.refusals.note(error)
         if isinstance(error, WireError) and error.fatal:
             raise error
+        if not self.transaction.is_open and self.engine.changes > self._changes_at_sync:
+            self.tell(notice("the statements before the failed one have taken effect: each takes effect by itself"))
         self.transaction.fail()
         self.send(response(fields_of(error, sql, before)))
 
     def _sync(self) -> None:
         self._skips = False
+        self._changes_at_sync = self.engine.changes
         if not self.transaction.is_open:
             self.names.close_portals()
         self.send(ready(self.transaction.state))

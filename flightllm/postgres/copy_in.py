@@ -16,6 +16,7 @@ from flightllm.errors import CancelledError, FlightLLMError, NotFoundError
 from flightllm.flight.updates import GRACE_SECONDS
 from flightllm.flight.work import CallDeadline, await_end, begin
 from flightllm.observe.query_record import CancelToken
+from flightllm.postgres.copy_lines import Lines
 from flightllm.postgres.copy_options import CopyOptions
 from flightllm.postgres.copy_out import BINARY_HEAD
 from flightllm.postgres.failures import ClientGoneError, WireError
@@ -30,9 +31,8 @@ from flightllm.sql.tokens import Token
 _BLOCK = 4 << 20
 """The bytes of lines that are read together; a line cannot be longer."""
 _ROWS = 4_096
-_UNESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_END = b"\\."
+_UNESCAPED = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
+_ESCAPE = re.compile(rb"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.))", re.DOTALL)
 _CAST_BY_ARROW = (pa.types.is_integer, pa.types.is_floating, pa.types.is_date, pa.types.is_large_string)
 """Types whose texts Arrow reads as PostgreSQL does."""
 
@@ -152,8 +152,8 @@ def _lines(stream: _Stream, schema: pa.Schema, options: CopyOptions) -> Iterator
     parsing = csv.ParseOptions(
         delimiter=options.delimiter,
         quote_char=options.quote if is_csv else False,
-        double_quote=is_csv and options.escape == options.quote,
-        escape_char=options.escape if is_csv and options.escape != options.quote else False,
+        double_quote=is_csv,
+        escape_char=False,
         newlines_in_values=is_csv,
         ignore_empty_lines=False,
     )
@@ -165,7 +165,7 @@ def _lines(stream: _Stream, schema: pa.Schema, options: CopyOptions) -> Iterator
         quoted_strings_can_be_null=False,
     )
     try:
-        reader = csv.open_csv(io.BufferedReader(stream, _BLOCK), reading, parsing, converting)
+        reader = csv.open_csv(io.BufferedReader(Lines(stream, options, _BLOCK), _BLOCK), reading, parsing, converting)
     except pa.ArrowInvalid as error:
         if "Empty CSV" in str(error):
             return
@@ -177,8 +177,6 @@ def _lines(stream: _Stream, schema: pa.Schema, options: CopyOptions) -> Iterator
             return
         except pa.ArrowInvalid as error:
             raise stream.error or _wrong(error) from error
-        if not is_csv and batch.num_rows and batch.column(0)[-1].as_py() == _END.decode():
-            batch = batch.slice(0, batch.num_rows - 1)
         yield _typed(batch, schema, escaped=not is_csv)
 
 
@@ -198,12 +196,18 @@ def _typed(batch: pa.RecordBatch, schema: pa.Schema, *, escaped: bool) -> pa.Rec
 def _unescaped(cells: pa.Array) -> pa.Array:
     if not pc.any(pc.match_substring(cells, "\\")).as_py():
         return cells
-    found = (None if cell is None else _ESCAPE.sub(_letter, cell) for cell in cells.to_pylist())
-    return pa.array(found, pa.string())
+    found = (None if cell is None else _ESCAPE.sub(_letter, cell.encode()) for cell in cells.to_pylist())
+    try:
+        return pa.array([None if cell is None else cell.decode() for cell in found], pa.string())
+    except UnicodeDecodeError as error:
+        raise WireError("22021", 'invalid byte sequence for encoding "UTF8"') from error
 
 
-def _letter(found: re.Match[str]) -> str:
-    return _UNESCAPED.get(found[1], found[1])
+def _letter(found: re.Match[bytes]) -> bytes:
+    if found[3] is not None:
+        return _UNESCAPED.get(found[3], found[3])
+    code = int(found[1], 16) if found[1] is not None else int(found[2], 8)
+    return bytes([code & 0xFF])
 
 
 def _cast(texts: pa.Array, field: pa.Field) -> pa.Array:

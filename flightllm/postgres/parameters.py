@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from datetime import date, time, timedelta
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
@@ -42,8 +43,13 @@ _MOST_DIMENSIONS = 6
 _TRUE, _FALSE = ("t", "true", "y", "yes", "on", "1"), ("f", "false", "n", "no", "off", "0")
 _ZONE = re.compile(r"(:\d\d(?:\.\d+)?)\s*(Z|[+-]\d\d(?::?\d\d)?)$")
 _PART = re.compile(
-    r"\s*([+-]?\d+)\s*([a-z]+)|\s*([+-])?(\d+):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?|\s*([+-]?[\d.]+)\s*$", re.IGNORECASE
+    r"\s*([+-]?(?:\d+\.?\d*|\.\d+))\s*([a-z]+)|\s*([+-])?(\d+):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?|\s*([+-]?[\d.]+)\s*$",
+    re.IGNORECASE,
 )
+_ISO = re.compile(
+    r"P(?=.)" + "".join(rf"(?:([+-]?\d+(?:\.\d+)?){unit})?" for unit in "YMWD")
+    + r"(?:T(?=.)" + "".join(rf"(?:([+-]?\d+(?:\.\d+)?){unit})?" for unit in "HMS") + ")?"
+)  # fmt: skip
 _UNITS: Mapping[str, tuple[int, int, int]] = {
     "year": (12, 0, 0),
     "mon": (1, 0, 0),
@@ -235,6 +241,7 @@ def interval_of(text: str) -> pa.MonthDayNano:
     """
     months = days = micros = 0
     at = 0
+    text, is_past = _without_ago(_of_iso(text))
     while at < len(text.rstrip()):
         found = _PART.match(text, at)
         if found is None:
@@ -243,7 +250,8 @@ def interval_of(text: str) -> pa.MonthDayNano:
             unit = _UNITS.get(found[2].lower().removesuffix("s"))
             if unit is None:
                 raise ValueError(text)
-            months, days, micros = (a + int(found[1]) * b for a, b in zip((months, days, micros), unit, strict=True))
+            parts = _times(Fraction(found[1]), unit)
+            months, days, micros = (a + b for a, b in zip((months, days, micros), parts, strict=True))
         elif found[4]:
             clock = timedelta(hours=int(found[4]), minutes=int(found[5]), seconds=int(found[6] or 0))
             part = clock // timedelta(microseconds=1) + int((found[7] or "").ljust(6, "0")[:6])
@@ -251,7 +259,30 @@ def interval_of(text: str) -> pa.MonthDayNano:
         else:
             micros += round(float(found[8]) * 1_000_000)
         at = found.end()
-    return pa.MonthDayNano([months, days, micros * 1_000])
+    sign = -1 if is_past else 1
+    return pa.MonthDayNano([sign * months, sign * days, sign * micros * 1_000])
+
+
+def _times(count: Fraction, unit: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Return a unit some times, in months, days and microseconds; as in PostgreSQL, a month's part has 30 days."""
+    months = count * unit[0]
+    days = count * unit[1] + (0 if unit[0] == 12 else (months - int(months)) * 30)
+    micros = count * unit[2] + (days - int(days)) * _DAY_MICROS
+    return int(months), int(days), round(micros)
+
+
+def _without_ago(text: str) -> tuple[str, bool]:
+    bare = text.strip()
+    return (bare[:-4], True) if bare.lower().endswith(" ago") else (text, False)
+
+
+def _of_iso(text: str) -> str:
+    """Return a period of ISO 8601, such as `P1DT2H`, in words; another text stays as it is."""
+    found = _ISO.fullmatch(text.strip())
+    if found is None:
+        return text
+    words = ("years", "months", "weeks", "days", "hours", "minutes", "seconds")
+    return " ".join(f"{count} {word}" for count, word in zip(found.groups(), words, strict=True) if count)
 
 
 _ITEM = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|((?:[^{}",\\\s]|\\.|(?<=[^,{\s])\s+(?=[^\s,}]))+))\s*', re.DOTALL)

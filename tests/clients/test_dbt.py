@@ -196,7 +196,7 @@ def test_grants_and_macros(server: FlightSqlServer, database: Database, project:
         ("materialized='materialized_view'", "materialized_view is not supported"),
         (
             "materialized='incremental', incremental_strategy='microbatch', event_time='at', begin='2024-01-01',"
-            + " batch_size='day'",
+            " batch_size='day'",
             "microbatch is not supported",
         ),
     ],

@@ -125,6 +125,21 @@ def test_pipeline(place: Place) -> None:
         assert connection.execute("SELECT 4").fetchone() == (4,)
 
 
+def test_a_pipeline_that_stops(place: Place) -> None:
+    """The statements before the failed one keep their effect, and a notice says so."""
+    with place.connect() as connection:
+        told: list[str | None] = []
+        connection.add_notice_handler(lambda found: told.append(found.message_primary))
+        connection.execute("CREATE OR REPLACE TABLE half (a int)")
+        with pytest.raises(psycopg.Error), connection.cursor() as cursor:
+            cursor.executemany("INSERT INTO half VALUES (%s::text::int)", [("1",), ("2",), ("x",), ("4",)])
+        assert connection.execute("SELECT a FROM half ORDER BY a").fetchall() == [(1,), (2,)]
+        assert told == ["the statements before the failed one have taken effect: each takes effect by itself"]
+        with pytest.raises(psycopg.Error):
+            connection.execute("SELECT bogus")
+        assert len(told) == 1
+
+
 def test_cursors(place: Place) -> None:
     """A named cursor reads a result in parts, with values, and ends with its transaction."""
     with psycopg.connect(place.dsn()) as connection:

@@ -5,6 +5,8 @@ from typing import Any
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.postgres.support import Place
 
@@ -59,3 +61,58 @@ def test_wrong_rows(place: Place, lines: str, code: str) -> None:
         with pytest.raises(ValueError, match="enough"):
             _give_up(cursor)
         assert cursor.execute("SELECT count(*) FROM c").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    ("options", "sent", "rows"),
+    [
+        ("", "\\101\\x42\\303\\251\\xz\t1\n", [("ABéxz", 1)]),
+        ("", "a\\\nb\t1\nc\\\r\nd\t2\n", [("a\nb", 1), ("c\nd", 2)]),
+        ("(DELIMITER ',')", "a\\,b,1\n", [("a,b", 1)]),
+        ("", "a\t1\n\\.\nb\t2\nnot a row\n", [("a", 1)]),
+        ("(FORMAT csv)", 'a,1\n"x\n\\.\ny",2\n\\.\nb,3\nnot a row\n', [("a", 1), ("x\n\\.\ny", 2)]),
+        (
+            r"(FORMAT csv, ESCAPE '\')",
+            'a\\N,1\n"a\\"b\\\\c\\N",2\n"a""b",3\n"",4\n,5\n',
+            [("a\\N", 1), ('a"b\\c\\N', 2), ("ab", 3), ("", 4), (None, 5)],
+        ),
+    ],
+)
+def test_escapes_and_the_end_mark(place: Place, options: str, sent: str, rows: list[Any]) -> None:
+    """Escapes, escaped line breaks and the end mark mean what they mean in PostgreSQL 15."""
+    with place.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE OR REPLACE TABLE e (b text, a int)")
+        for size in (1, len(sent.encode())):
+            cursor.execute("DELETE FROM e")
+            with cursor.copy(f"COPY e FROM STDIN {options}") as copy:
+                for at in range(0, len(sent.encode()), size):
+                    copy.write(sent.encode()[at : at + size])
+            assert cursor.execute("SELECT b, a FROM e ORDER BY a").fetchall() == rows
+
+
+_TEXTS = st.none() | st.text(st.sampled_from("aN\\.,;\"'\t\r\n é0x|"), max_size=6)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    texts=st.lists(st.tuples(_TEXTS, _TEXTS), min_size=1, max_size=6),
+    options=st.sampled_from(
+        (
+            "", "(DELIMITER ',')", "(NULL '')", "(FORMAT csv)", r"(FORMAT csv, ESCAPE '\')", "(FORMAT binary)",
+            "(FORMAT csv, QUOTE '|', DELIMITER ';', NULL 'N')", "(FORMAT csv, HEADER, FORCE_QUOTE *)",
+        )
+    ),
+)  # fmt: skip
+def test_round_trip(place: Place, texts: list[tuple[str | None, str | None]], options: str) -> None:
+    """What COPY TO writes, COPY FROM reads back with the same options."""
+    rows = [(number, *pair) for number, pair in enumerate(texts)]
+    with place.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE OR REPLACE TABLE r1 (n int, a text, b text)")
+        cursor.execute("CREATE OR REPLACE TABLE r2 (n int, a text, b text)")
+        values = ", ".join(["(%s, %s, %s)"] * len(rows))
+        cursor.execute(f"INSERT INTO r1 VALUES {values}", [cell for row in rows for cell in row])
+        with cursor.copy(f"COPY (SELECT * FROM r1 ORDER BY n) TO STDOUT {options}") as copy:
+            sent = b"".join(copy)
+        with cursor.copy(f"COPY r2 FROM STDIN {options}") as copy:
+            copy.write(sent)
+        assert cursor.execute("SELECT * FROM r2 ORDER BY n").fetchall() == rows
