@@ -41,7 +41,7 @@ class CatalogQuery:
             FlightLLMError: the query is wrong.
         """
         asked = read(sql)
-        if asked is None:
+        if asked is None or asked.mixed:
             raise SqlError("the query does not ask only the catalog")
         rows = catalog_rows(services, place)
         self._translated = translate(asked.tree, function_table())

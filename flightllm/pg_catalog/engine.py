@@ -39,7 +39,7 @@ _IN_SCHEMA: Final = "|".join(name for schema, name in relations() if schema == "
 _OWN_NAME: Final = re.compile(
     rf"(?<=\")with |\bi_(?=(?:{_IN_SCHEMA})\b)|\bc_(?=pg_)|\bf_(?:(?:in|out)_(?=reg))?(?=\w+\()"
 )
-"""What this package puts before the names of relations, of queries of WITH and of functions."""
+"""The beginnings that this package gives the names of relations, of queries of WITH and of functions."""
 _Call = Callable[..., pa.Array]
 _ARITIES: Final[Mapping[int, Callable[[_Call], _Call]]] = {
     1: lambda call: lambda a: call(a),  # noqa: PLW0108

@@ -64,7 +64,7 @@ def _replaceable(text: str, new: str) -> str:
 
 
 def _separator(text: str) -> str:
-    """Return the text, which stands between the elements of a list."""
+    """Return the text, which separates the elements of a list."""
     _check(len(text) * _PARTS)
     return text
 
@@ -86,4 +86,4 @@ HELPERS: Final[Mapping[str, Function]] = {
     "text_replaceable": _texts(2, _replaceable),
     "text_separator": _texts(1, _separator),
 }
-"""What the translator writes in place of `||`, `concat_ws`, and inside `regexp_replace` and `array_to_string`."""
+"""The translator writes these for `||` and `concat_ws`, and inside `regexp_replace` and `array_to_string`."""

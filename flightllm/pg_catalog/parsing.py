@@ -33,6 +33,14 @@ _OTHER_FUNCTIONS: Final = frozenset(("pg_sleep",))
 """Functions that are not about the catalog."""
 
 
+_LONGEST: Final = 65_536
+"""The longest text that can ask the catalog, in characters: the parser holds all other threads."""
+_LONGEST_KEPT: Final = 8_192
+"""The longest text whose tree stays: a tree takes hundreds of times the memory of its text."""
+_QUERY: Final = re.compile(
+    r"(?:\s|\(|--[^\n]*+(?:\n|\Z)|/\*(?s:.*?)\*/)*+(?:SELECT|WITH|VALUES|TABLE)\b", re.IGNORECASE
+)
+"""The first word of a query, after comments and parentheses."""
 _SHARED: Final = frozenset(("version", "current_schema", "current_database"))
 _TABLE: Final = frozenset(("table_catalog", "table_schema", "table_name"))
 _CONSTRAINT: Final = frozenset(("constraint_catalog", "constraint_schema", "constraint_name"))
@@ -77,11 +85,15 @@ class CatalogDialect(Postgres):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A statement that asks only the catalog: its tree, which the reader must copy before a change."""
+    """A statement that asks the catalog: its tree, which the reader must copy before a change."""
 
     tree: exp.Query
     only_here: bool
     """Whether DataFusion cannot answer it."""
+    names: frozenset[str]
+    """The relations of `pg_catalog` that the statement names without a schema."""
+    mixed: bool = False
+    """Whether the statement reads other tables, too."""
 
 
 def asks_catalog(sql: str, *, as_postgres: bool = False) -> bool:
@@ -92,17 +104,40 @@ def asks_catalog(sql: str, *, as_postgres: bool = False) -> bool:
     """
     if WORDS.search(sql) is None and not (as_postgres and CALLS.search(sql)):
         return False
-    asked = _asked(sql)
-    return asked is not None and (asked.only_here or as_postgres)
+    asked = read(sql)
+    return asked is not None and not asked.mixed and (asked.only_here or as_postgres)
 
 
 def read(sql: str) -> Asked | None:
     """Return the tree of a statement that asks the catalog; None for another statement."""
-    return _asked(sql)
+    if len(sql) > _LONGEST or _QUERY.match(sql) is None:
+        return None
+    return _kept(sql) if len(sql) <= _LONGEST_KEPT else _asked(sql)
 
 
-@lru_cache(maxsize=128)
 def _asked(sql: str) -> Asked | None:
+    tree = _parsed(sql)
+    if tree is None:
+        return None
+    tables = [table for table in tree.find_all(exp.Table) if isinstance(table.this, exp.Identifier)]
+    named = [table for table in tables if not names_common(table)]
+    found = [relation_of(table) for table in named]
+    stored = [relation for relation in found if relation is not None]
+    short = frozenset(
+        relation.name
+        for table, relation in zip(named, found, strict=True)
+        if relation is not None and not table.args.get("db")
+    )
+    mixed = len(stored) < len(found)
+    own = _calls_catalog(tree)
+    if mixed:
+        return Asked(tree, own, short, mixed) if short else None
+    if not stored:
+        return Asked(tree, own, short) if own or any(name in _SHARED for name in _called(tree)) else None
+    return Asked(tree, own or not all(_in_datafusion(relation, tree) for relation in stored), short)
+
+
+def _parsed(sql: str) -> exp.Query | None:
     text = _ARRAY_OF.sub(lambda found: _NUMBERS.get((found[1] or "").lower(), "text[]"), sql)
     try:
         trees = [tree for tree in CatalogDialect().parse(text) if tree is not None]
@@ -113,15 +148,10 @@ def _asked(sql: str) -> Asked | None:
     tree = trees[0]
     if tree.find(exp.Insert, exp.Update, exp.Delete, exp.Into, exp.Merge) is not None:
         return None
-    tables = [table for table in tree.find_all(exp.Table) if isinstance(table.this, exp.Identifier)]
-    found = [relation_of(table) for table in tables if not names_common(table)]
-    stored = [relation for relation in found if relation is not None]
-    if len(stored) < len(found):
-        return None
-    own = _calls_catalog(tree)
-    if not stored:
-        return Asked(tree, own) if own or any(name in _SHARED for name in _called(tree)) else None
-    return Asked(tree, own or not all(_in_datafusion(relation, tree) for relation in stored))
+    return tree
+
+
+_kept = lru_cache(maxsize=128)(_asked)
 
 
 def _in_datafusion(relation: Relation, tree: exp.Query) -> bool:
@@ -145,12 +175,12 @@ def names_common(table: exp.Table) -> bool:
     if table.args.get("db") or not isinstance(table.this, exp.Identifier):
         return False
     name = folded(table.this)
-    inside: exp.Expression = table
+    inside: exp.Expr = table
     place = table.parent
     while place is not None:
         queries = place.args.get("with_")
         if isinstance(place, exp.With):  # a query of WITH sees those before it, and itself after RECURSIVE
-            before = place.expressions[: inside.index + bool(place.args.get("recursive"))]
+            before = place.expressions[: (inside.index or 0) + bool(place.args.get("recursive"))]
             if name in map(common_name, before):
                 return True
         elif queries is not None and inside is not queries and name in map(common_name, queries.expressions):

@@ -4,8 +4,9 @@ import re
 from typing import Final
 
 WORDS: Final = re.compile(
-    r"pg_|information_schema|\breg|current_setting|set_config|_privilege|format_type|_reg|_description|_schemas|inet_|"
-    r"txid_|quote_|generate_subscripts|parse_ident",
+    r"pg_|information_schema|\b(?:to_)?reg(?:class|type|namespace|role|proc|procedure|oper|operator|collation)\b|"
+    r"current_setting|set_config|_privilege|format_type|_description|_schemas|inet_|txid_|quote_|generate_subscripts|"
+    r"parse_ident",
     re.IGNORECASE,
 )
 """Each text about the catalog has one of these."""

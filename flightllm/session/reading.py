@@ -8,7 +8,7 @@ from functools import cache
 import pyarrow as pa
 
 from flightllm.catalog import Catalog
-from flightllm.common.names import TableName
+from flightllm.common.names import TableName, quoted
 from flightllm.config import LimitsConfig
 from flightllm.config.session_settings import Settings
 from flightllm.ddl.dispatch import explain_change
@@ -55,9 +55,34 @@ class StatementReader:
             return False
         if WORDS.search(sql) is None and not (as_postgres and CALLS.search(sql)):
             return False
-        from flightllm.pg_catalog.parsing import asks_catalog
+        from flightllm.pg_catalog.parsing import asks_catalog, read
 
+        asked = read(sql)
+        if asked is None or self._is_hidden(asked.names):
+            return False
+        if asked.mixed:
+            self._check_mixed(asked.names)
         return asks_catalog(sql, as_postgres=as_postgres)
+
+    def _is_hidden(self, names: frozenset[str]) -> bool:
+        """Return whether a temporary table has the name of a relation of the catalog, and so comes before it."""
+        temporary = self._place.temporary
+        return bool(temporary) and any(TableName(temporary, name) in self._services().catalog.entries for name in names)
+
+    def _check_mixed(self, names: frozenset[str]) -> None:
+        """Refuse a query in which a name would mean a table, and would mean the catalog without other tables.
+
+        Raises:
+            SqlError: the query has such a name.
+        """
+        entries = self._services().catalog.entries
+        for schema in self._place.standing:
+            for name in sorted(names):
+                if TableName(schema, name) in entries:
+                    raise SqlError(
+                        f"{name} is a relation of pg_catalog, and a query cannot read it beside tables: "
+                        f"for your table, write {quoted(schema)}.{quoted(name)}"
+                    )
 
     def _catalog(self, sql: str, settings: Settings) -> CatalogPlace | None:
         if not self._asks_catalog(sql, settings):

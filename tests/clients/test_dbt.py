@@ -190,15 +190,17 @@ def test_grants_and_macros(server: FlightSqlServer, database: Database, project:
     assert ask(session, "SELECT count(*) AS n FROM shop.days").rows == [{"n": 4}]  # dbt leaves the end out
 
 
+_MICROBATCH = (
+    "materialized='incremental', incremental_strategy='microbatch', event_time='at', begin='2024-01-01',"
+    " batch_size='day'"
+)
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
         ("materialized='materialized_view'", "materialized_view is not supported"),
-        (
-            "materialized='incremental', incremental_strategy='microbatch', event_time='at', begin='2024-01-01',"
-            " batch_size='day'",
-            "microbatch is not supported",
-        ),
+        (_MICROBATCH, "microbatch is not supported"),
     ],
 )
 def test_unsupported(server: FlightSqlServer, project: Path, config: str, message: str) -> None:

@@ -18,6 +18,7 @@ from flightllm.errors import (
     InternalError,
     LimitExceededError,
     NotFoundError,
+    SqlError,
     UnsupportedError,
 )
 from flightllm.execution.cancel_token import stopped, stopped_by
@@ -200,7 +201,8 @@ def test_functions_side_by_side(bob: Session) -> None:
 
 def test_defects_of_the_translator(bob: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """An unexpected exception becomes a clear error, and the log has it."""
-    monkeypatch.setattr(translation, "_output_name", lambda _: {}["missing"])
+    nothing: dict[str, str] = {}
+    monkeypatch.setattr(translation, "_output_name", lambda _: nothing["missing"])
     with capture_logs() as logs, pytest.raises(InternalError, match="in another way"):
         ask(bob, "SELECT 1 + 1 FROM pg_am")
     assert "cannot be translated" in str(logs)
@@ -214,6 +216,25 @@ def test_planning_can_be_cancelled() -> None:
     with stopped_by(stop), planning._interrupted(stopped):
         stop.set()
         assert interrupted.wait(30)
+
+
+def test_tables_named_like_the_catalog(tmp_path: Path) -> None:
+    """A temporary table comes before the catalog; a stored table comes after it, and never instead of it."""
+    database = open_database(tmp_path)
+    session = database.session()
+    session.update("CREATE TEMP TABLE pg_views AS SELECT 7 AS a")
+    session.update("CREATE TABLE pg_am AS SELECT 8 AS a")
+    session.update("CREATE TABLE t AS SELECT 9 AS a")
+    assert ask(session, "SELECT * FROM pg_views").table.to_pylist() == [{"a": 7}]
+    assert values(session, "SELECT count(*) FROM pg_catalog.pg_views") != [1]
+    assert values(session, "SELECT count(*) FROM t, pg_views") == [1]
+    assert "amname" in ask(session, "SELECT * FROM pg_am").table.column_names
+    assert values(session, "SELECT a FROM public.pg_am") == [8]
+    assert values(session, "WITH pg_am AS (SELECT 5 AS b) SELECT b FROM t, pg_am") == [5]
+    with pytest.raises(SqlError, match=r'write "public"\."pg_am"'):
+        ask(session, "SELECT count(*) FROM t, pg_am")
+    assert values(database.session(), "SELECT count(*) FROM pg_views") != [1]
+    database.close()
 
 
 def test_nothing_outside(bob: Session) -> None:
