@@ -164,7 +164,7 @@ class FlightLLMDialect(CatalogReader):
         return isinstance(e, dbapi.Error) and e.status_code in _GONE
 
     def get_view_definition(self, connection: Connection, view_name: str, schema: str | None = None, **kw: Any) -> str:
-        """Return the query of a view, where the user may see it.
+        """Return the query of a view, if the user can see it.
 
         Raises:
             NoSuchTableError: there is no such view.

@@ -125,6 +125,8 @@ class Loop:
             kernels = still_running(kernels)
 
     def _step(self, stream: RecordBatchStream) -> _Step:
+        if self._loop.is_closed():
+            raise CancelledError("the database was closed")
         # Through the loop, because a thread that waits inside DataFusion itself cannot be stopped.
         return asyncio.run_coroutine_threadsafe(_next(stream), self._loop)
 

@@ -105,8 +105,8 @@ def test_readers_of_other_libraries(both: Connection) -> None:
         with pytest.raises(InvalidInputError, match="execute"):
             cursor.fetchone()
         assert cursor.description is None
-        cursor.execute(text)
-        assert [column[0] for column in cursor.description or ()] == ["n", "s"]
+        described = cursor.execute(text).description
+        assert [column[0] for column in described or ()] == ["n", "s"]
         assert (cursor.fetchone(), cursor.fetchmany(), cursor.fetchall()) == ((1, "a"), [(2, None)], [])
 
 

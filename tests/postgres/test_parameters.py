@@ -97,7 +97,7 @@ def test_one_table_of_parameters(place: Place) -> None:
         assert told("application_name") == {"zzz"}
         connection.execute("SET statement_timeout = '5s'")
         assert told("statement_timeout") == {"5s"}
-        for name in ("client_encoding", "timezone", "lc_collate", "work_mem", "is_superuser"):
+        for name in ("client_encoding", "TimeZone", "lc_collate", "work_mem", "is_superuser"):
             assert len(told(name)) == 1, name
         for text in (
             "'statement_timeout', '0', false",
