@@ -11,14 +11,16 @@ from flightllm.catalog.column_defaults import defaults_of
 from flightllm.catalog.entries import Entry
 from flightllm.common.names import DEFAULT_SCHEMA, SYSTEM_SCHEMA, TableName, is_temporary
 from flightllm.common.principal import LOCAL
+from flightllm.common.type_names import type_name
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
 from flightllm.errors import SqlError
 from flightllm.execution.cancel_token import stopped
 from flightllm.execution.context import Services
+from flightllm.functions.base import AIFunction, ScalarFunction
 from flightllm.observe.query_record import QueryRecord
 from flightllm.pg_catalog.engine import Engine
-from flightllm.pg_catalog.facts import SERVER_VERSION, Facts, Seen, Session
+from flightllm.pg_catalog.facts import SERVER_VERSION, Called, Facts, Seen, Session
 from flightllm.pg_catalog.functions import function_table
 from flightllm.pg_catalog.parsing import read
 from flightllm.pg_catalog.rows import Rows, process_number
@@ -73,7 +75,16 @@ def _facts(services: Services) -> Facts:
         seen = Seen(info.name, info.type != "BASE TABLE", info.schema, info.keys, LOCAL.name)
         entry = entries.get(info.name)
         tables.append(seen if entry is None else _with_entry(seen, entry, services))
-    return Facts([name for name in catalog.schemas() if name != "information_schema"], tables)
+    schemas = [name for name in catalog.schemas() if name != "information_schema"]
+    return Facts(schemas, tables, [_called(function) for function in services.functions])
+
+
+def _called(function: AIFunction | ScalarFunction) -> Called:
+    if isinstance(function, AIFunction):
+        arguments = function.usage().removeprefix(f"{function.name}(").removesuffix(")")
+    else:
+        arguments = ", ".join(map(type_name, function.arguments))
+    return Called(function.name, arguments, function.returns, function.summary)
 
 
 def _with_entry(seen: Seen, entry: Entry, services: Services) -> Seen:

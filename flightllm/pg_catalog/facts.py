@@ -60,6 +60,16 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
+class Called:
+    """A function that the server has beside PostgreSQL's: its arguments and its result as people write them."""
+
+    name: str
+    arguments: str
+    result: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
 class Constraint:
     """A key, with the number of its constraint and, for a primary key or unique columns, of its index."""
 
@@ -78,6 +88,7 @@ class Facts:
 
     schemas: Sequence[str]
     tables: Sequence[Seen]
+    functions: Sequence[Called] = ()
     numbers: Numbers = field(default_factory=Numbers)
 
     def __post_init__(self) -> None:
@@ -97,6 +108,10 @@ class Facts:
     def role_oid(self, name: str) -> int:
         """Return the number of a user, a group or a role."""
         return TOP_ROLE if name == LOCAL.name else self.numbers.of("role", name)
+
+    def function_oid(self, name: str) -> int:
+        """Return the number of a function of the server's own."""
+        return self.numbers.of("function", name)
 
     @property
     def database_oid(self) -> int:

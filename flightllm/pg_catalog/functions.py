@@ -11,7 +11,7 @@ from flightllm.common.names import CATALOG, TableName, quoted
 from flightllm.common.principal import LOCAL
 from flightllm.errors import InvalidInputError, NotFoundError, SqlError, UnsupportedError
 from flightllm.pg_catalog.data import fixed_rows, relations
-from flightllm.pg_catalog.facts import Constraint, Facts, Seen, Session
+from flightllm.pg_catalog.facts import Called, Constraint, Facts, Seen, Session
 from flightllm.pg_catalog.keywords import RESERVED
 from flightllm.pg_catalog.rows import Rows, referred_columns
 from flightllm.pg_catalog.types import format_type, type_oid, type_rows
@@ -113,15 +113,17 @@ class Functions:
         yield "pg_get_indexdef", Function(("oid", "int", "bool"), "text", self._index_definition, 1)
         yield "pg_get_constraintdef", Function(("oid", "bool"), "text", self._constraint_definition, 1)
         yield "pg_get_viewdef", Function(("text", "bool"), "text", self._view_definition, 1)
-        for name in ("obj_description", "shobj_description"):
-            yield name, Function(("oid", "text"), "text", lambda *_: None, 1)
+        yield "obj_description", Function(("oid", "text"), "text", lambda oid, *_: self._told(oid, "summary"), 1)
+        yield "shobj_description", Function(("oid", "text"), "text", lambda *_: None, 1)
         yield "col_description", Function(("oid", "int"), "text", lambda *_: None, 2)
         for name in ("ruledef", "triggerdef", "functiondef", "statisticsobjdef", "statisticsobjdef_columns"):
             yield f"pg_get_{name}", Function(("oid", "bool"), "text", lambda *_: None, 1)
         for name in ("partkeydef", "partition_constraintdef", "statisticsobjdef_expressions"):
             yield f"pg_get_{name}", Function(("oid",), "text", lambda *_: None, 1)
-        for name in ("arguments", "identity_arguments", "result", "sqlbody"):
-            yield f"pg_get_function_{name}", Function(("oid",), "text", lambda *_: None, 1)
+        for name in ("arguments", "identity_arguments"):
+            yield f"pg_get_function_{name}", Function(("oid",), "text", lambda oid: self._told(oid, "arguments"), 1)
+        yield "pg_get_function_result", Function(("oid",), "text", lambda oid: self._told(oid, "result"), 1)
+        yield "pg_get_function_sqlbody", Function(("oid",), "text", lambda *_: None, 1)
         yield "pg_get_serial_sequence", Function(("text", "text"), "text", self._no_sequence, 2)
         yield "pg_table_is_visible", Function(("oid",), "bool", self._is_visible.get, 1)
         yield "pg_type_is_visible", Function(("oid",), "bool", self._type_is_visible, 1)
@@ -200,7 +202,17 @@ class Functions:
 
     @cached_property
     def _functions(self) -> Mapping[int, str]:
-        return {int(row["oid"] or 0): str(row["proname"]) for row in fixed_rows("pg_proc")}
+        own = {oid: one.name for oid, one in self._own_functions.items()}
+        return {int(row["oid"] or 0): str(row["proname"]) for row in fixed_rows("pg_proc")} | own
+
+    @cached_property
+    def _own_functions(self) -> Mapping[int, Called]:
+        return {self._facts.function_oid(one.name): one for one in self._facts.functions}
+
+    def _told(self, oid: int, part: str) -> str | None:
+        """Return the arguments, the result or the summary of a function of the server's own."""
+        found = self._own_functions.get(oid)
+        return None if found is None else str(getattr(found, part))
 
     @cached_property
     def _relations(self) -> Mapping[TableName, int]:

@@ -1,6 +1,7 @@
 """The rows of the relations of `pg_catalog` for one session: one function per relation."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -19,6 +20,7 @@ from flightllm.pg_catalog.types import oids_by_name, pg_type, type_rows
 from flightllm.sql.keys import ForeignKey
 
 _HEAP, _BTREE = 2, 403
+_INTERNAL, _TEXT = 12, 25
 _ARRAY_SUBSCRIPTS: Final = 6179
 """The function of the elements of arrays."""
 _ANY_ARRAY: Final = 2277
@@ -270,6 +272,34 @@ class Rows:
         }
         own = [table("pg_type", len(rows), columns) for columns in ({**shared, **values}, arrays)]
         return pa.concat_tables([fixed, *own])
+
+    def _pg_proc(self) -> pa.Table:
+        """Return PostgreSQL's functions that clients look up, and the server's own, such as `ai_filter`.
+
+        An own function has no list of types: it takes values of any type, and `pg_get_function_arguments` has its form.
+        """
+        own = self.facts.functions
+        names = [one.name for one in own]
+        columns = {
+            "oid": [self.facts.function_oid(name) for name in names],
+            "proname": names,
+            "pronamespace": self.facts.schema_oid("public"),
+            "proowner": TOP_ROLE,
+            "prolang": _INTERNAL,
+            "procost": 1.0,
+            "prokind": "f",
+            "provolatile": "v",
+            "proparallel": "u",
+            "prorettype": [self._type_of(one.result) for one in own],
+            "prosrc": names,
+        }
+        return pa.concat_tables([fixed_table("pg_proc"), table("pg_proc", len(own), columns)])
+
+    @staticmethod
+    def _type_of(result: str) -> int:
+        """Return the type with which a description of a function's result begins; others are text."""
+        first = re.split(r"\W", result, maxsplit=1)[0]
+        return oids_by_name().get({"boolean": "bool", "double": "float8"}.get(first, first), _TEXT)
 
     # --- keys
 

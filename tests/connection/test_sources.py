@@ -338,7 +338,7 @@ def test_no_model_is_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     arguments = ["query", "--open", str(tmp_path / "t.csv")]
     asking = "SELECT ai_filter('Big? {body}', body) FROM t"
     assert CliRunner().invoke(main, [*arguments, "SELECT body FROM t"]).stderr == ""
-    assert CliRunner().invoke(main, [*arguments, "--engine", "fake", asking]).stderr == ""
+    assert "no model" not in CliRunner().invoke(main, [*arguments, "--engine", "fake", asking]).stderr
     pytest.importorskip("torch", reason="the extra 'local' is not installed")
     said = CliRunner().invoke(main, [*arguments, asking]).stderr
     assert said.count("note: no model is configured, so the demonstration model answers AI functions") == 1

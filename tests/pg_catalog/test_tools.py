@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from flightllm.errors import FlightLLMError, LimitExceededError, NotFoundError, SqlError, UnsupportedError
+from flightllm.functions.registry import FunctionRegistry
 from flightllm.session.session import Session
 from tests.databases import ask, open_database
 
@@ -277,3 +278,22 @@ def test_all_texts_are_limited(session: Session) -> None:
 def test_texts(session: Session, sql: str, value: object) -> None:
     """The functions with a limit give what PostgreSQL's give."""
     assert column(session, f"SELECT {sql}, pg_backend_pid()") == [value]
+
+
+def test_functions_of_the_server(session: Session) -> None:
+    """Clients that list functions find the AI functions and those of users, with their arguments."""
+    sql = (
+        "SELECT n.nspname, p.proname, pg_catalog.pg_get_function_result(p.oid) AS result,"
+        " pg_catalog.pg_get_function_arguments(p.oid) AS arguments, t.typname, obj_description(p.oid, 'pg_proc') AS told"
+        " FROM pg_catalog.pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_type t ON t.oid = p.prorettype"
+        " WHERE p.proname OPERATOR(pg_catalog.~) '^(ai_.*)$' COLLATE pg_catalog.default"
+        " AND pg_catalog.pg_function_is_visible(p.oid)"
+    )
+    found = {row["proname"]: row for row in ask(session, sql).rows}
+    assert {one.name for one in FunctionRegistry.load() if one.name.startswith("ai_")} == set(found)
+    row = found["ai_filter"]
+    assert (row["nspname"], row["typname"]) == ("public", "bool")
+    assert row["arguments"].startswith("prompt [, field…]")
+    assert row["result"].startswith("boolean")
+    assert row["told"]
+    assert ask(session, "SELECT 'ai_filter'::regproc AS f").rows == [{"f": "ai_filter"}]
