@@ -284,8 +284,9 @@ def test_functions_of_the_server(session: Session) -> None:
     """Clients that list functions find the AI functions and those of users, with their arguments."""
     sql = (
         "SELECT n.nspname, p.proname, pg_catalog.pg_get_function_result(p.oid) AS result,"
-        " pg_catalog.pg_get_function_arguments(p.oid) AS arguments, t.typname, obj_description(p.oid, 'pg_proc') AS told"
-        " FROM pg_catalog.pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_type t ON t.oid = p.prorettype"
+        " pg_catalog.pg_get_function_arguments(p.oid) AS arguments, t.typname,"
+        " obj_description(p.oid, 'pg_proc') AS told FROM pg_catalog.pg_proc p"
+        " JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_type t ON t.oid = p.prorettype"
         " WHERE p.proname OPERATOR(pg_catalog.~) '^(ai_.*)$' COLLATE pg_catalog.default"
         " AND pg_catalog.pg_function_is_visible(p.oid)"
     )
