@@ -36,6 +36,8 @@ EXTRAS = {
     "notebook": ("tqdm",),
     "web": ("anyio", "prometheus-client", "starlette", "uvicorn"),
     "mcp": ("anyio", "mcp", "starlette", "uvicorn"),
+    "postgres": ("duckdb",),
+    "sqlalchemy": ("sqlalchemy",),
     "jwt": ("pyjwt",),
     "otel": ("opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"),
 }
@@ -49,6 +51,8 @@ _FOR = {
     "notebook": "bars of model calls in notebooks",
     "web": "metrics or the web page",
     "mcp": "agents over MCP",
+    "postgres": "what PostgreSQL's clients ask of the catalog",
+    "sqlalchemy": "the dialect of SQLAlchemy",
     "jwt": "logins by JSON Web Tokens",
     "otel": "OpenTelemetry traces",
 }
