@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -48,13 +49,14 @@ class CatalogQuery:
         rows = catalog_rows(services, place)
         self._translated = translate(asked.tree, function_table())
         session = _session(services, place, settings)
-        self._engine = Engine(rows, session, self._translated, services.config.limits.memory_bytes)
-        self.schema: pa.Schema = self._engine.schema(stopped)
+        self._open = partial(Engine, rows, session, self._translated, services.config.limits.memory_bytes)
+        with closing(self._open()) as engine:
+            self.schema: pa.Schema = engine.schema(stopped)
 
     def run(self, record: QueryRecord) -> Batches:
-        """Yield the rows."""
-        with closing(self._engine):
-            yield from self._engine.run(self.schema, record.cancelled.is_set)
+        """Yield the rows, from an engine of their own: many described statements never run."""
+        with closing(self._open()) as engine:
+            yield from engine.run(self.schema, record.cancelled.is_set)
 
     def explain(self) -> list[tuple[str, str]]:
         """Return the query as the engine gets it."""

@@ -142,6 +142,9 @@ class BackendSession(Protocol):
     ) -> Returned:
         """Run a change with RETURNING once, or once per parameter row; return the rows of RETURNING."""
 
+    def addressed(self, table: str, db_schema: str = ...) -> TableInfo:
+        """Return the table to which an upload with these names adds rows."""
+
     def ingest(
         self,
         table: str,

@@ -74,7 +74,10 @@ _MACROS: Final = (
 
 
 class Engine:
-    """One database in memory, for one statement. It can read and write nothing outside."""
+    """One database in memory, for one statement. It can read and write nothing outside.
+
+    Each engine must be closed: its functions refer to it, and only `close` frees them.
+    """
 
     def __init__(self, rows: Rows, session: Session, translated: Translated, memory: int) -> None:
         """Fill the database with the relations that the statement reads; `memory` is the server's limit in bytes.
@@ -106,9 +109,13 @@ class Engine:
         self._raised: FlightLLMError | None = None
         self._made: set[str] = set()
         self._sql, self._kinds = translated.sql, translated.kinds
-        with self._mapped():
-            self._prepare(translated)
-            self._connection.execute("SET lock_configuration = true")
+        try:
+            with self._mapped():
+                self._prepare(translated)
+                self._connection.execute("SET lock_configuration = true")
+        except BaseException:
+            self.close()
+            raise
 
     def _prepare(self, translated: Translated) -> None:
         needed = set(translated.functions)

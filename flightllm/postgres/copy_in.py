@@ -12,7 +12,7 @@ from pyarrow import csv
 
 from flightllm.common.limits import over_limit
 from flightllm.common.names import TableName, table_name
-from flightllm.errors import CancelledError, FlightLLMError, NotFoundError
+from flightllm.errors import CancelledError, FlightLLMError
 from flightllm.flight.updates import GRACE_SECONDS
 from flightllm.flight.work import CallDeadline, await_end, begin
 from flightllm.observe.query_record import CancelToken
@@ -33,8 +33,6 @@ _BLOCK = 4 << 20
 _ROWS = 4_096
 _UNESCAPED = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 _ESCAPE = re.compile(rb"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.))", re.DOTALL)
-_CAST_BY_ARROW = (pa.types.is_integer, pa.types.is_floating, pa.types.is_date, pa.types.is_large_string)
-"""Types whose texts Arrow reads as PostgreSQL does."""
 
 
 def copy_in(talk: Talk, name: Sequence[Token], options: CopyOptions) -> Result:
@@ -71,13 +69,8 @@ def _target(talk: Talk, name: Sequence[Token]) -> tuple[TableName, pa.Schema]:
     """Return the table, and those of its columns that the client sends."""
     parts, after = read_parts(name, 0)
     named = table_name(parts)
-    session = talk.engine.call.session(talk.engine.core)
-    known = {info.name: info.schema for info in session.catalog.tables()}
-    schemas = [named.schema] if len(parts) > 1 else talk.engine.search_path()
-    found = next((one for schema in schemas if (one := TableName(schema, named.name)) in known), None)
-    if found is None:
-        raise NotFoundError(f"there is no table {named.display!r}")
-    whole = known[found]
+    info = talk.engine.call.session(talk.engine.core).addressed(named.name, named.schema if len(parts) > 1 else "")
+    found, whole = info.name, info.schema
     columns = [token.text if token.text in whole.names else token.text.lower() for token in name[after + 1 : -1 : 2]]
     for column in columns:
         if column not in whole.names:

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flightllm.errors import CancelledError
-from flightllm.postgres.cells import binaries, texts
+from flightllm.postgres.cells import texts
 from flightllm.postgres.copy_options import CopyOptions
 from flightllm.postgres.messages import COPY_DONE, copy_response, message
 from flightllm.postgres.results import Result, done
-from flightllm.postgres.rows import framed, pieces
+from flightllm.postgres.rows import framed, pieces, tuples
 from flightllm.postgres.talk import Talk
 
 BINARY_HEAD = b"PGCOPY\n\xff\r\n\0" + b"\0" * 8
@@ -35,7 +35,7 @@ def copy_out(talk: Talk, sql: str, values: pa.Table | None, options: CopyOptions
                 for piece in pieces(batch):
                     if talk.is_cancelled:
                         raise CancelledError("the client cancelled the statement")
-                    parts = _tuples(piece) if binary else _lines(piece, options, forced)
+                    parts = tuples(piece, [1] * len(schema)) if binary else _lines(piece, options, forced)
                     if head:  # clients expect it in the message of the first row
                         parts.insert(0, pa.array([head, *[b""] * (piece.num_rows - 1)], pa.binary()))
                         head = b""
@@ -46,20 +46,6 @@ def copy_out(talk: Talk, sql: str, values: pa.Table | None, options: CopyOptions
         return done(f"COPY {result.rows}")
     finally:
         result.close()
-
-
-def _tuples(batch: pa.RecordBatch) -> list[pa.Array]:
-    """Return the parts of binary tuples: the number of columns, then each value with its length."""
-    count = pa.array([batch.num_columns.to_bytes(2)] * batch.num_rows, pa.binary())
-    parts = [count]
-    for column in batch.columns:
-        cells = binaries(column)
-        lengths = pc.fill_null(pc.binary_length(cells), -1).to_pylist()
-        parts += [
-            pa.array([length.to_bytes(4, signed=True) for length in lengths], pa.binary()),
-            pc.fill_null(cells, b""),
-        ]
-    return parts
 
 
 def _lines(batch: pa.RecordBatch, options: CopyOptions, forced: list[bool]) -> list[pa.Array]:

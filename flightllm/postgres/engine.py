@@ -51,10 +51,6 @@ class Engine:
             portal.close()
             raise PermissionDeniedError("your rights changed since the query was started: run it again")
 
-    def search_path(self) -> list[str]:
-        """Return the schemas in which unqualified names are looked up: the session's temporary one, then its path."""
-        return [self.call.session(self.core).get_options()["schema"]]
-
     def describe(self, sql: str, types: Sequence[pa.DataType | None] = ()) -> Description:
         """Plan a statement without running it; `types` are those that the client declared.
 

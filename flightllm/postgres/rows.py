@@ -24,14 +24,18 @@ def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def data_rows(batch: pa.RecordBatch, codes: Sequence[int]) -> bytes:
     """Return a batch's rows as DataRow messages; `codes` has each column's format: 0 for text, 1 for binary."""
-    rows = batch.num_rows
+    return framed(tuples(batch, codes), b"D")
+
+
+def tuples(batch: pa.RecordBatch, codes: Sequence[int]) -> list[pa.Array]:
+    """Return the parts of each row: the number of columns, then each value with its length."""
     columns = zip(batch.schema, batch.columns, codes, strict=True)
     cells = [binaries(catalog_values(field, column)) if code else texts(column) for field, column, code in columns]
-    parts = [_fixed(np.full(rows, len(cells), ">u2"))]
+    parts = [_fixed(np.full(batch.num_rows, len(cells), ">u2"))]
     for column in cells:
         length = pc.fill_null(pc.binary_length(column), -1).to_numpy(zero_copy_only=False)
         parts += [_fixed(length.astype(">i4")), pc.fill_null(column, b"")]
-    return framed(parts, b"D")
+    return parts
 
 
 def framed(parts: Sequence[pa.Array], kind: bytes) -> bytes:

@@ -130,6 +130,8 @@ class SessionPlace:
             return TableName(self._own, table)
         if made and not schema:
             return TableName(self._path[0], table)
+        if schema == "pg_temp":
+            schema = self._own
         name = TableName(schema, table) if schema else self._place().found(table)
         return self._spelt(name, table, schema) if added else name
 

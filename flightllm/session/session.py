@@ -12,7 +12,7 @@ import pyarrow as pa
 import structlog
 
 from flightllm.access.rights import Rights
-from flightllm.catalog import Catalog, IngestMode
+from flightllm.catalog import Catalog, IngestMode, TableInfo
 from flightllm.catalog.kept_rows import KeptRows
 from flightllm.catalog.scoped import PrincipalScopes
 from flightllm.common.limits import TimeLimit
@@ -517,6 +517,15 @@ class Session:
         return self._queries.start(
             text, cancelled, user=self.principal.name, session_id=self.id, kind=kind, rights=self.rights
         )
+
+    def addressed(self, table: str, db_schema: str = "") -> TableInfo:
+        """Return the table to which an upload with these names adds rows.
+
+        Raises:
+            NotFoundError: there is no such table.
+        """
+        name = self._place.uploaded(table, db_schema, made=False, temporary=False, added=True)
+        return self.catalog.table(name)
 
     def ingest(
         self,

@@ -1,16 +1,20 @@
 """Servers of the PostgreSQL protocol: one open to everybody, and one with users."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 pytest.importorskip("psycopg", reason="the extra 'test' is not installed")
+
+import psycopg
 
 from flightllm.access.store import User
 from flightllm.config import Config, EngineConfig, PostgresConfig, ServerConfig
 from flightllm.flight.server import FlightSqlServer
 from flightllm.postgres.server import PostgresServer
 from flightllm.session.database import Database
+from tests.postgres import binaries, cluster
 from tests.postgres.support import PASSWORD, Place
 
 LISTEN = PostgresConfig("127.0.0.1:0")
@@ -66,3 +70,14 @@ def door(guarded: Database) -> Iterator[Place]:
     with PostgresServer(LISTEN, flight.core) as server:
         yield Place(server.port or 0)
     flight.drain(0)
+
+
+@pytest.fixture(scope="session")
+def reference() -> Iterator["psycopg.Connection[Any]"]:
+    """Connect to a real PostgreSQL; skip where it is not installed."""
+    if binaries() is None:
+        pytest.skip("PostgreSQL is not installed")
+    with cluster() as real:
+        where = f"host={real.folder} user={real.user} dbname=postgres options='-c timezone=UTC -c lc_messages=C'"
+        with psycopg.connect(where, autocommit=True) as connection:
+            yield connection

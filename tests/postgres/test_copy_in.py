@@ -116,3 +116,39 @@ def test_round_trip(place: Place, texts: list[tuple[str | None, str | None]], op
         with cursor.copy(f"COPY r2 FROM STDIN {options}") as copy:
             copy.write(sent)
         assert cursor.execute("SELECT * FROM r2 ORDER BY n").fetchall() == rows
+
+
+@pytest.mark.parametrize(
+    ("made", "named"),
+    [
+        ("CREATE TEMPORARY TABLE tmp_c (a int)", "tmp_c"),
+        ("CREATE TEMPORARY TABLE tmp_c (a int)", "pg_temp.tmp_c"),
+        ("CREATE TABLE second_s.c2 (a int)", "c2"),
+        ("CREATE TABLE second_s.c2 (a int)", "SECOND_S.C2"),
+        ("CREATE TEMPORARY TABLE c (a int)", "c"),
+    ],
+)
+def test_names(place: Place, made: str, named: str) -> None:
+    """COPY finds the table that a query of the same name reads: a temporary one first, then along the search path."""
+    with place.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE SCHEMA IF NOT EXISTS second_s")
+        cursor.execute("DROP TABLE IF EXISTS second_s.c2")
+        cursor.execute("CREATE OR REPLACE TABLE c (a int)")
+        cursor.execute("SET search_path TO public, second_s")
+        cursor.execute(made)
+        with cursor.copy(f"COPY {named} (a) FROM STDIN") as copy:
+            copy.write("7\n8\n")
+        assert cursor.execute(f"SELECT a FROM {named} ORDER BY a").fetchall() == [(7,), (8,)]
+        if made.startswith("CREATE TEMPORARY TABLE c "):
+            assert cursor.execute("SELECT count(*) FROM public.c").fetchone() == (0,)
+
+
+def test_another_case(place: Place) -> None:
+    """COPY finds the one table whose name is equal without case."""
+    with place.connect() as connection, connection.cursor() as cursor:
+        cursor.execute('CREATE OR REPLACE TABLE "CamelCase" (a int)')
+        with cursor.copy("COPY camelcase FROM STDIN") as copy:
+            copy.write("7\n")
+        assert cursor.execute('SELECT a FROM "CamelCase"').fetchall() == [(7,)]
+        with pytest.raises(psycopg.errors.UndefinedTable), cursor.copy("COPY no_such_table FROM STDIN"):
+            pass
