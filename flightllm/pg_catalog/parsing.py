@@ -1,9 +1,10 @@
 """Read a statement of a PostgreSQL client, and find out whether it asks only the catalog."""
 
 import re
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from threading import Lock
 from typing import ClassVar, Final
 
 from sqlglot import exp
@@ -13,7 +14,7 @@ from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
 from flightllm.common.names import CATALOG
 from flightllm.pg_catalog.data import Relation, relations
-from flightllm.pg_catalog.words import CALLS, WORDS
+from flightllm.pg_catalog.words import LONGEST, may_ask
 
 _USER_TYPES: Final = "oid|name|xid|cid|tid|regclass|regtype|regproc|regprocedure|regnamespace|regrole|aclitem"
 _ARRAY_OF: Final = re.compile(rf'\b(?:pg_catalog\.)?(?:({_USER_TYPES})|"char")\s*\[\s*\]', re.IGNORECASE)
@@ -31,16 +32,6 @@ _ALONE: Final = frozenset(
 _ALONE_PREFIXES: Final = ("pg_", "has_")
 _OTHER_FUNCTIONS: Final = frozenset(("pg_sleep",))
 """Functions that are not about the catalog."""
-
-
-_LONGEST: Final = 65_536
-"""The longest text that can ask the catalog, in characters: the parser holds all other threads."""
-_LONGEST_KEPT: Final = 8_192
-"""The longest text whose tree stays: a tree takes hundreds of times the memory of its text."""
-_QUERY: Final = re.compile(
-    r"(?:\s|\(|--[^\n]*+(?:\n|\Z)|/\*(?s:.*?)\*/)*+(?:SELECT|WITH|VALUES|TABLE)\b", re.IGNORECASE
-)
-"""The first word of a query, after comments and parentheses."""
 _SHARED: Final = frozenset(("version", "current_schema", "current_database"))
 _TABLE: Final = frozenset(("table_catalog", "table_schema", "table_name"))
 _CONSTRAINT: Final = frozenset(("constraint_catalog", "constraint_schema", "constraint_name"))
@@ -95,24 +86,54 @@ class Asked:
     mixed: bool = False
     """Whether the statement reads other tables, too."""
 
+    def asks(self, *, as_postgres: bool) -> bool:
+        """Return whether the catalog answers the statement.
+
+        `as_postgres` is true for a client of PostgreSQL's protocol. For other clients, DataFusion answers what it can
+        about `information_schema`, with this server's own names of types, and `version()`.
+        """
+        return not self.mixed and (self.only_here or as_postgres)
+
 
 def asks_catalog(sql: str, *, as_postgres: bool = False) -> bool:
-    """Return whether a statement reads relations of the catalog and nothing else, or only calls its functions.
-
-    `as_postgres` is true for a client of PostgreSQL's protocol. For other clients, DataFusion answers what it can about
-    `information_schema`, with this server's own names of types, and `version()`.
-    """
-    if WORDS.search(sql) is None and not (as_postgres and CALLS.search(sql)):
-        return False
-    asked = read(sql)
-    return asked is not None and not asked.mixed and (asked.only_here or as_postgres)
+    """Return whether a statement reads relations of the catalog and nothing else, or only calls its functions."""
+    asked = read(sql) if may_ask(sql, as_postgres=as_postgres) else None
+    return asked is not None and asked.asks(as_postgres=as_postgres)
 
 
 def read(sql: str) -> Asked | None:
     """Return the tree of a statement that asks the catalog; None for another statement."""
-    if len(sql) > _LONGEST or _QUERY.match(sql) is None:
-        return None
-    return _kept(sql) if len(sql) <= _LONGEST_KEPT else _asked(sql)
+    return _TREES.of(sql) if len(sql) <= LONGEST else None
+
+
+class Trees:
+    """The trees of the texts that were read last. Thread-safe."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[str, Asked | None] = OrderedDict()
+        self._lock = Lock()
+        self.size = 0
+        """The characters of the kept texts."""
+
+    def of(self, sql: str) -> Asked | None:
+        """Return the tree of a text, or None if it does not ask the catalog."""
+        with self._lock:
+            if sql in self._kept:
+                self._kept.move_to_end(sql)
+                return self._kept[sql]
+        asked = _asked(sql)
+        with self._lock:
+            if sql not in self._kept:
+                self._kept[sql] = asked
+                self.size += len(sql)
+            while self.size > self._most:
+                self.size -= len(self._kept.popitem(last=False)[0])
+        return asked
+
+
+_TREES: Final = Trees(LONGEST)
+"""A tree takes about 280 times the memory of its text, so all of them take about 18 MB."""
 
 
 def _asked(sql: str) -> Asked | None:
@@ -149,9 +170,6 @@ def _parsed(sql: str) -> exp.Query | None:
     if tree.find(exp.Insert, exp.Update, exp.Delete, exp.Into, exp.Merge) is not None:
         return None
     return tree
-
-
-_kept = lru_cache(maxsize=128)(_asked)
 
 
 def _in_datafusion(relation: Relation, tree: exp.Query) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -21,7 +22,7 @@ from flightllm.execution.planning import plan
 from flightllm.execution.query import Query
 from flightllm.execution.summarize import SummarizeQuery, summary
 from flightllm.execution.utility import DescribedQuery, DescribeQuery, ExplainQuery, ShowColumnsQuery, ShowQuery
-from flightllm.pg_catalog.words import CALLS, WORDS
+from flightllm.pg_catalog.words import may_ask
 from flightllm.session.place import SessionPlace
 from flightllm.sql.classify import classify
 from flightllm.sql.client_parameters import ParameterTable
@@ -32,6 +33,16 @@ from flightllm.sql.names import NO_NAMES, OutputNames
 from flightllm.sql.parameters import bind
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.statement import CatalogPlace, Statement
+
+
+class Rewritten(NamedTuple):
+    """A statement as DataFusion reads it."""
+
+    text: ParsedText
+    names: Callable[[], OutputNames]
+    """Reads the names of its columns from the sent text."""
+    catalog: CatalogPlace | None = None
+    """Set for a query that asks only the catalog of PostgreSQL's clients; its text is as it was sent."""
 
 
 class StatementReader:
@@ -49,20 +60,21 @@ class StatementReader:
         self.parameters: ParameterTable | None = None
         """The parameters of such a client's connection."""
 
-    def _asks_catalog(self, sql: str, settings: Settings) -> bool:
+    def _catalog(self, sql: str, settings: Settings) -> CatalogPlace | None:
+        """Return where a query about the catalog looks names up; None for another statement."""
         as_postgres = self.as_postgres or settings.dialect == "postgres"
-        if settings.dialect not in {DEFAULT, "postgres"}:
-            return False
-        if WORDS.search(sql) is None and not (as_postgres and CALLS.search(sql)):
-            return False
-        from flightllm.pg_catalog.parsing import asks_catalog, read
+        if settings.dialect not in {DEFAULT, "postgres"} or not may_ask(sql, as_postgres=as_postgres):
+            return None
+        from flightllm.pg_catalog.parsing import read
 
         asked = read(sql)
         if asked is None or self._is_hidden(asked.names):
-            return False
+            return None
         if asked.mixed:
             self._check_mixed(asked.names)
-        return asks_catalog(sql, as_postgres=as_postgres)
+        if not asked.asks(as_postgres=as_postgres):
+            return None
+        return CatalogPlace(tuple(filter(None, self._place.standing)), self._session_id(), self.parameters)
 
     def _is_hidden(self, names: frozenset[str]) -> bool:
         """Return whether a temporary table has the name of a relation of the catalog, and so comes before it."""
@@ -84,15 +96,8 @@ class StatementReader:
                         f"for your table, write {quoted(schema)}.{quoted(name)}"
                     )
 
-    def _catalog(self, sql: str, settings: Settings) -> CatalogPlace | None:
-        if not self._asks_catalog(sql, settings):
-            return None
-        return CatalogPlace(tuple(filter(None, self._place.standing)), self._session_id(), self.parameters)
-
-    def rewritten(
-        self, sql: str, settings: Settings, parameters: pa.Schema | None = None
-    ) -> tuple[ParsedText, Callable[[], OutputNames]]:
-        """Return a statement as DataFusion reads it, and a function that reads its column names from the sent text.
+    def rewritten(self, sql: str, settings: Settings, parameters: pa.Schema | None = None) -> Rewritten:
+        """Return a statement as DataFusion reads it.
 
         The sent text is checked, and so is the rewritten text if it differs. `parameters` are the types of the values
         that are bound to the statement; None before they are known.
@@ -101,10 +106,10 @@ class StatementReader:
             FlightLLMError: the statement cannot be parsed, or its rewritten text is too large.
         """
         check_text(sql, self._limits)
-        if self._asks_catalog(sql, settings):
+        if (place := self._catalog(sql, settings)) is not None:
             asked = ParsedText(sql)
             check_sql(asked, self._limits, by_datafusion=False)
-            return asked, lambda: NO_NAMES
+            return Rewritten(asked, lambda: NO_NAMES, place)
         found = sent_texts(sql, settings.dialect)
         sent = ParsedText(found.text)
         try:
@@ -118,7 +123,7 @@ class StatementReader:
             sent = read
         else:
             check_sql(read, self._limits)
-        return read, cache(lambda: output_names(sent))
+        return Rewritten(read, cache(lambda: output_names(sent)))
 
     def statement(self, sql: str, settings: Settings, parameters: pa.Schema | None = None) -> Statement:
         """Parse a text into the statement that all later steps take; its parameters keep their places.
@@ -128,8 +133,8 @@ class StatementReader:
         Raises:
             FlightLLMError: see `rewritten`; or the kind of the statement is unknown.
         """
-        read, names = self.rewritten(sql, settings, parameters)
-        return replace(classify(read), names=names, catalog=self._catalog(sql, settings))
+        found = self.rewritten(sql, settings, parameters)
+        return replace(classify(found.text), names=found.names, catalog=found.catalog)
 
     def bound(self, sql: str, settings: Settings, parameters: pa.RecordBatch | None) -> Statement:
         """Parse a text as `statement` does, with values in the places of its parameters.
@@ -137,10 +142,9 @@ class StatementReader:
         Raises:
             FlightLLMError: see `statement`; or the parameters do not fit.
         """
-        read, names = self.rewritten(sql, settings, None if parameters is None else parameters.schema)
-        place = self._catalog(sql, settings)
-        bound = self.with_values(read, parameters) if place is None else self._with_catalog_values(read, parameters)
-        return replace(classify(bound), names=names, catalog=place)
+        found = self.rewritten(sql, settings, None if parameters is None else parameters.schema)
+        bind_values = self.with_values if found.catalog is None else self._with_catalog_values
+        return replace(classify(bind_values(found.text, parameters)), names=found.names, catalog=found.catalog)
 
     def with_values(self, read: ParsedText, parameters: pa.RecordBatch | None) -> ParsedText:
         """Bind parameters and check the bound text; see `bind`.

@@ -445,7 +445,7 @@ class Session:
     ) -> Iterator[Changed]:
         chosen = self._settings.with_values(settings)
         try:
-            read, names = self._reader.rewritten(sql, chosen, None if parameters is None else parameters.schema)
+            read, names, _ = self._reader.rewritten(sql, chosen, None if parameters is None else parameters.schema)
         except FlightLLMError as error:
             error.args = (without_its_secrets(str(error), sql),)
             self._began(sql, cancelled, "update").finish("failed", error=str(error))

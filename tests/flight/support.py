@@ -255,6 +255,11 @@ class TinySession:
         """Allow every upload."""
         del settings
 
+    def addressed(self, table: str, db_schema: str = "") -> TableInfo:
+        """Return a table."""
+        del db_schema
+        return next(info for info in self._database.tables() if info.name.name == table)
+
     def ingest(
         self, table: str, reader: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str, **options: object
     ) -> int:

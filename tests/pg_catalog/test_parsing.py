@@ -1,10 +1,13 @@
 """Only texts that can ask the catalog are parsed for it."""
 
+from pathlib import Path
+
 import pytest
 
 from flightllm.pg_catalog import parsing
-from flightllm.pg_catalog.parsing import asks_catalog
+from flightllm.pg_catalog.parsing import Trees, asks_catalog
 from flightllm.pg_catalog.words import WORDS
+from tests.databases import ask, open_database
 
 
 @pytest.mark.parametrize(
@@ -44,8 +47,33 @@ def test_words() -> None:
     assert WORDS.search("SELECT region, regional, x_reg FROM shops WHERE registered") is None
 
 
-def test_kept_trees() -> None:
-    """A long text's tree does not stay."""
-    before = parsing._kept.cache_info().currsize
-    assert asks_catalog(f"SELECT '{'x' * 10_000}' FROM pg_class")
-    assert parsing._kept.cache_info().currsize == before
+@pytest.mark.parametrize("length", [100, 10_000, 40_000])
+def test_kept_trees(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+    """The trees of few characters stay, and a text that stayed is parsed once."""
+    trees = Trees(65_536)
+    texts = [f"SELECT '{index}{'x' * length}' FROM pg_class" for index in range(5)]
+    for text in texts:
+        assert trees.of(text) is not None
+        assert trees.size <= 65_536
+    monkeypatch.setattr(parsing, "CatalogDialect", lambda: pytest.fail("the text was parsed"))
+    assert trees.of(texts[-1]) is not None
+
+
+def test_one_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long text is parsed once, from its plan to its rows."""
+    pytest.importorskip("duckdb")
+    read: list[str] = []
+    parsed = parsing._parsed
+
+    def noted(sql: str) -> object:
+        read.append(sql)
+        return parsed(sql)
+
+    monkeypatch.setattr(parsing, "_parsed", noted)
+    database = open_database(tmp_path)
+    sql = f"SELECT count(*) FROM pg_class WHERE relname <> '{'x' * 20_000}'"
+    session = database.session()
+    session.describe(sql)
+    assert ask(session, sql).table.num_rows == 1
+    assert read == [sql]
+    database.close()
