@@ -14,7 +14,7 @@ from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
 from flightllm.common.names import CATALOG
 from flightllm.pg_catalog.data import Relation, relations
-from flightllm.pg_catalog.words import LONGEST, may_ask
+from flightllm.pg_catalog.words import LONGEST, QUERY
 
 _USER_TYPES: Final = "oid|name|xid|cid|tid|regclass|regtype|regproc|regprocedure|regnamespace|regrole|aclitem"
 _ARRAY_OF: Final = re.compile(rf'\b(?:pg_catalog\.)?(?:({_USER_TYPES})|"char")\s*\[\s*\]', re.IGNORECASE)
@@ -95,15 +95,9 @@ class Asked:
         return not self.mixed and (self.only_here or as_postgres)
 
 
-def asks_catalog(sql: str, *, as_postgres: bool = False) -> bool:
-    """Return whether a statement reads relations of the catalog and nothing else, or only calls its functions."""
-    asked = read(sql) if may_ask(sql, as_postgres=as_postgres) else None
-    return asked is not None and asked.asks(as_postgres=as_postgres)
-
-
 def read(sql: str) -> Asked | None:
     """Return the tree of a statement that asks the catalog; None for another statement."""
-    return _TREES.of(sql) if len(sql) <= LONGEST else None
+    return _TREES.of(sql) if len(sql) <= LONGEST and QUERY.match(sql) is not None else None
 
 
 class Trees:

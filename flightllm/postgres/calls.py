@@ -30,11 +30,6 @@ class PostgresCall:
         """Return whether the client left, or cancelled the statement that runs."""
         return self._gone.is_set() or self._cancelled.is_set()
 
-    @property
-    def is_gone(self) -> bool:
-        """Return whether the client left."""
-        return self._gone.is_set()
-
     def leave(self) -> None:
         """Record that the client left. Idempotent."""
         self._gone.set()

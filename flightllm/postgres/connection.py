@@ -230,11 +230,6 @@ class Connection(asyncio.Protocol):
 
     # --- in a thread of the pool
 
-    @property
-    def is_gone(self) -> bool:
-        """Return whether the connection has ended."""
-        return self._gone.is_set()
-
     def work(self) -> None:
         """Answer the messages that wait."""
         try:

@@ -53,14 +53,14 @@ _LOOSE = frozenset({"timezone", "datestyle"})
 class Conversation:
     """Answers the messages of one client, one at a time, in any thread. `leave` and `cancel` can come meanwhile."""
 
-    def __init__(self, core: Core, link: Link, call: PostgresCall) -> None:
+    def __init__(self, core: Core, link: Link, call: PostgresCall, *, has_tls: bool = False) -> None:
         self.core = core
         self.link = link
         self.call = call
         self.engine = Engine(core, call)
         self.names = Names()
         self.transaction = Transaction()
-        self.settings = ClientSettings(call.principal.name, is_superuser=call.principal.is_admin)
+        self.settings = ClientSettings(call.principal.name, is_superuser=call.principal.is_admin, has_tls=has_tls)
         call.parameters = self.settings
         self._first: dict[str, str] = {}
         """The settings of the session that the client's first message gave, by their names in lower case."""
@@ -124,7 +124,6 @@ class Conversation:
         self.names.close_portals(also_held=True)
         self.names.statements.clear()
         self.settings.reset("all")
-        self.settings.timeout = "0"
         self.call.close_session(self.core)
         try:
             self._apply_first()
@@ -144,7 +143,6 @@ class Conversation:
             if key != "catalog" and f"flightllm.{key}" not in self._first:
                 session.reset_option(key)
         self.settings.reset("all")
-        self.settings.timeout = "0"
         self._apply_first()
 
     def restore(self, name: str) -> bool:

@@ -103,7 +103,12 @@ class LoginTalk:
         return self._enter(principal)
 
     def _enter(self, principal: Principal) -> Conversation:
-        conversation = Conversation(self._front.core, self._link, PostgresCall(principal, self._peer))
+        conversation = Conversation(
+            self._front.core,
+            self._link,
+            PostgresCall(principal, self._peer),
+            has_tls=self._front.tls is not None,
+        )
         self._link.send(AUTHENTICATED)
         try:
             conversation.begin(self._parameters["user"], self._parameters, options(self._parameters.get("options", "")))

@@ -64,6 +64,7 @@ class PostgresServer:
         listening.setblocking(False)  # noqa: FBT003 - the standard library's own
         self._listening = listening
         self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
         self._front.open(self._loop)
         self._thread = threading.Thread(target=self._run, name="postgres", daemon=True)
         self._thread.start()
@@ -72,7 +73,6 @@ class PostgresServer:
         loop = self._loop
         asyncio.set_event_loop(loop)
         serving = loop.run_until_complete(loop.create_server(lambda: Connection(self._front), sock=self._listening))
-        self._stop = asyncio.Event()
 
         async def until_stopped() -> None:
             await self._stop.wait()
@@ -102,7 +102,7 @@ class PostgresServer:
     def close(self) -> None:
         """End all connections with an error that tells clients to connect again. Idempotent."""
         if self._thread is not None:
-            self._front.soon(lambda: self._stop.set())  # noqa: PLW0108 - made in the thread
+            self._front.soon(self._stop.set)
             self._thread.join(_STOP_SECONDS)
             self._thread = None
 

@@ -27,12 +27,12 @@ _REPORTED: Mapping[str, str] = {
     "default_transaction_read_only": "default_transaction_read_only",
 }
 """The parameters whose values the server reports, with the spelling of PostgreSQL."""
+_KNOWN = (
+    *("application_name", "extra_float_digits", "client_min_messages", "row_security", "jit"),
+    *("default_tablespace", "default_table_access_method"),
+)
 _FREE: Mapping[str, str] = {
-    "application_name": "",
-    "extra_float_digits": "1",
-    "client_min_messages": "notice",
-    "row_security": "on",
-    "jit": "off",
+    **{name: DEFAULTS[name] for name in _KNOWN},
     "synchronous_commit": "on",
     "work_mem": "4MB",
     "maintenance_work_mem": "64MB",
@@ -42,8 +42,6 @@ _FREE: Mapping[str, str] = {
     "lc_numeric": "C",
     "lc_time": "C",
     "geqo": "on",
-    "default_tablespace": "",
-    "default_table_access_method": "heap",
     "check_function_bodies": "on",
     "log_statement": "none",
     "log_min_messages": "warning",
@@ -72,7 +70,6 @@ _SHOWN: Mapping[str, str] = {
     "array_nulls": "on",
     "in_hot_standby": "off",
     "max_connections": "0",
-    "ssl": "on",
     "transaction_deferrable": "off",
     "quote_all_identifiers": "off",
     "wal_level": "replica",
@@ -82,11 +79,15 @@ _SHOWN: Mapping[str, str] = {
 }
 
 
+def _switch(value: bool) -> str:  # noqa: FBT001 - one value, one text
+    return "on" if value else "off"
+
+
 class ClientSettings:
     """The values of one connection's parameters."""
 
-    def __init__(self, user: str, *, is_superuser: bool) -> None:
-        named = {"session_authorization": user, "is_superuser": "on" if is_superuser else "off"}
+    def __init__(self, user: str, *, is_superuser: bool, has_tls: bool = False) -> None:
+        named = {"session_authorization": user, "is_superuser": _switch(is_superuser), "ssl": _switch(has_tls)}
         self._fixed = {**_SHOWN, **named}
         self._values = dict(_FREE)
         self.timeout = "0"
@@ -117,6 +118,7 @@ class ClientSettings:
         """Go back to a parameter's first value, or to all; return False for a parameter that is not one of these."""
         if name == "all":
             self._values = dict(self._at_start)
+            self.timeout = "0"
             return True
         return name in (*self._values, *_FIXED) and self.set(name, "default")
 

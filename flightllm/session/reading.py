@@ -22,7 +22,7 @@ from flightllm.execution.planning import plan
 from flightllm.execution.query import Query
 from flightllm.execution.summarize import SummarizeQuery, summary
 from flightllm.execution.utility import DescribedQuery, DescribeQuery, ExplainQuery, ShowColumnsQuery, ShowQuery
-from flightllm.pg_catalog.words import may_ask
+from flightllm.pg_catalog.words import CALLS, QUERY, WORDS
 from flightllm.session.place import SessionPlace
 from flightllm.sql.classify import classify
 from flightllm.sql.client_parameters import ParameterTable
@@ -63,7 +63,9 @@ class StatementReader:
     def _catalog(self, sql: str, settings: Settings) -> CatalogPlace | None:
         """Return where a query about the catalog looks names up; None for another statement."""
         as_postgres = self.as_postgres or settings.dialect == "postgres"
-        if settings.dialect not in {DEFAULT, "postgres"} or not may_ask(sql, as_postgres=as_postgres):
+        if settings.dialect not in {DEFAULT, "postgres"} or QUERY.match(sql) is None:
+            return None
+        if WORDS.search(sql) is None and not (as_postgres and CALLS.search(sql)):
             return None
         from flightllm.pg_catalog.parsing import read
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flightllm.pg_catalog import parsing
-from flightllm.pg_catalog.parsing import Trees, asks_catalog
+from flightllm.pg_catalog.parsing import Trees, read
 from flightllm.pg_catalog.words import WORDS
 from tests.databases import ask, open_database
 
@@ -23,7 +23,9 @@ from tests.databases import ask, open_database
 )
 def test_queries(sql: str) -> None:
     """These texts ask the catalog."""
-    assert asks_catalog(sql)
+    asked = read(sql)
+    assert asked is not None
+    assert asked.asks(as_postgres=False)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +41,7 @@ def test_queries(sql: str) -> None:
 def test_other_texts(sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Changes and long texts are not even parsed."""
     monkeypatch.setattr(parsing, "CatalogDialect", lambda: pytest.fail("the text was parsed"))
-    assert not asks_catalog(sql)
+    assert read(sql) is None
 
 
 def test_words() -> None:
@@ -62,11 +64,11 @@ def test_kept_trees(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
 def test_one_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A long text is parsed once, from its plan to its rows."""
     pytest.importorskip("duckdb")
-    read: list[str] = []
+    texts: list[str] = []
     parsed = parsing._parsed
 
     def noted(sql: str) -> object:
-        read.append(sql)
+        texts.append(sql)
         return parsed(sql)
 
     monkeypatch.setattr(parsing, "_parsed", noted)
@@ -75,5 +77,5 @@ def test_one_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = database.session()
     session.describe(sql)
     assert ask(session, sql).table.num_rows == 1
-    assert read == [sql]
+    assert texts == [sql]
     database.close()

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +46,7 @@ def test_tls(encrypted: tuple[Place, Path]) -> None:
     with place.connect("ann", PASSWORD, **how) as connection:
         assert connection.execute("SELECT count(*) FROM open_t").fetchone() == (100,)
         assert connection.pgconn.ssl_in_use
+        assert connection.execute("SHOW ssl").fetchone() == ("on",)
 
 
 def test_exposure(guarded: Database) -> None:
@@ -152,3 +154,29 @@ def test_shown_timeout(place: Place) -> None:
         with pytest.raises(psycopg.Error) as raised, connection.cursor().copy("COPY copied FROM STDIN") as copy:
             copy.write("1\n")
         assert "CSV" not in str(raised.value)
+
+
+def test_without_certificate(place: Place) -> None:
+    """A server without a certificate tells that it has no TLS."""
+    with place.connect() as connection:
+        assert connection.execute("SHOW ssl").fetchone() == ("off",)
+        assert connection.execute("SELECT setting FROM pg_settings WHERE name = 'ssl'").fetchone() == ("off",)
+
+
+def test_early_close(flight: FlightSqlServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that is closed before its thread runs ends."""
+    run, begin = PostgresServer._run, threading.Event()
+
+    def late(server: PostgresServer) -> None:
+        begin.wait(SECONDS)
+        run(server)
+
+    monkeypatch.setattr(PostgresServer, "_run", late)
+    monkeypatch.setattr("flightllm.postgres.server._STOP_SECONDS", 0.01)
+    server = PostgresServer(PostgresConfig("127.0.0.1:0"), flight.core)
+    thread = server._thread
+    server.close()
+    begin.set()
+    assert thread is not None
+    thread.join(SECONDS)
+    assert not thread.is_alive()
