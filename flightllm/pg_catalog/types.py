@@ -1,5 +1,6 @@
 """PostgreSQL's built-in types: the type that stands for each type of Arrow, and the names that PostgreSQL writes."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +24,11 @@ _BY_ARROW: Mapping[pa.DataType, str] = {
     pa.float64(): "float8",
     pa.date32(): "date",
     pa.date64(): "date",
+    pa.uint64(): "numeric",
+    **dict.fromkeys((pa.string(), pa.large_string(), pa.string_view()), "text"),
+    **dict.fromkeys((pa.binary(), pa.large_binary(), pa.binary_view()), "bytea"),
 }
+_EXTENSIONS: Mapping[str, str] = {"arrow.uuid": "uuid", "arrow.json": "json"}
 _NAMES: Mapping[str, str] = {
     "bool": "boolean",
     "int2": "smallint",
@@ -45,6 +50,7 @@ _SPELLINGS: Mapping[str, str] = {
     **{name: short for short, name in _NAMES.items() if short != "char"},
     "int": "int4",
     "float": "float8",
+    "double": "float8",
     "decimal": "numeric",
     "char": "bpchar",
     '"char"': "char",
@@ -75,21 +81,37 @@ def oids_by_name() -> Mapping[str, int]:
 
 @cache
 def pg_type(kind: pa.DataType) -> PgType:
-    """Return the type of PostgreSQL in which a client gets values of an Arrow type."""
+    """Return the type of PostgreSQL in which a client gets values of an Arrow type.
+
+    | Arrow                    | PostgreSQL                |
+    |--------------------------|---------------------------|
+    | unsigned integer         | the next larger type      |
+    | duration, interval       | interval                  |
+    | list, also of lists      | array of the elements     |
+    | struct, map, union       | json                      |
+    | dictionary, run-end      | as the values             |
+    """
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
-        return pg_type(kind.storage_type)
-    if types.is_dictionary(kind):
+        known = _EXTENSIONS.get(kind.extension_name)
+        return pg_type(kind.storage_type) if known is None else PgType(oids_by_name()[known])
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
         return pg_type(kind.value_type)
-    if types.is_map(kind) or types.is_struct(kind) or types.is_union(kind):
-        return PgType(oids_by_name()["jsonb"])
-    if types.is_nested(kind):
-        return _array_of(pg_type(kind.field(0).type))
+    if is_list(kind):
+        return _array_of(pg_type(kind.value_type))
     if types.is_decimal(kind):
         return PgType(oids_by_name()["numeric"], ((kind.precision << 16) | (kind.scale & 0x7FF)) + 4)
-    if kind in _BY_ARROW:
-        return PgType(oids_by_name()[_BY_ARROW[kind]])
-    return PgType(oids_by_name()[_name_of(kind)])
+    return PgType(oids_by_name()[_BY_ARROW.get(kind) or _name_of(kind)])
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Return whether values are lists, of any layout."""
+    return bool(
+        pa.types.is_list(kind)
+        or pa.types.is_large_list(kind)
+        or pa.types.is_fixed_size_list(kind)
+        or str(kind).startswith(("list_view<", "large_list_view<"))
+    )
 
 
 def _name_of(kind: pa.DataType) -> str:
@@ -98,13 +120,11 @@ def _name_of(kind: pa.DataType) -> str:
         return "timestamp" if kind.tz is None else "timestamptz"
     if types.is_time(kind):
         return "time"
-    if types.is_interval(kind) or types.is_duration(kind):
+    if types.is_interval(kind) or types.is_duration(kind) or str(kind) in ("month_interval", "day_time_interval"):
         return "interval"
-    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+    if types.is_fixed_size_binary(kind):
         return "bytea"
-    if kind == pa.binary_view():
-        return "bytea"
-    return "numeric" if kind == pa.uint64() else "text"
+    return "json"
 
 
 def _array_of(element: PgType) -> PgType:
@@ -137,10 +157,10 @@ def format_type(oid: int, modifier: int | None = None, own: Mapping[int, str] | 
 
 def type_oid(name: str) -> int | None:
     """Return the oid of the built-in type that a text names, such as `character varying(10)` or `int4[]`."""
-    plain = name.strip().removeprefix("pg_catalog.")
+    plain = re.sub(r"\s*\[\s*\]", "[]", name.strip().removeprefix("pg_catalog."))
     if plain.endswith("[]"):
         element = type_oid(plain[:-2])
         return None if element is None else int(type_rows()[element]["typarray"] or 0) or None
-    plain = plain.partition("(")[0].strip() if not plain.startswith('"') else plain
+    plain = plain if plain.startswith('"') else re.sub(r"\s*\(.*?(\)|$)", "", plain).strip()
     lower = plain if plain.startswith('"') else plain.lower()
     return oids_by_name().get(_SPELLINGS.get(lower, lower.strip('"')))

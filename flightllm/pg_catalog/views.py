@@ -49,6 +49,16 @@ _GRANT = {
 _TABLE_STATS = {"relid": "c.oid", "schemaname": "n.nspname", "relname": "c.relname"}
 _OWN = "n.nspname NOT IN ('pg_catalog', 'information_schema')"
 
+_LOGINS = "FROM c_pg_authid AS r WHERE r.rolcanlogin"
+_LOGIN = {
+    "usename": "r.rolname",
+    "usesysid": "r.oid",
+    "usecreatedb": "r.rolcreatedb",
+    "usesuper": "r.rolsuper",
+    "userepl": "r.rolreplication",
+    "usebypassrls": "r.rolbypassrls",
+}
+
 _CATALOG_VIEWS: Final[Mapping[str, View]] = {
     "pg_tables": View(
         f"{_CLASSES} WHERE c.relkind IN ('r', 'p')",
@@ -90,29 +100,8 @@ _CATALOG_VIEWS: Final[Mapping[str, View]] = {
             "oid": "r.oid",
         },
     ),
-    "pg_user": View(
-        "FROM c_pg_authid AS r WHERE r.rolcanlogin",
-        {
-            "usename": "r.rolname",
-            "usesysid": "r.oid",
-            "usecreatedb": "r.rolcreatedb",
-            "usesuper": "r.rolsuper",
-            "userepl": "r.rolreplication",
-            "usebypassrls": "r.rolbypassrls",
-            "passwd": "'********'",
-        },
-    ),
-    "pg_shadow": View(
-        "FROM c_pg_authid AS r WHERE r.rolcanlogin",
-        {
-            "usename": "r.rolname",
-            "usesysid": "r.oid",
-            "usecreatedb": "r.rolcreatedb",
-            "usesuper": "r.rolsuper",
-            "userepl": "r.rolreplication",
-            "usebypassrls": "r.rolbypassrls",
-        },
-    ),
+    "pg_user": View(_LOGINS, {**_LOGIN, "passwd": "'********'"}),
+    "pg_shadow": View(_LOGINS, _LOGIN),
     "pg_group": View("FROM c_pg_authid AS r WHERE NOT r.rolcanlogin", {"groname": "r.rolname", "grosysid": "r.oid"}),
     **{
         f"pg_stat_{which}_tables": View(f"{_CLASSES} WHERE c.relkind = 'r' AND {condition}", _TABLE_STATS)

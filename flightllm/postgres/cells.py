@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flightllm.pg_catalog.types import is_list
 from flightllm.postgres import lists
 from flightllm.postgres.numerics import numeric_bytes
-from flightllm.postgres.types import ARRAYS, INT2VECTOR, OID, OIDVECTOR, is_list, oid_of, told_oid
+from flightllm.postgres.types import ARRAYS, INT2VECTOR, OID, OIDVECTOR, oid_of, told_oid
 
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _EPOCH_DAYS, _DAY_MICROS = 10_957, 86_400_000_000

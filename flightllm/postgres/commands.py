@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 
 from flightllm.errors import UnsupportedError
+from flightllm.pg_catalog.types import type_oid
 from flightllm.postgres import copying
 from flightllm.postgres.failures import WireError, notice
 from flightllm.postgres.messages import FAILED, parameter_status
@@ -13,6 +14,7 @@ from flightllm.postgres.prepared import Portal, Prepared
 from flightllm.postgres.results import Result, done, texts_result
 from flightllm.postgres.talk import Talk
 from flightllm.postgres.transaction import is_transaction
+from flightllm.postgres.types import UNKNOWN, arrow_of
 from flightllm.sql.cursor import Cursor
 from flightllm.sql.tokens import Token, TokenKind, closing_parenthesis
 
@@ -369,36 +371,14 @@ def _items(tokens: Words) -> list[str]:
     return [item.strip() for item in items]
 
 
-_OIDS = {
-    **dict.fromkeys(("int", "integer", "int4"), 23),
-    **dict.fromkeys(("bigint", "int8"), 20),
-    **dict.fromkeys(("smallint", "int2"), 21),
-    **dict.fromkeys(("float", "float8", "double precision", "double"), 701),
-    **dict.fromkeys(("real", "float4"), 700),
-    **dict.fromkeys(("bool", "boolean"), 16),
-    **dict.fromkeys(("text", "varchar", "character varying", "char", "string", "bpchar"), 25),
-    "numeric": 1700,
-    "decimal": 1700,
-    "date": 1082,
-    "time": 1083,
-    "timestamp": 1114,
-    "timestamptz": 1184,
-    "timestamp with time zone": 1184,
-    "interval": 1186,
-    "bytea": 17,
-    "uuid": 2950,
-    "json": 114,
-    "jsonb": 3802,
-    "unknown": 0,
-    "timestamp without time zone": 1114,
-}
-
-
 def _oid(name: str) -> int:
-    base = re.sub(r"\s*\(.*\)", "", name)
-    if base not in _OIDS:
+    """Return the oid of a parameter's declared type, and 0 for `unknown`."""
+    found = type_oid(name)
+    if found == UNKNOWN:
+        return 0
+    if found is None or arrow_of(found) is None:
         raise WireError("42704", f'type "{name}" does not exist')
-    return _OIDS[base]
+    return found
 
 
 def _cast(values: pa.Table, kinds: Sequence[pa.DataType]) -> pa.Table:

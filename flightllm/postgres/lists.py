@@ -7,9 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from flightllm.pg_catalog.types import is_list
 from flightllm.postgres.failures import WireError
 from flightllm.postgres.messages import INT32
-from flightllm.postgres.types import ELEMENTS, is_list, oid_of
+from flightllm.postgres.types import ELEMENTS, oid_of
 
 Encode = Callable[[pa.Array], pa.Array]
 _QUOTED = re.compile(rb'[{}",\\\s]|^$|^null$', re.IGNORECASE)
