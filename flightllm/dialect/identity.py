@@ -22,6 +22,7 @@ _CALLED: Mapping[str, _Value] = {
     "user": lambda place: text_literal(place.user),
     "current_role": lambda place: text_literal(place.user),
     "version": lambda place: text_literal(place.version),
+    "pg_advisory_unlock_all": lambda _place: "NULL",
     "current_schemas": lambda place: f"make_array({', '.join(map(text_literal, place.path))})",
 }
 NAMES = frozenset(_CALLED)

@@ -7,7 +7,6 @@ from functools import partial
 
 import pyarrow as pa
 
-from flightllm import __version__
 from flightllm.catalog.column_defaults import defaults_of
 from flightllm.catalog.entries import Entry
 from flightllm.common.names import DEFAULT_SCHEMA, SYSTEM_SCHEMA, TableName, is_temporary
@@ -21,7 +20,7 @@ from flightllm.execution.context import Services
 from flightllm.functions.base import AIFunction, ScalarFunction
 from flightllm.observe.query_record import QueryRecord
 from flightllm.pg_catalog.engine import Engine
-from flightllm.pg_catalog.facts import SERVER_VERSION, Called, Facts, Seen, Session
+from flightllm.pg_catalog.facts import FULL_VERSION, SERVER_VERSION, Called, Facts, Seen, Session
 from flightllm.pg_catalog.functions import function_table
 from flightllm.pg_catalog.parsing import read
 from flightllm.pg_catalog.rows import Rows, process_number
@@ -128,7 +127,7 @@ def _session(services: Services, place: CatalogPlace, settings: Settings) -> Ses
     return Session(
         user=rights.principal.name,
         path=[name for name in path if not is_temporary(name)],
-        version=f"PostgreSQL {SERVER_VERSION} (FlightLLM {__version__})",
+        version=FULL_VERSION,
         process=process_number(place.session_id),
         roles=lambda: rows_of("users"),
         grants=lambda: rows_of("grants"),

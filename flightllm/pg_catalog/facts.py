@@ -7,6 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from flightllm import __version__
 from flightllm.common.names import CATALOG, TableName
 from flightllm.common.principal import LOCAL
 from flightllm.pg_catalog.data import Relation, relations
@@ -18,6 +19,9 @@ _MOST: Final = 2**31 - 1
 """Drivers read the numbers as signed whole numbers of 32 bits."""
 SERVER_VERSION: Final = "15.0"
 """The version of PostgreSQL whose catalog this is. Clients choose their queries by it."""
+SHOWN_VERSION: Final = f"{SERVER_VERSION} (FlightLLM {__version__})"
+FULL_VERSION: Final = f"PostgreSQL {SHOWN_VERSION}"
+"""What `version()` returns."""
 PG_CATALOG: Final = 11
 TOP_ROLE: Final = 10
 _KNOWN_SCHEMAS: Final = {"pg_catalog": PG_CATALOG, "public": 2200}

@@ -30,8 +30,8 @@ _ALONE: Final = frozenset(
 )
 """Functions that only this part answers; a statement without a table asks the catalog if it calls one of them."""
 _ALONE_PREFIXES: Final = ("pg_", "has_")
-_OTHER_FUNCTIONS: Final = frozenset(("pg_sleep",))
-"""Functions that are not about the catalog."""
+_OTHER_FUNCTIONS: Final = frozenset(("pg_sleep", "pg_advisory_unlock_all"))
+"""Functions that are not about the catalog; the dialect answers the second one, as pools send it often."""
 _SHARED: Final = frozenset(("version", "current_schema", "current_database"))
 _TABLE: Final = frozenset(("table_catalog", "table_schema", "table_name"))
 _CONSTRAINT: Final = frozenset(("constraint_catalog", "constraint_schema", "constraint_name"))

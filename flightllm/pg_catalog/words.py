@@ -14,5 +14,5 @@ WORDS: Final = re.compile(
     re.IGNORECASE,
 )
 """Each text about the catalog has one of these."""
-CALLS: Final = re.compile(r"\b(?:version|current_(?:schema|database))\s*\(", re.IGNORECASE)
+CALLS: Final = re.compile(r"\bcurrent_(?:schema|database)\s*\(", re.IGNORECASE)
 """Calls that only a client of PostgreSQL's protocol sends to the catalog."""

@@ -2,5 +2,5 @@
 
 It is a small front end of its own: riffq, the kept library for it, has no SCRAM, cancel, portals or per-column formats.
 
-Imports: access, common, config, errors, execution, flight, flightllm, observe, pg_catalog, sql.
+Imports: access, common, config, errors, execution, flight, observe, pg_catalog, sql.
 """

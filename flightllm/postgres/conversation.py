@@ -37,7 +37,6 @@ from flightllm.postgres.prepared import Names, Portal, Prepared
 from flightllm.postgres.results import Result, as_promised
 from flightllm.postgres.rows import data_rows, pieces
 from flightllm.postgres.settings import ClientSettings
-from flightllm.postgres.spellings import spelled
 from flightllm.postgres.talk import Link
 from flightllm.postgres.transaction import Transaction
 from flightllm.postgres.types import arrow_of, column_of, oid_of_field, row_description
@@ -296,7 +295,7 @@ class Conversation:
         self.transaction.check(tokens)
         result = self._commands.run(tokens, prepared.text, portal)
         if result is None:
-            result = self.engine.start(spelled(prepared.text, tokens), portal.values, prepared.description)
+            result = self.engine.start(prepared.text, portal.values, prepared.description)
         portal.result, portal.rights = result, rights
         if portal.promised is None:
             portal.promised = result.schema
@@ -400,7 +399,7 @@ class Conversation:
             kinds = [arrow_of(oid) for oid in prepared.oids]
             if tokens and tokens[0].is_word("declare", "copy", "execute"):
                 return Description(pa.schema([]), is_update=True, parameters=_declared(kinds))
-            found = self.engine.describe(spelled(prepared.text, tokens), kinds)
+            found = self.engine.describe(prepared.text, kinds)
             prepared.description = replace(found, parameters=with_uuids(found.parameters, tokens))
         return prepared.description
 

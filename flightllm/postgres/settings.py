@@ -2,14 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from flightllm import __version__
-from flightllm.pg_catalog.facts import SERVER_VERSION as CATALOG_VERSION
+from flightllm.pg_catalog.facts import SHOWN_VERSION
 from flightllm.postgres.failures import WireError
 from flightllm.sql.client_parameters import DEFAULTS
 
-SERVER_VERSION = f"{CATALOG_VERSION} (FlightLLM {__version__})"
-"""Clients choose their SQL by the number: the version of PostgreSQL whose protocol and catalogs they find here."""
-VERSION = f"PostgreSQL {SERVER_VERSION}"
 _UTF8 = ("utf8", "utf-8", "unicode", "sql_ascii", "default", "auto")
 _REPORTED: Mapping[str, str] = {
     "application_name": "application_name",
@@ -66,7 +62,7 @@ _FIXED: Mapping[str, tuple[str, ...]] = {
 """The values of each parameter with which results look as they do."""
 _SHOWN: Mapping[str, str] = {
     **DEFAULTS,
-    "server_version": SERVER_VERSION,
+    "server_version": SHOWN_VERSION,
     "array_nulls": "on",
     "in_hot_standby": "off",
     "max_connections": "0",

@@ -37,6 +37,8 @@ class SessionPlace:
         self._path: tuple[str, ...] = (DEFAULT_SCHEMA,)
         self._own = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
         """The name of the temporary schema; other sessions cannot guess it."""
+        self.version = VERSION
+        """What `version()` returns."""
         self._opened = False
         self._closed = False
         self._lock = Lock()
@@ -83,7 +85,7 @@ class SessionPlace:
             temporary=self._own,
             has_temporary=self._opened,
             user=self._user,
-            version=VERSION,
+            version=self.version,
             own_functions=self._own_functions,
         )
 

@@ -139,6 +139,9 @@ class Session:
 
         `parameters` are those that the client's connection has.
         """
+        from flightllm.pg_catalog.facts import FULL_VERSION
+
+        self._place.version = FULL_VERSION
         self._reader.as_postgres = True
         self._reader.parameters = parameters
 

@@ -107,3 +107,16 @@ def test_one_table_of_parameters(place: Place) -> None:
         ):
             with pytest.raises(psycopg.Error, match=r"set_config|lock_timeout"):
                 connection.execute(f"SELECT set_config({text})")
+
+
+def test_versions(place: Place) -> None:
+    """Queries, cursors, COPY and EXECUTE have the version of PostgreSQL, beside tables too."""
+    with place.connect() as connection, connection.cursor() as cursor:
+        sql = "SELECT version() FROM t WHERE a = 1"
+        with cursor.copy(f"COPY ({sql}) TO STDOUT") as copy:
+            copied = b"".join(map(bytes, copy)).decode().strip()
+        cursor.execute(f"PREPARE versions AS {sql}")
+        found = [cursor.execute(text).fetchone() for text in (sql, "SELECT pg_catalog.version()", "EXECUTE versions")]
+        assert copied.startswith("PostgreSQL 15.0 (FlightLLM ")
+        assert found == [(copied,)] * 3
+        assert cursor.execute("SELECT pg_advisory_unlock_all()").fetchall() == [(None,)]
