@@ -22,6 +22,7 @@ _ADDRESS = re.compile(r"[^/\\]*:\d*|\d+")
 @click.option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 takes any free port.")
 @click.option("--web", is_flag=False, flag_value=_WEB, metavar="[HOST:PORT]",
               help=f"Serve the web page too, by default at {_WEB}. Needs the extra 'web'.")  # fmt: skip
+@click.option("--postgres-listen", metavar="HOST:PORT", help="Serve PostgreSQL's clients too, at this address.")
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine without TLS or without users.")
 @click.option("--no-check", is_flag=True, help="Start without checking that the model's endpoint answers.")
 @click.argument("sources", nargs=-1, metavar="[FILE|FOLDER|URL]...")
@@ -34,12 +35,13 @@ _ADDRESS = re.compile(r"[^/\\]*:\d*|\d+")
     default=True,
     help="Replace the server's process when it dies; --no-supervisor leaves that to the caller.",
 )
-def serve(  # noqa: PLR0913 - one argument for each option
+def serve(  # noqa: PLR0913, PLR0917 - one argument for each option
     config_file: Path | None,
     engine: str | None,
     model: str | None,
     listen: str | None,
     web: str | None,
+    postgres_listen: str | None,
     tables: tuple[tuple[str, Path | str], ...],
     sources: tuple[str, ...],
     *,
@@ -61,6 +63,7 @@ def serve(  # noqa: PLR0913 - one argument for each option
     \b
     flightllm serve tickets.csv reviews.parquet
     flightllm serve --web tickets.csv
+    flightllm serve --postgres-listen 127.0.0.1:5432 tickets.csv
     flightllm serve --table movies=movies.parquet --table logs=folder/
     flightllm serve --config gpu --listen 0.0.0.0:31337 --insecure
     flightllm serve --engine openai --model qwen3 --config my.toml
@@ -75,6 +78,8 @@ def serve(  # noqa: PLR0913 - one argument for each option
     if web is not None:
         listen_page = (config.http.listen or web) if web == _WEB else web
         config = replace(config, http=replace(config.http, listen=listen_page, page=True))
+    if postgres_listen is not None:
+        config = replace(config, postgres=replace(config.postgres, listen=postgres_listen))
     if insecure:
         config = replace(config, server=replace(config.server, insecure=True))
     if no_check:

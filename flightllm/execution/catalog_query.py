@@ -123,6 +123,14 @@ def _session(services: Services, place: CatalogPlace, settings: Settings) -> Ses
                 return rights.may(known, what, entry.owner if entry is not None else None)
         return rights.unlimited
 
+    def cancel(process: int) -> bool:
+        mine = rights.principal.name
+        queries = [one for one in services.running() if process_number(one.session_id) == process]
+        allowed = [one for one in queries if rights.unlimited or one.user == mine]
+        for query in allowed:
+            query.cancel()
+        return bool(allowed)
+
     path = place.path or (DEFAULT_SCHEMA,)
     return Session(
         user=rights.principal.name,
@@ -138,5 +146,6 @@ def _session(services: Services, place: CatalogPlace, settings: Settings) -> Ses
             **{f"flightllm.{name}": text for name, text in settings.as_text().items()},
         },
         may=may,
+        cancel=cancel,
         set_parameter=lambda name, value: place.parameters is not None and place.parameters.set(name, value),
     )

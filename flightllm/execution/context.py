@@ -1,5 +1,6 @@
 """The services that all queries of a server share."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from flightllm.access.control import AccessControl
@@ -13,6 +14,7 @@ from flightllm.engines.registry import Engines
 from flightllm.execution.backends import Backends
 from flightllm.functions import FunctionRegistry
 from flightllm.llm.engine import Engine
+from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.answer_store import AnswerStore
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.workers import Workers
@@ -49,6 +51,8 @@ class Services:
     """The session's cache for the rows of a file in FROM."""
     pg_catalogs: KeptCatalogs = field(default_factory=KeptCatalogs)
     """The rows of `pg_catalog` that were made last."""
+    running: Callable[[], Sequence[QueryRecord]] = tuple
+    """Returns the queries that have not finished."""
     on_error: str = "null"
     """The value of this option in calls without it; a statement that stores rows fails."""
 

@@ -48,6 +48,8 @@ _ARITIES: Final[Mapping[int, Callable[[_Call], _Call]]] = {
     4: lambda call: lambda a, b, c, d: call(a, b, c, d),  # noqa: PLW0108
 }
 """The engine counts the parameters of a function of Python."""
+_ACTING: Final = frozenset(("pg_cancel_backend", "pg_terminate_backend", "set_config"))
+"""Functions that act: the engine must not call them while it plans."""
 _MOST_ITEMS: Final = 100_000
 _TOO_LONG: Final = f"generate_series has more than {_MOST_ITEMS:,} values: ask for fewer in a query about the catalog"
 _MACROS: Final = (
@@ -168,6 +170,7 @@ class Engine:
             _DUCK[function.returns],
             type=func.ARROW,
             null_handling=func.SPECIAL,
+            side_effects=name in _ACTING,
         )
         if not function.parameters:
             self._connection.execute(f"CREATE MACRO f_{name}() AS {target}(1)")

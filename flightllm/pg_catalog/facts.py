@@ -21,7 +21,7 @@ SERVER_VERSION: Final = "15.0"
 """The version of PostgreSQL whose catalog this is. Clients choose their queries by it."""
 SHOWN_VERSION: Final = f"{SERVER_VERSION} (FlightLLM {__version__})"
 FULL_VERSION: Final = f"PostgreSQL {SHOWN_VERSION}"
-"""What `version()` returns."""
+"""The text that `version()` returns."""
 PG_CATALOG: Final = 11
 TOP_ROLE: Final = 10
 _KNOWN_SCHEMAS: Final = {"pg_catalog": PG_CATALOG, "public": 2200}
@@ -159,5 +159,7 @@ class Session:
     """Return the values of settings by name."""
     set_parameter: Callable[[str, str], bool]
     """Change a parameter of the client's connection; return False for one that the connection does not keep."""
+    cancel: Callable[[int], bool]
+    """Cancel the statements of the session with this number; return whether the user could cancel any."""
     may: Callable[[str, TableName | str], bool]
     """Return whether the user has a privilege on a table, or on the schema that a text names."""

@@ -82,8 +82,8 @@ class Functions:
         yield "set_config", Function(("text", "text", "bool"), "text", self._set_config, 3)
         for name in ("pg_advisory_unlock_all", "pg_stat_clear_snapshot"):
             yield name, Function((), "text", lambda: "", 0, strict=False)
-        for name in ("pg_cancel_backend", "pg_terminate_backend"):
-            yield name, Function(("int", "bigint"), "bool", lambda *_: False, 1)
+        yield "pg_cancel_backend", Function(("int",), "bool", session.cancel, 1)
+        yield "pg_terminate_backend", Function(("int", "bigint"), "bool", self._terminate, 1)
         yield "pg_is_other_temp_schema", Function(("oid",), "bool", lambda _: False, 1)
 
     def _setting(self, name: str, missing_ok: bool | None = None) -> str | None:  # noqa: FBT001 - as in SQL
@@ -103,6 +103,9 @@ class Functions:
         if self._session.set_parameter(name, value):
             return value
         raise UnsupportedError(f"set_config cannot change {name!r} inside a query: send SET {name} = …")
+
+    def _terminate(self, _process: int, _wait: int | None = None) -> bool:
+        raise UnsupportedError("pg_terminate_backend is not supported: pg_cancel_backend stops a session's statements")
 
     # --- objects
 
@@ -484,5 +487,9 @@ def _pretty_size(size: int) -> str:
 @cache
 def function_table() -> Mapping[str, Function]:
     """Return all functions; only their parameters and types are the same for every session."""
-    nothing = Session("", (), "", 0, list, list, list, dict, lambda *_: False, lambda *_: False)
+
+    def no(*_: object) -> bool:
+        return False
+
+    nothing = Session("", (), "", 0, list, list, list, dict, no, no, no)
     return Functions(Rows(Facts((), ())), nothing).by_name

@@ -9,7 +9,7 @@ from flightllm.errors import UnsupportedError
 from flightllm.pg_catalog.types import type_oid
 from flightllm.postgres import copying
 from flightllm.postgres.failures import WireError, notice
-from flightllm.postgres.messages import FAILED, parameter_status
+from flightllm.postgres.messages import FAILED
 from flightllm.postgres.prepared import Portal, Prepared
 from flightllm.postgres.results import Result, done, texts_result
 from flightllm.postgres.talk import Talk
@@ -122,12 +122,7 @@ class Commands:
         if not self._talk.settings.set(name, value):
             result = self._talk.engine.start(text)
             return done(result.final_tag)
-        self._report(name)
         return done("SET")
-
-    def _report(self, name: str) -> None:
-        for spelled, value in self._talk.settings.reported(name):
-            self._talk.send(parameter_status(spelled, value))
 
     def _show(self, tokens: Words, _text: str, _portal: Portal) -> Result | None:
         return self._shown(tokens)
@@ -148,7 +143,6 @@ class Commands:
         words = " ".join(token.text.lower() for token in tokens[1:]).replace(" . ", ".")
         if words == "all":
             self._talk.reset_all()
-            self._report("application_name")
             return done("RESET")
         if self._talk.restore(words):
             return done("RESET")
@@ -157,7 +151,6 @@ class Commands:
             return done("RESET")
         if not self._talk.settings.reset(words):
             self._talk.engine.start(text)
-        self._report(words)
         return done("RESET")
 
     def _discard(self, tokens: Words, _text: str, _portal: Portal) -> Result:

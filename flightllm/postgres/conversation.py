@@ -113,8 +113,7 @@ class Conversation:
 
     def welcome(self, key: tuple[int, int]) -> None:
         """Tell the client the server's parameters, and that it can send statements."""
-        for name, value in self.settings.reported():
-            self.send(parameter_status(name, value))
+        self._report()
         self.send(backend_key(*key))
         self.send(ready(self.transaction.state))
 
@@ -128,8 +127,6 @@ class Conversation:
             self._apply_first()
         except FlightLLMError as error:  # without its own settings the session must not go on
             raise fatal(fields_of(error)["C"], str(error)) from error
-        for name, value in self.settings.reported("application_name"):
-            self.send(parameter_status(name, value))
 
     def reset_all(self) -> None:
         """Go back to the settings of the client's first message.
@@ -236,11 +233,17 @@ class Conversation:
         self.transaction.fail()
         self.send(response(fields_of(error, sql, before)))
 
+    def _report(self) -> None:
+        """Tell the parameters that changed, by whatever statement or function."""
+        for name, value in self.settings.untold():
+            self.send(parameter_status(name, value))
+
     def _sync(self) -> None:
         self._skips = False
         self._changes_at_sync = self.engine.changes
         if not self.transaction.is_open:
             self.names.close_portals()
+        self._report()
         self.send(ready(self.transaction.state))
 
     def _flush(self, body: Body) -> None:

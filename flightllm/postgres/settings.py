@@ -89,6 +89,8 @@ class ClientSettings:
         self.timeout = "0"
         """The value of `statement_timeout`."""
         self._at_start = dict(_FREE)
+        self._told: dict[str, str] = {}
+        """The values that the client knows."""
 
     def set(self, name: str, value: str) -> bool:
         """Keep a value; return False for a parameter that is not one of these.
@@ -130,8 +132,10 @@ class ClientSettings:
         """Return the present values by the names of the parameters."""
         return {**self._fixed, **self._values, "statement_timeout": self.timeout}
 
-    def reported(self, name: str = "") -> Iterator[tuple[str, str]]:
-        """Yield the names and values that the server reports: of one parameter, or of all."""
+    def untold(self) -> Iterator[tuple[str, str]]:
+        """Yield the names and values that the server reports, and whose present values the client does not know."""
         for key, spelled in _REPORTED.items():
-            if name in ("", key):
-                yield spelled, self.show(key) or ""
+            value = self.show(key) or ""
+            if self._told.get(key) != value:
+                self._told[key] = value
+                yield spelled, value

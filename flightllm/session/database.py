@@ -165,6 +165,7 @@ class Database:
             services = Services(
                 config=config,
                 catalog=catalog,
+                running=queries.running,
                 functions=functions,
                 objects=objects,
                 engines=engines,

@@ -38,7 +38,7 @@ class SessionPlace:
         self._own = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
         """The name of the temporary schema; other sessions cannot guess it."""
         self.version = VERSION
-        """What `version()` returns."""
+        """The text that `version()` returns."""
         self._opened = False
         self._closed = False
         self._lock = Lock()

@@ -60,6 +60,21 @@ def test_web(arguments: tuple[str, ...], tmp_path: Path) -> None:
         assert "Money back!" in asked.output
 
 
+def test_postgres(tmp_path: Path) -> None:
+    """`--postgres-listen` serves PostgreSQL's clients."""
+    psycopg = pytest.importorskip("psycopg", reason="the extra 'test' is not installed")
+    with serving(tmp_path, "--no-supervisor", "--postgres-listen", "127.0.0.1:0", "tickets.csv") as lines:
+        uri = next(line for line in lines if "postgresql://" in line).partition("postgresql://")[2].split()[0]
+        with psycopg.connect(f"postgresql://me@{uri}", autocommit=True) as connection:
+            assert connection.execute("SELECT count(*) FROM tickets").fetchone()[0]
+
+
+def test_postgres_without_a_port() -> None:
+    """A host alone is told what is missing."""
+    result = CliRunner().invoke(main, ["serve", "--engine", "fake", "--postgres-listen", "127.0.0.1"])
+    assert (result.exit_code, result.output) == (1, "error: [postgres] listen: expected HOST:PORT, got '127.0.0.1'\n")
+
+
 def test_web_without_a_port() -> None:
     """A host alone, or a port, is told what is missing."""
     for given in ("127.0.0.1:", "8080"):

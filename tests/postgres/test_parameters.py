@@ -120,3 +120,15 @@ def test_versions(place: Place) -> None:
         assert copied.startswith("PostgreSQL 15.0 (FlightLLM ")
         assert found == [(copied,)] * 3
         assert cursor.execute("SELECT pg_advisory_unlock_all()").fetchall() == [(None,)]
+
+
+def test_set_config_is_told(place: Place) -> None:
+    """The client hears of a parameter that a function changed, and not of one that stayed."""
+    with place.connect() as connection:
+        told = connection.pgconn.parameter_status
+        connection.execute("SELECT set_config('application_name', 'a tool', false)")
+        assert told(b"application_name") == b"a tool"
+        connection.execute("SET application_name = 'another'")
+        assert told(b"application_name") == b"another"
+        connection.execute("RESET application_name")
+        assert told(b"application_name") == b""

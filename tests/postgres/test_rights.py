@@ -99,3 +99,23 @@ def test_rights_that_change_under_a_cursor(door: Place, guarded: Database, chang
             await one.close()
 
     asyncio.run(talk())
+
+
+@pytest.mark.parametrize(("caller", "stops"), [("ann", True), ("root", True), ("rob", False)])
+def test_cancelled_by_function(door: Place, caller: str, stops: bool) -> None:
+    """pg_cancel_backend stops the statements of the user's own sessions; an admin's stops those of all."""
+    waited = "SELECT ai_classify(b || a, ['x', 'y']) FROM open_t ORDER BY 1"
+    with door.connect("ann", PASSWORD) as busy, door.connect(caller, PASSWORD) as other:
+        (number,) = busy.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+        with busy.cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute(f"DECLARE c NO SCROLL CURSOR FOR {waited}")
+            asked = other.execute("SELECT pg_cancel_backend(%s::int)", [number]).fetchone()
+            assert asked == (stops,)
+            if stops:
+                with pytest.raises(psycopg.errors.QueryCanceled):
+                    cursor.execute("FETCH ALL FROM c")
+            else:
+                assert len(cursor.execute("FETCH ALL FROM c").fetchall()) == 100
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="pg_cancel_backend"):
+            other.execute("SELECT pg_terminate_backend(%s)", [number])
