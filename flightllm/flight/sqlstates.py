@@ -26,24 +26,39 @@ from flightllm.errors import (
 
 INTERNAL = "XX000"
 
+_DATE = r"'\s*\d+-\d+-\d+[^']*'"
+"""A text in the form of a date."""
 _BY_TEXT: tuple[tuple[type[FlightLLMError], re.Pattern[str], str], ...] = tuple(
     (kind, re.compile(pattern, re.IGNORECASE), code)
     for kind, pattern, code in (
         (SqlError, r"^syntax error|^no statement starts|unterminated|; found |, found |' was not expected: ", "42601"),
         (SqlError, r"^table '.*' not found", "42P01"),
-        (SqlError, r"^no field named|no field named", "42703"),
+        # the qualifier of a column is no table of FROM
+        (SqlError, r"(?s)^no field named ([^\s.]+)\.\S+(?=.*valid fields are)(?!.*\b\1\.)", "42P01"),
+        (SqlError, r"no field named", "42703"),
         (SqlError, r"ambiguous", "42702"),
         (SqlError, r"^invalid function|no function matches", "42883"),
         (SqlError, r"divide by zero|division by zero", "22012"),
         (SqlError, r"overflow|is out of range of its type|is too large to store in", "22003"),
-        (SqlError, r"must be in GROUP BY", "42803"),
+        (SqlError, r"must be in GROUP BY|aggregate functions are not allowed", "42803"),
+        (SqlError, r"subquery returned more than one row", "21000"),
+        (SqlError, r"different number of columns", "42601"),
+        (SqlError, r"^limit must be", "2201W"),
+        (SqlError, r"^offset must be", "2201X"),
         (FlightLLMError, r"is NULL, but its column is NOT NULL|declared as non-nullable", "23502"),
+        (
+            SqlError,
+            rf"cannot cast string {_DATE} to value of (?:date|time)|error parsing timestamp from {_DATE}",
+            "22008",
+        ),
+        (SqlError, r"cannot cast string '[^']*' to value of (?:date|time)|error parsing timestamp", "22007"),
         (SqlError, r"^cast error|cannot cast", "22P02"),
         (SqlError, r"coerce|type mismatch|automatically convert", "42804"),
         (SqlError, r"parameters?\b.{0,100}\bbound", "07001"),
         (NotFoundError, r"no table", "42P01"),
         (NotFoundError, r"no schema|no catalog", "3F000"),
         (NotFoundError, r"no such prepared statement", "26000"),
+        (InvalidInputError, r"^the schema \S+ exists\b", "42P06"),
         (InvalidInputError, r"\bexists\b", "42P07"),
         (InvalidInputError, r"uploaded data is", "22P03"),
         (PermissionDeniedError, r"can only be read", "42809"),

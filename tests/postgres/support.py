@@ -1,10 +1,13 @@
 """What tests of the PostgreSQL protocol share: passwords, and rows of a client."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 from psycopg import sql
 
 PASSWORD = "correct horse"
@@ -33,3 +36,19 @@ class Place:
         """Run one query on a connection of its own."""
         with self.connect(user, password) as connection:
             return connection.execute(sql.SQL(text), values).fetchall()
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as Python's clients show it, with intervals as durations."""
+    if isinstance(value, pa.MonthDayNano):
+        return timedelta(days=value.months * 30 + value.days, microseconds=value.nanoseconds // 1_000)
+    if isinstance(value, dict):
+        return json.loads(json.dumps(value, default=str))
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return "nan" if value != value else value  # noqa: PLR0124 - NaN
+
+
+def plain_rows(found: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """Return rows whose values can be compared between clients."""
+    return [[_plain(value) for value in row] for row in found]
