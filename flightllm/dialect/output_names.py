@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from flightllm.common.names import quoted
+from flightllm.dialect.postgres_names import CALLED_BARE, CONSTANTS, postgres_name
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.types import end_of_cast_value, type_range
@@ -51,19 +52,20 @@ _NO_ALIAS_AFTER = ("zone", "collate", "time", "over", *EXPRESSION_FOLLOWS)
 _STATEMENTS = ("select", "with", "explain", "insert", "summarize", "describe", "desc")
 
 
-def output_names(text: ParsedText) -> OutputNames:
+def output_names(text: ParsedText, *, as_postgres: bool = False) -> OutputNames:
     """Return the names of the columns of a statement's query: `1`, `'a'`, `a + 1`, `upper(a)`.
 
     White space and comments between tokens become one space. Names of functions are in lower case, and parameters
-    have their numbers. A text that only another dialect can read has no names of this kind.
+    have their numbers. A text that only another dialect can read has no names of this kind. With `as_postgres` the
+    names are those of PostgreSQL, and they can repeat in the result of a query.
     """
     try:
-        return _names(text)
+        return _names(text, as_postgres=as_postgres)
     except SqlError:
         return NO_NAMES
 
 
-def _names(parsed: ParsedText) -> OutputNames:
+def _names(parsed: ParsedText, *, as_postgres: bool) -> OutputNames:
     start = _query(parsed)
     select = None if start is None else first_select(parsed, start)
     if select is None or _changes_columns(parsed):
@@ -76,8 +78,11 @@ def _names(parsed: ParsedText) -> OutputNames:
             return NO_NAMES
         if _is_wide(parsed, first, last):
             wide.append(len(items))
-        items.append(_item(parsed, first, last))
-    return OutputNames(tuple(items), wide[0] if wide else None) if len(wide) < 2 else NO_NAMES
+        items.append(_item(parsed, first, last, as_postgres=as_postgres))
+    if len(wide) > 1:
+        return NO_NAMES
+    repeat = as_postgres and not parsed.is_word(0, "create")
+    return OutputNames(tuple(items), wide[0] if wide else None, repeat=repeat)
 
 
 def _query(parsed: ParsedText) -> int | None:
@@ -178,26 +183,33 @@ def _is_wide(parsed: ParsedText, first: int, last: int) -> bool:
     return fields or calls or is_star(parsed, first, last)
 
 
-def _item(parsed: ParsedText, first: int, last: int) -> Item:
+def _item(parsed: ParsedText, first: int, last: int, *, as_postgres: bool) -> Item:
     if first >= last or is_star(parsed, first, last):
         return Item(None)
-    if last == first + 1 and parsed.is_word(first, "true", "false"):
+    if last == first + 1 and parsed.is_word(first, "true", "false") and not as_postgres:
         return Item(parsed.tokens[first].text.lower())
     begin, end = first, last
     while parsed.is_symbol(begin, "(") and parsed.closing.get(begin) == end - 1 and begin + 1 < end - 1:
         begin, end = begin + 1, end - 1
+    if as_postgres and end == begin + 1 and parsed.is_word(begin, *CONSTANTS, *CALLED_BARE):
+        return Item(postgres_name(parsed, begin, end), _kept(parsed, first, last))
     if end == begin + 1 and parsed.is_word(begin, "localtimestamp"):
         return Item("localtimestamp")
     column = read_item(parsed, begin, end).column
     if read_item(parsed, first, last).alias is not None or column:
         return Item(None, field=column[-1] if len(column) > 1 else "")
-    name = "".join(_written(parsed, first, last))
+    name = postgres_name(parsed, first, last) if as_postgres else "".join(_written(parsed, first, last))
     if len(name) > _LONGEST:
         return Item(None)
+    return Item(name, _kept(parsed, first, last))
+
+
+def _kept(parsed: ParsedText, first: int, last: int) -> frozenset[str]:
+    """Return the names of DataFusion that show that an item is a column, or has an alias."""
     ends = {identifier(parsed.tokens[index]) for index in (first, last - 1)}
     if last - first > 1 and parsed.tokens[last - 1].kind is TokenKind.STRING:
         ends.add(parsed.tokens[last - 1].text)  # the item has an alias in single quotes
-    return Item(name, frozenset(filter(None, ends)))
+    return frozenset(filter(None, ends))
 
 
 def _written(parsed: ParsedText, first: int, last: int) -> Iterator[str]:

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,14 +43,19 @@ def plain(column: pa.Array) -> pa.Array:
     return column
 
 
-def texts(column: pa.Array) -> pa.Array:
-    """Return the cells of a column in text form, as an array of bytes with the same NULLs."""
+def texts(column: pa.Array, interval_style: str = "postgres") -> pa.Array:
+    """Return the cells of a column in text form, as an array of bytes with the same NULLs.
+
+    `interval_style` is a value of PostgreSQL's parameter `IntervalStyle`: `postgres` or `iso_8601`.
+    """
     column = plain(column)
     kind = column.type
     if pa.types.is_null(kind):
         return pa.nulls(len(column), pa.binary())
     if is_list(kind):
-        return _array(lists.texts(column, texts, plain))
+        return _array(lists.texts(column, partial(texts, interval_style=interval_style), plain))
+    if _is_interval(kind):
+        return _interval_texts(column, period_text if interval_style == "iso_8601" else interval_text)
     if pa.types.is_integer(kind):
         return _bytes(column.cast(pa.string()))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view():
@@ -191,11 +197,11 @@ def _time_texts(column: pa.Array) -> pa.Array:
     return _bytes(_trimmed(_like(pa.array(_micros(column), pa.time64("us")), column).cast(pa.string())))
 
 
-def _interval_texts(column: pa.Array) -> pa.Array:
+def _interval_texts(column: pa.Array, written: Callable[[int, int, int], str]) -> pa.Array:
     months, days, micros = _interval_parts(column)
     valid = column.is_valid().to_pylist()
     parts = zip(months.tolist(), days.tolist(), micros.tolist(), valid, strict=True)
-    return _array(interval_text(*part) if ok else None for *part, ok in parts)
+    return _array(written(*part) if ok else None for *part, ok in parts)
 
 
 def interval_text(months: int, days: int, micros: int) -> str:
@@ -204,11 +210,28 @@ def interval_text(months: int, days: int, micros: int) -> str:
     named = ((years, "year"), (months, "mon"), (days, "day"))
     parts = [f"{count} {name}{'' if count == 1 else 's'}" for count, name in named if count]
     if micros or not parts:
-        seconds, fraction = divmod(abs(micros), 1_000_000)
-        minutes, hours = seconds // 60, seconds // 3600
-        rest = f".{fraction:06d}".rstrip("0") if fraction else ""
-        parts.append(f"{'-' if micros < 0 else ''}{hours:02d}:{minutes % 60:02d}:{seconds % 60:02d}{rest}")
+        hours, minutes, seconds, rest = _clock(micros)
+        parts.append(f"{'-' if micros < 0 else ''}{hours:02d}:{minutes:02d}:{seconds:02d}{rest}")
     return " ".join(parts)
+
+
+def period_text(months: int, days: int, micros: int) -> str:
+    """Return an interval in the style of ISO 8601, such as `P1Y2M-3DT4H5M6.7S`."""
+    years, months = int(months / 12), months - 12 * int(months / 12)
+    date = "".join(f"{count}{unit}" for count, unit in ((years, "Y"), (months, "M"), (days, "D")) if count)
+    hours, minutes, seconds, rest = _clock(micros)
+    sign = "-" if micros < 0 else ""
+    clock = "".join(f"{sign}{count}{unit}" for count, unit in ((hours, "H"), (minutes, "M")) if count)
+    if seconds or rest or not (date or clock):
+        clock += f"{sign}{seconds}{rest}S"
+    return f"P{date}{'T' if clock else ''}{clock}"
+
+
+def _clock(micros: int) -> tuple[int, int, int, str]:
+    """Return the hours, minutes and seconds of a length of time without its sign, and the text of the fraction."""
+    seconds, fraction = divmod(abs(micros), 1_000_000)
+    rest = f".{fraction:06d}".rstrip("0") if fraction else ""
+    return seconds // 3600, seconds // 60 % 60, seconds % 60, rest
 
 
 # --- json
@@ -365,7 +388,6 @@ _TEXTS: _Encoders = (
     (pa.types.is_date, _date_texts),
     (pa.types.is_timestamp, _timestamp_texts),
     (pa.types.is_time, _time_texts),
-    (_is_interval, _interval_texts),
     (_is_uuid, _uuid_texts),
     (_is_json, lambda column: texts(column.storage)),
 )

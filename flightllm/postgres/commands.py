@@ -46,6 +46,8 @@ class Commands:
             "notify": self._listen,
             "unlisten": lambda _tokens, _text, _portal: done("UNLISTEN"),
             "lock": self._lock,
+            "analyze": self._maintain,
+            "vacuum": self._maintain,
         }
 
     def run(self, tokens: Words, text: str, portal: Portal) -> Result | None:
@@ -277,6 +279,25 @@ class Commands:
     def _listen(self, tokens: Words, _text: str, _portal: Portal) -> Result:
         raise UnsupportedError(f"{tokens[0].text.upper()} is not supported: the server sends no notifications")
 
+    def _maintain(self, tokens: Words, text: str, _portal: Portal) -> Result:
+        """Accept ANALYZE and VACUUM: the server keeps its statistics and files in order by itself."""
+        at = 1
+        while at < len(tokens) and tokens[at].is_word("verbose", "full", "freeze", "analyze"):
+            at += 1
+        if at < len(tokens) and tokens[at].is_symbol("("):
+            at = _after_parenthesis(tokens, at)
+        while at < len(tokens) and not tokens[at].is_symbol(";"):
+            first = at
+            while at < len(tokens) and not any(tokens[at].is_symbol(symbol) for symbol in "(,;"):
+                at += 1
+            table, columns = text[tokens[first].start : tokens[at - 1].end], "*"
+            if at < len(tokens) and tokens[at].is_symbol("("):
+                end = _after_parenthesis(tokens, at)
+                columns, at = text[tokens[at].end : tokens[end - 1].start], end
+            self._talk.engine.describe(f"SELECT {columns} FROM {table}")  # refuses what is not there
+            at += at < len(tokens) and tokens[at].is_symbol(",")
+        return done(tokens[0].text.upper())
+
     def _lock(self, _tokens: Words, _text: str, _portal: Portal) -> Result:
         raise UnsupportedError("LOCK is not supported: every statement reads committed rows and takes effect by itself")
 
@@ -302,6 +323,16 @@ def time_text(seconds: float) -> str:
 
 def _word(tokens: Words) -> str:
     return tokens[0].text.lower() if tokens and tokens[0].kind is TokenKind.WORD else ""
+
+
+def _after_parenthesis(tokens: Words, at: int) -> int:
+    """Return the index after the parenthesis that closes the one at `at`, or the end of the statement."""
+    depth = 0
+    for index in range(at, len(tokens)):
+        depth += tokens[index].is_symbol("(") - tokens[index].is_symbol(")")
+        if not depth:
+            return index + 1
+    return len(tokens)
 
 
 def _name(token: Token) -> str:

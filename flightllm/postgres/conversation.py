@@ -315,7 +315,7 @@ class Conversation:
                 for piece in pieces(as_promised(batch, schema)):
                     if self.call.is_cancelled():
                         raise CancelledError("the client cancelled the statement")
-                    self.send(data_rows(piece, codes))
+                    self.send(data_rows(piece, codes, self.settings.interval_style))
 
     @contextmanager
     def stopping(self, result: Result) -> Iterator[None]:

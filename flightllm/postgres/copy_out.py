@@ -20,7 +20,7 @@ _ESCAPES = (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"), ("\b", 
 
 def copy_out(talk: Talk, sql: str, values: pa.Table | None, options: CopyOptions) -> Result:
     """Send the rows of a query; return the result with their number."""
-    result = talk.engine.start(sql, values)
+    result, style = talk.engine.start(sql, values), talk.settings.interval_style
     try:
         schema = result.schema if result.schema is not None else pa.schema([])
         binary = options.format == "binary"
@@ -28,14 +28,14 @@ def copy_out(talk: Talk, sql: str, values: pa.Table | None, options: CopyOptions
         head = BINARY_HEAD if binary else b""
         if options.header and not binary:
             names = pa.RecordBatch.from_arrays([pa.array([name]) for name in schema.names], schema.names)
-            talk.send(framed([*_lines(names, options, [False] * len(schema))], b"d"))
+            talk.send(framed([*_lines(names, options, [False] * len(schema), style)], b"d"))
         forced = [name in options.force_quote or "*" in options.force_quote for name in schema.names]
         with talk.stopping(result):
             for batch in result.read():
                 for piece in pieces(batch):
                     if talk.is_cancelled:
                         raise CancelledError("the client cancelled the statement")
-                    parts = tuples(piece, [1] * len(schema)) if binary else _lines(piece, options, forced)
+                    parts = tuples(piece, [1] * len(schema)) if binary else _lines(piece, options, forced, style)
                     if head:  # clients expect it in the message of the first row
                         parts.insert(0, pa.array([head, *[b""] * (piece.num_rows - 1)], pa.binary()))
                         head = b""
@@ -48,12 +48,12 @@ def copy_out(talk: Talk, sql: str, values: pa.Table | None, options: CopyOptions
         result.close()
 
 
-def _lines(batch: pa.RecordBatch, options: CopyOptions, forced: list[bool]) -> list[pa.Array]:
-    """Return the parts of lines: values and what is between them."""
+def _lines(batch: pa.RecordBatch, options: CopyOptions, forced: list[bool], style: str) -> list[pa.Array]:
+    """Return the parts of lines: values and what is between them; `style` is that of intervals."""
     rows = batch.num_rows
     parts: list[Any] = []
     for index, column in enumerate(batch.columns):
-        cells = texts(column).cast(pa.string())
+        cells = texts(column, style).cast(pa.string())
         written = _quoted(cells, options, always=forced[index]) if options.format == "csv" else _escaped(cells, options)
         if index:
             parts.append(pa.array([options.delimiter.encode()] * rows, pa.binary()))

@@ -22,15 +22,18 @@ def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(begin, each)
 
 
-def data_rows(batch: pa.RecordBatch, codes: Sequence[int]) -> bytes:
+def data_rows(batch: pa.RecordBatch, codes: Sequence[int], interval_style: str = "postgres") -> bytes:
     """Return a batch's rows as DataRow messages; `codes` has each column's format: 0 for text, 1 for binary."""
-    return framed(tuples(batch, codes), b"D")
+    return framed(tuples(batch, codes, interval_style), b"D")
 
 
-def tuples(batch: pa.RecordBatch, codes: Sequence[int]) -> list[pa.Array]:
+def tuples(batch: pa.RecordBatch, codes: Sequence[int], interval_style: str = "postgres") -> list[pa.Array]:
     """Return the parts of each row: the number of columns, then each value with its length."""
     columns = zip(batch.schema, batch.columns, codes, strict=True)
-    cells = [binaries(catalog_values(field, column)) if code else texts(column) for field, column, code in columns]
+    cells = [
+        binaries(catalog_values(field, column)) if code else texts(column, interval_style)
+        for field, column, code in columns
+    ]
     parts = [_fixed(np.full(batch.num_rows, len(cells), ">u2"))]
     for column in cells:
         length = pc.fill_null(pc.binary_length(column), -1).to_numpy(zero_copy_only=False)

@@ -49,11 +49,13 @@ _FREE: Mapping[str, str] = {
     "tcp_keepalives_idle": "0",
 }
 """Parameters with any value, because they change no result of this server, and their defaults."""
+_STYLES = ("postgres", "iso_8601")
+"""The values of `IntervalStyle` that the server can write."""
+_AT_START: Mapping[str, str] = {**_FREE, "intervalstyle": _STYLES[0]}
 _NO_TIMEOUTS = ("lock_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout")
 """Limits that this server does not have for one connection: no statement waits for a lock of another one."""
 _FIXED: Mapping[str, tuple[str, ...]] = {
     "bytea_output": ("hex",),
-    "intervalstyle": ("postgres",),
     "quote_all_identifiers": ("off",),
     "client_encoding": _UTF8,
     "array_nulls": ("on",),
@@ -85,10 +87,10 @@ class ClientSettings:
     def __init__(self, user: str, *, is_superuser: bool, has_tls: bool = False) -> None:
         named = {"session_authorization": user, "is_superuser": _switch(is_superuser), "ssl": _switch(has_tls)}
         self._fixed = {**_SHOWN, **named}
-        self._values = dict(_FREE)
+        self._values = dict(_AT_START)
         self.timeout = "0"
         """The value of `statement_timeout`."""
-        self._at_start = dict(_FREE)
+        self._at_start = dict(_AT_START)
         self._told: dict[str, str] = {}
         """The values that the client knows."""
 
@@ -96,9 +98,13 @@ class ClientSettings:
         """Keep a value; return False for a parameter that is not one of these.
 
         Raises:
-            WireError: the parameter has another value here, always.
+            WireError: the server does not have this value of the parameter.
         """
         name = name.lower()
+        if name == "intervalstyle":
+            value = value.lower().strip("'\"")
+            if value not in (*_STYLES, "default"):
+                raise WireError("22023", f"IntervalStyle cannot be {value[:40]!r} here: set {' or '.join(_STYLES)}")
         if name in self._values:
             self._values[name] = self._at_start[name] if value.lower() == "default" else value
             return True
@@ -119,6 +125,11 @@ class ClientSettings:
             self.timeout = "0"
             return True
         return name in (*self._values, *_FIXED) and self.set(name, "default")
+
+    @property
+    def interval_style(self) -> str:
+        """Return how texts of intervals look: `postgres` or `iso_8601`."""
+        return self._values["intervalstyle"]
 
     def show(self, name: str) -> str | None:
         """Return a value, or None for a parameter that is not one of these."""

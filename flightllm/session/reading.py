@@ -125,7 +125,7 @@ class StatementReader:
             sent = read
         else:
             check_sql(read, self._limits)
-        return Rewritten(read, cache(lambda: output_names(sent)))
+        return Rewritten(read, cache(lambda: output_names(sent, as_postgres=self.as_postgres)))
 
     def statement(self, sql: str, settings: Settings, parameters: pa.Schema | None = None) -> Statement:
         """Parse a text into the statement that all later steps take; its parameters keep their places.

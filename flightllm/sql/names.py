@@ -134,6 +134,8 @@ class OutputNames:
     items: tuple[Item, ...] = ()
     wide: int | None = None
     """The index of the item that gives any number of columns."""
+    repeat: bool = False
+    """Whether columns of different expressions can have the same name, as in PostgreSQL."""
 
     @property
     def fixed(self) -> bool:
@@ -144,7 +146,7 @@ class OutputNames:
         """Return the names that the client sees for columns; `names` are DataFusion's names.
 
         DataFusion's names stay if their number does not fit the items. They also stay for columns that would get the
-        same new name although their old names differ.
+        same new name although their old names differ, except with `repeat`.
         """
         more = len(names) - len(self.items)
         if not self.items or more < -1 or (more and self.wide is None):
@@ -153,7 +155,7 @@ class OutputNames:
         if self.wide is not None and more:
             items[self.wide : self.wide + 1] = [Item(None)] * (more + 1)
         found = [item.named(name) for item, name in zip(items, names, strict=True)]
-        while equal := _made_equal(found, names):
+        while not self.repeat and (equal := _made_equal(found, names)):
             found = [name if new in equal else new for new, name in zip(found, names, strict=True)]
         return found
 

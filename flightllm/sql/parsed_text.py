@@ -139,7 +139,7 @@ class ParsedText:
             if self.closing.get(index):
                 index = self.closing[index] + 1
                 continue
-            named = self.is_symbol(index - 1, ".") or self.is_word(index - 1, "as")
+            named = self.is_symbol(index - 1, ".") or self.is_word(index - 1, "as", "within")
             distinct = token.is_word("from") and self.is_word(index - 1, "distinct") and index - 1 > first
             if (
                 token.is_symbol(")")

@@ -54,6 +54,22 @@ def test_texts(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ((14, -3, 14_706_700_000_000), "P1Y2M-3DT4H5M6.7S"),
+        ((0, 0, 0), "PT0S"),
+        ((-1, 0, -1_000_000_000), "P-1MT-1S"),
+        ((0, 2, 0), "P2D"),
+    ],
+)
+def test_periods(parts: tuple[int, int, int], expected: str) -> None:
+    """Intervals are periods of ISO 8601 where the client asks for them, in lists too; PostgreSQL 15 writes the same."""
+    interval = pa.MonthDayNano(parts)
+    assert texts(pa.array([interval, None]), "iso_8601").to_pylist() == [expected.encode(), None]
+    assert texts(pa.array([[interval, None]]), "iso_8601").to_pylist() == [f"{{{expected},NULL}}".encode()]
+
+
+@pytest.mark.parametrize(
     "text", ["0", "1", "-1.50", "12345.6789", "0.0001", "100000000", "-0.10", "1E+5", "99999.0001", "-0.001000"]
 )
 def test_numerics(text: str) -> None:

@@ -180,3 +180,44 @@ def test_early_close(flight: FlightSqlServer, monkeypatch: pytest.MonkeyPatch) -
     assert thread is not None
     thread.join(SECONDS)
     assert not thread.is_alive()
+
+
+def test_interval_style(place: Place) -> None:
+    """Rails sets the style of intervals when it connects; it holds for rows and for COPY until it is reset."""
+    with place.connect() as connection:
+        connection.execute("SET intervalstyle = 'iso_8601'")
+        assert connection.info.parameter_status("IntervalStyle") == "iso_8601"
+        cursor = psycopg.Cursor(connection)
+        result = cursor.connection.pgconn.exec_(b"SELECT interval '1 day 2 hours'")
+        assert result.get_value(0, 0) == b"P1DT2H"
+        with cursor.copy("COPY (SELECT interval '-1 second') TO STDOUT") as copy:
+            assert b"".join(copy) == b"PT-1S\n"
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="set postgres or iso_8601"):
+            connection.execute("SET intervalstyle = 'sql_standard'")
+        connection.execute("RESET intervalstyle")
+        assert connection.execute("SHOW intervalstyle").fetchone() == ("postgres",)
+
+
+@pytest.mark.parametrize(
+    "text", ["ANALYZE", "VACUUM", "ANALYZE VERBOSE kept", "VACUUM (ANALYZE, VERBOSE) kept (a), public.kept;"]
+)
+def test_maintenance(place: Place, text: str) -> None:
+    """ANALYZE and VACUUM do nothing, because the server does it by itself; a wrong name is still an error."""
+    with place.connect() as connection:
+        connection.execute("CREATE OR REPLACE TABLE kept (a int)")
+        assert connection.execute(text.encode()).statusmessage == text.split(maxsplit=1)[0]
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            connection.execute("ANALYZE kept, absent")
+        with pytest.raises(psycopg.errors.UndefinedColumn):
+            connection.execute("VACUUM kept (absent)")
+
+
+def test_names(place: Place) -> None:
+    """Columns without an alias have PostgreSQL's names, and two columns can have one name."""
+    with place.connect() as connection:
+        cursor = connection.execute("SELECT count(*), count(a), max(a) + 1, a::text FROM (SELECT 1 AS a) GROUP BY a")
+        assert [column.name for column in cursor.description or ()] == ["count", "count", "?column?", "a"]
+        described = connection.pgconn.prepare(b"s", b"SELECT upper('x'), 1")
+        assert described.status == psycopg.pq.ExecStatus.COMMAND_OK
+        columns = connection.pgconn.describe_prepared(b"s")
+        assert [columns.fname(index) for index in range(2)] == [b"upper", b"?column?"]
