@@ -20,7 +20,8 @@ _REFUSED = (
     *("collate", "on", "exclude"),
 )
 """Words that begin unsupported parts of a column's definition. A column can have such a word as its name."""
-_NESTED = ("struct", "map", "array")
+NESTED = ("struct", "map", "array")
+"""Types whose parts are in angle brackets."""
 
 
 def read_column_list(columns: str, table: TableName) -> tuple[str, TableKeys]:
@@ -62,7 +63,7 @@ def column_ranges(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
     """Yield the token ranges of the columns and constraints of a column list; `tokens` include its parentheses."""
     depth, angles, start = 0, 0, 1
     for index, token in enumerate(tokens[:-1]):
-        if index and token.is_symbol("<") and (angles or tokens[index - 1].is_word(*_NESTED)):
+        if index and token.is_symbol("<") and (angles or tokens[index - 1].is_word(*NESTED)):
             angles += 1
         elif angles and token.text in {">", ">>"}:
             angles -= len(token.text)
