@@ -55,14 +55,14 @@ class StatementReader:
             return False
         if WORDS.search(sql) is None and not (as_postgres and CALLS.search(sql)):
             return False
-        from flightllm.pg_catalog.parsing import asks_catalog, read
+        from flightllm.pg_catalog.parsing import read
 
         asked = read(sql)
         if asked is None or self._is_hidden(asked.names):
             return False
         if asked.mixed:
             self._check_mixed(asked.names)
-        return asks_catalog(sql, as_postgres=as_postgres)
+        return not asked.mixed and (asked.only_here or as_postgres)
 
     def _is_hidden(self, names: frozenset[str]) -> bool:
         """Return whether a temporary table has the name of a relation of the catalog, and so comes before it."""
@@ -100,11 +100,18 @@ class StatementReader:
         Raises:
             FlightLLMError: the statement cannot be parsed, or its rewritten text is too large.
         """
+        return self._read(sql, settings, parameters)[:2]
+
+    def _read(
+        self, sql: str, settings: Settings, parameters: pa.Schema | None
+    ) -> tuple[ParsedText, Callable[[], OutputNames], CatalogPlace | None]:
+        """Return what `rewritten` does, and the place of a statement that asks the catalog."""
         check_text(sql, self._limits)
-        if self._asks_catalog(sql, settings):
+        place = self._catalog(sql, settings)
+        if place is not None:
             asked = ParsedText(sql)
             check_sql(asked, self._limits, by_datafusion=False)
-            return asked, lambda: NO_NAMES
+            return asked, lambda: NO_NAMES, place
         found = sent_texts(sql, settings.dialect)
         sent = ParsedText(found.text)
         try:
@@ -118,7 +125,7 @@ class StatementReader:
             sent = read
         else:
             check_sql(read, self._limits)
-        return read, cache(lambda: output_names(sent))
+        return read, cache(lambda: output_names(sent)), None
 
     def statement(self, sql: str, settings: Settings, parameters: pa.Schema | None = None) -> Statement:
         """Parse a text into the statement that all later steps take; its parameters keep their places.
@@ -128,8 +135,8 @@ class StatementReader:
         Raises:
             FlightLLMError: see `rewritten`; or the kind of the statement is unknown.
         """
-        read, names = self.rewritten(sql, settings, parameters)
-        return replace(classify(read), names=names, catalog=self._catalog(sql, settings))
+        read, names, place = self._read(sql, settings, parameters)
+        return replace(classify(read), names=names, catalog=place)
 
     def bound(self, sql: str, settings: Settings, parameters: pa.RecordBatch | None) -> Statement:
         """Parse a text as `statement` does, with values in the places of its parameters.
@@ -137,8 +144,7 @@ class StatementReader:
         Raises:
             FlightLLMError: see `statement`; or the parameters do not fit.
         """
-        read, names = self.rewritten(sql, settings, None if parameters is None else parameters.schema)
-        place = self._catalog(sql, settings)
+        read, names, place = self._read(sql, settings, None if parameters is None else parameters.schema)
         bound = self.with_values(read, parameters) if place is None else self._with_catalog_values(read, parameters)
         return replace(classify(bound), names=names, catalog=place)
 
