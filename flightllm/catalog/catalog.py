@@ -387,7 +387,6 @@ class Catalog:
 
         Raises:
             InvalidInputError: the name exists; see `check_create`.
-            UnsupportedError: the view is not in the default schema.
         """
         statements.create_ai_view(self.store, statement, schema, self.owner)
 

@@ -33,7 +33,7 @@ def to_rename(store: TableStore, statement: Statement, seen: Collection[TableNam
         InvalidInputError: the new name is taken, a view reads the table, or ALTER VIEW names a table.
         NotFoundError: the table or the new schema does not exist.
         PermissionDeniedError: the configuration registers the table, or a schema belongs to the server.
-        UnsupportedError: the statement moves a temporary table or a view with AI calls to another schema.
+        UnsupportedError: the statement moves a temporary table or view to another schema, or any other into theirs.
     """
     (name,), new = statement.dropped, _new_name(statement)
     entry = store.entries.get(name)

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from flightllm.catalog.entries import Entry, view_text
 from flightllm.catalog.reading import ordered, read_by
@@ -32,9 +31,16 @@ def with_views(text: ParsedText, views: Mapping[TableName, Entry], entries: Mapp
         SqlError: some views read each other.
         UnsupportedError: the name of a view also means something else, and has no place for an alias.
     """
+    read: dict[TableName, list[Entry]] = {}
+
+    def below(entry: Entry) -> list[Entry]:
+        if entry.name not in read:  # a statement parses each view once
+            read[entry.name] = mentioned(entry, views)
+        return read[entry.name]
+
     needed: dict[TableName, Entry] = {}
-    for mention in _mentions(text, views):
-        needed |= {view.name: view for view in ordered(views[mention.name], partial(mentioned, views=views))}
+    for name in dict.fromkeys(mention.name for mention in _mentions(text, views)):
+        needed |= {view.name: view for view in ordered(views[name], below)}
     if not needed:
         return text
     texts = {name: ParsedText(view_text(entry, entries)) for name, entry in needed.items()}

@@ -136,13 +136,8 @@ class _Names:
             return ()
         if token.kind is TokenKind.WORD and self._is_keyword(index, after):
             return ()
-        named = source.names_column(index) or source.begins_expression(index) or self._ends_distinct_on(index - 1)
+        named = source.names_column(index) or source.begins_expression(index) or source.ends_distinct_on(index - 1)
         return places if named or self._is_listed(index) else ()
-
-    def _ends_distinct_on(self, index: int) -> bool:
-        """Return whether a token closes `SELECT DISTINCT ON (…)`, after which an expression begins."""
-        opening = self._scopes.opening.get(index, 0)
-        return self._source.is_word(opening - 1, "on") and self._source.is_word(opening - 2, "distinct")
 
     def _is_listed(self, index: int) -> bool:
         """Return whether a token is a name after EXCLUDE, the name of a replaced column, or begins a row filter."""

@@ -124,6 +124,11 @@ class Source(ParsedText):
             return before.text not in {".", ")", "]", "}"}
         return follows_keyword(self.tokens, index)
 
+    def ends_distinct_on(self, index: int) -> bool:
+        """Return whether a token closes `SELECT DISTINCT ON (…)`, after which an expression begins."""
+        opening = self.scopes.opening.get(index, 0)
+        return self.is_word(opening - 1, "on") and self.is_word(opening - 2, "distinct")
+
     def names_column(self, index: int) -> bool:
         """Return whether a name only names a column: in a list, as in `INSERT INTO t (a)`, or before the `=` of SET.
 

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from flightllm.common.listening import shown_host
 from flightllm.errors import FlightLLMError, UnauthenticatedError
 from flightllm.mcp.callers import Caller, Callers
 from flightllm.mcp.server import AgentServer
@@ -28,7 +29,7 @@ def create_app(agents: AgentServer, callers: Callers, host: str, names: Sequence
 
     A web page of another origin, or a name that a site points at this machine, is refused.
     """
-    hosts = list(dict.fromkeys(["127.0.0.1", "localhost", "[::1]", f"[{host}]" if ":" in host else host, *names]))
+    hosts = list(dict.fromkeys(["127.0.0.1", "localhost", "[::1]", shown_host(host), *names]))
     security = TransportSecuritySettings(
         allowed_hosts=[form for name in hosts for form in (name, f"{name}:*")],
         allowed_origins=[

@@ -1,6 +1,5 @@
 """Serve agents over standard input and output, or over HTTP, until they leave or the process ends."""
 
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ import anyio
 import uvicorn
 from mcp.server.stdio import stdio_server
 
+from flightllm.common.listening import listen_on, shown_host
 from flightllm.config.checks import host_and_port, is_loopback
 from flightllm.errors import ConfigError
 from flightllm.functions.registry import FunctionRegistry
@@ -69,20 +69,15 @@ class HttpServer:
     def __init__(self, callers: Callers, limits: Limits, place: HttpPlace) -> None:
         place.check()
         host, port = host_and_port("--listen", place.listen)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            self._listening = socket.create_server((host, port), family=family)
-        except OSError as error:
-            raise ConfigError(f"--listen: cannot listen on {place.listen}: {error.strerror}") from error
+        self._listening = listen_on(host, port, "--listen")
         tls: dict[str, Any] = {}
         if place.tls_certificate is not None:
             tls = {"ssl_certfile": place.tls_certificate, "ssl_keyfile": place.tls_key}
         app = create_app(AgentServer(callers, limits, FunctionRegistry.load()), callers, host, place.names)
         quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
         self._server = uvicorn.Server(uvicorn.Config(app, timeout_graceful_shutdown=1, **quiet, **tls))
-        shown = f"[{host}]" if ":" in host else host
         scheme = "https" if tls else "http"
-        self.address = f"{scheme}://{shown}:{self._listening.getsockname()[1]}{PATH}"
+        self.address = f"{scheme}://{shown_host(host)}:{self._listening.getsockname()[1]}{PATH}"
 
     def run(self) -> None:
         """Answer until a signal ends the process, or `stop` is called."""

@@ -9,6 +9,7 @@ from typing import Self
 
 import structlog
 
+from flightllm.common.listening import listen_on, shown_host
 from flightllm.config import PostgresConfig, ServerConfig
 from flightllm.errors import ConfigError
 from flightllm.flight.core import Core
@@ -48,15 +49,10 @@ class PostgresServer:
         tls, binding = _tls(about)
         self._front = Front(core, config, tls, binding)
         host, port = config.address
-        try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            listening = listening or socket.create_server((host, port), family=family, backlog=256)
-        except OSError as error:
-            raise ConfigError(
-                f"[postgres] listen: cannot listen on {config.listen}: {error.strerror}; set another address there"
-            ) from error
+        instead = "set another address there"
+        listening = listening or listen_on(host, port, "[postgres] listen", instead, backlog=256)
         self.port = int(listening.getsockname()[1])
-        self.uri = f"postgresql://{f'[{host}]' if ':' in host else host}:{self.port}/flightllm"
+        self.uri = f"postgresql://{shown_host(host)}:{self.port}/flightllm"
         self._serve(listening)
         _log.info("serving postgres", uri=self.uri, encrypted=tls is not None)
 

@@ -12,7 +12,7 @@ from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.cursor import Cursor
 from flightllm.sql.keys import NO_KEYS, RULES, ForeignKey, Key, Rule, TableKeys
 from flightllm.sql.names import identifier
-from flightllm.sql.tokens import Token, tokenize
+from flightllm.sql.tokens import Token, TokenKind, tokenize
 
 _USAGE = "PRIMARY KEY (a, b), UNIQUE (a), or FOREIGN KEY (a) REFERENCES other (b)"
 _REFUSED = (
@@ -20,7 +20,8 @@ _REFUSED = (
     *("collate", "on", "exclude"),
 )
 """Words that begin unsupported parts of a column's definition. A column can have such a word as its name."""
-_NESTED = ("struct", "map", "array")
+NESTED = ("struct", "map", "array")
+"""Types whose parts are in angle brackets."""
 
 
 def read_column_list(columns: str, table: TableName) -> tuple[str, TableKeys]:
@@ -60,17 +61,25 @@ def _text(columns: str, tokens: Sequence[Token], ranges: Sequence[tuple[int, int
 
 def column_ranges(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
     """Yield the token ranges of the columns and constraints of a column list; `tokens` include its parentheses."""
-    depth, angles, start = 0, 0, 1
-    for index, token in enumerate(tokens[:-1]):
-        if index and token.is_symbol("<") and (angles or tokens[index - 1].is_word(*_NESTED)):
-            angles += 1
-        elif angles and token.text in {">", ">>"}:
-            angles -= len(token.text)
-        depth += token.is_symbol("(") - token.is_symbol(")")
-        if depth == 1 and angles <= 0 and token.is_symbol(","):
-            yield start, index
-            start = index + 1
+    inner, start = tokens[1:-1], 1
+    for index, inside in enclosed(inner):
+        if not inside and inner[index].is_symbol(","):
+            yield start, index + 1
+            start = index + 2
     yield start, len(tokens) - 1
+
+
+def enclosed(tokens: Sequence[Token]) -> Iterator[tuple[int, bool]]:
+    """Yield each token's index, and whether brackets are around it, also the angle brackets of a type."""
+    depth = angles = 0
+    for index, token in enumerate(tokens):
+        if token.kind is TokenKind.SYMBOL:
+            if token.text == "<" and index and (angles or tokens[index - 1].is_word(*NESTED)):
+                angles += 1
+            elif angles and token.text in {">", ">>"}:
+                angles -= len(token.text)
+            depth += (token.text in "([{") - (token.text in ")]}")
+        yield index, depth > 0 or angles > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,10 @@ from flightllm.sql.tokens import Token, TokenKind, tokenize
 
 _ENDS_ITEMS = (
     *("from", *ENDS_FROM),
-    *("minus", "into", "sort", "cluster", "distribute", "lateral"),
+    *("minus", "into", "lateral"),
 )
+_ENDS_ITEMS_BY = ("sort", "cluster", "distribute")
+"""Words that end the items before BY; without it they are names."""
 _NO_EXPRESSION = ("from", "join", "as", "union", "except", "intersect", "with")
 """Words before the parenthesis of a query outside expressions."""
 _ARRAYS = frozenset({"array", "make_array", "string_to_array", "regexp_split_to_array", "regexp_match"})
@@ -140,12 +142,13 @@ class ParsedText:
                 index = self.closing[index] + 1
                 continue
             named = self.is_symbol(index - 1, ".") or self.is_word(index - 1, "as", "within")
+            ends = token.is_word(*_ENDS_ITEMS) or (token.is_word(*_ENDS_ITEMS_BY) and self.is_word(index + 1, "by"))
             distinct = token.is_word("from") and self.is_word(index - 1, "distinct") and index - 1 > first
             if (
                 token.is_symbol(")")
                 or token.is_symbol(";")
                 or token.is_symbol("|>")
-                or (token.is_word(*_ENDS_ITEMS) and not (named or distinct))
+                or (ends and not (named or distinct))
             ):
                 break
             if token.is_symbol(","):

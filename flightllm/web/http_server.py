@@ -6,8 +6,9 @@ from typing import Any, Self
 
 import structlog
 
+from flightllm.common.listening import listen_on, shown_host
 from flightllm.config import HttpConfig, ServerConfig
-from flightllm.errors import ConfigError, MissingExtraError
+from flightllm.errors import MissingExtraError
 from flightllm.flight.server import FlightSqlServer
 from flightllm.session.database import Database
 
@@ -67,16 +68,10 @@ class HttpServer:
             routes.append(create_page(database, server.core, host, config.hosts, encrypted=bool(tls)))
         metrics = Metrics(database, server) if config.shows_metrics else None
         app = create_app(problem, metrics, routes, listen=host, names=config.hosts)
-        try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            listening = listening or socket.create_server((host, port), family=family)
-        except OSError as error:
-            raise ConfigError(
-                f"[http] listen: cannot listen on {config.listen}: {error.strerror}; set another address there, or by"
-                " --web HOST:PORT"
-            ) from error
+        instead = "set another address there, or by --web HOST:PORT"
+        listening = listening or listen_on(host, port, "[http] listen", instead)
         self.port = listening.getsockname()[1]
-        self.uri = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{self.port}"
+        self.uri = f"{'https' if tls else 'http'}://{shown_host(host)}:{self.port}"
 
         def make() -> Any:
             connections = set[Any]()

@@ -10,7 +10,10 @@ from flightllm.errors import FlightLLMError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import ask
-from tests.postgres import binaries, cluster
+from tests.dialect.word_places import CHANGES, OTHER, QUERIES, ROW, TABLE, TABLES, steps
+from tests.postgres import Answer, binaries, cluster
+
+_WORDS = ("exists", "interval", "update")
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +55,109 @@ def test_all_words_of_postgres(session: Session) -> None:
             refused.append((word, str(error)))
     assert len(answer.rows) > 350
     assert refused == []
+
+
+def _make(session: Session, word: str, table: str) -> None:
+    """Make a table of one row with a column of this name."""
+    session.update(TABLE.format(w=word, t=table).replace("CREATE", "CREATE OR REPLACE", 1))
+    session.update(ROW.format(t=table))
+
+
+@pytest.fixture(scope="module")
+def places(session: Session) -> Session:
+    """Make a table of one row for each of three words."""
+    for sql in ("CREATE TABLE one (k INT)", "INSERT INTO one VALUES (1)"):
+        session.update(sql)
+    for word in _WORDS:
+        _make(session, word, f"of_{word}")
+    return session
+
+
+@pytest.mark.parametrize("word", _WORDS)
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        ("SELECT {w} x, ARRAY[{w}][{w}] AS y FROM {t}", [1, 1]),
+        ("SELECT DISTINCT ON ({w}) {w}, c[{w} + 1] AS y FROM {t}", [1, 8]),
+        ("SELECT b {w} FROM {t} WHERE {w} IS DISTINCT FROM b OR {w} IN (2)", [2]),
+        ("SELECT {w} + 1 AS x, 1 - {w} AS y, {w} & 1 AS z, 4 | {w} AS u FROM {t}", [2, 0, 1, 5]),
+        ("SELECT x.b FROM {t} AS y JOIN {t} AS x ON x.b > y.{w} INNER JOIN {t} AS z ON 1 = z.{w}", [2]),
+        ("SELECT k FROM {t} JOIN one ON k = {w} CROSS JOIN (SELECT 1 AS z) AS x", [1]),
+        ("SELECT sum(b) OVER (PARTITION BY {w} ROWS UNBOUNDED PRECEDING) AS x FROM {t} FETCH FIRST ROW ONLY", [2]),
+        ("SELECT sum({w}) OVER x AS y FROM {t} GROUP BY {w} WINDOW x AS (PARTITION BY {w})", [1]),
+        ("SELECT CASE {w} WHEN {w} THEN substring('abc' FROM {w} FOR {w}) END AS x FROM {t}", ["a"]),
+    ],
+)
+def test_places(places: Session, word: str, sql: str, wanted: list[object]) -> None:
+    """A word names a column before any operator, clause and bracket; the rows are those of PostgreSQL 15."""
+    rows = ask(places, sql.format(w=word, t=f"of_{word}")).table.to_pylist()
+    assert [list(row.values()) for row in rows] == [wanted]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(binaries() is None, reason="PostgreSQL is not installed")
+def test_all_places_of_postgres(session: Session) -> None:
+    """A word that needs this rule names a column in all places where PostgreSQL takes it, and gives the same rows."""
+    texts = [(word, place) for word in sorted(WORDS) for place in (*QUERIES, *CHANGES, *TABLES)]
+    made = [sql.format(w=word, t=f"t_{word}") for word in sorted(WORDS) for sql in (TABLE, ROW)]
+    with cluster() as postgres:
+        answers = postgres.answers([*OTHER, *made], [steps(place, word, f"t_{word}") for word, place in texts])
+    for sql in ("CREATE OR REPLACE TABLE v (k INT)", "INSERT INTO v VALUES (1)"):
+        session.update(sql)
+    refused, taken = [], 0
+    for (word, place), answer in zip(texts, answers, strict=True):
+        if not any(one.error for one in answer):
+            taken += 1
+            try:
+                assert _rows_of(session, word, place) == _cells(answer[-1])
+            except (FlightLLMError, AssertionError) as error:
+                refused.append((word, place, str(error)))
+    assert taken > 1_500
+    assert refused == []
+
+
+def _rows_of(session: Session, word: str, place: str) -> list[list[str]]:
+    """Run the statement of a place; return the sorted rows that it gives, or that it leaves."""
+    _make(session, word, "places")
+    *before, query = steps(place, word, "places")
+    for sql in before:
+        (session.update_returning if "RETURNING" in sql else session.update)(sql)
+    try:
+        rows = ask(session, query).table.to_pylist()
+    finally:
+        if place in TABLES:
+            session.update("DROP VIEW n" if "VIEW" in place else "DROP TABLE n")
+    return sorted([_cell(value) for value in row.values()] for row in rows)
+
+
+def _cells(answer: Answer) -> list[list[str]]:
+    return sorted([_number(str(cell)) for cell in row] for row in answer.rows)
+
+
+def _cell(value: object) -> str:
+    """Return a value as psql writes it, and a number without zeros at its end."""
+    if isinstance(value, list):
+        return f"{{{','.join(map(_cell, value))}}}"
+    return ("t" if value else "f") if isinstance(value, bool) else _number(str(value))
+
+
+def _number(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        ("SELECT INTERVAL -1 DAY + DATE '2024-01-02' AS d", "2024-01-01 00:00:00"),
+        ("SELECT 1 FROM (VALUES (1), (2)) AS v(a) WHERE NOT EXISTS (SELECT 1 WHERE a = 1)", "1"),
+        ("SELECT count(*) AS n FROM (SELECT CAST(NULL AS INTERVAL) AS i, arrow_cast(NULL, 'Utf8') AS t) AS q", "1"),
+        ("SELECT a.* EXCLUDE b FROM (SELECT 1 AS a, 2 AS b) AS a", "1"),
+        ("SELECT trim('x' FROM 'xyx') AS t", "y"),
+    ],
+)
+def test_syntax_of_queries_stays(session: Session, sql: str, wanted: str) -> None:
+    """The same words stay syntax before a number, a bracket, or the name of a column after a star."""
+    assert [str(value) for row in ask(session, sql).table.to_pylist() for value in row.values()] == [wanted]
 
 
 def test_syntax_stays(session: Session) -> None:

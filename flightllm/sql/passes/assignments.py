@@ -9,7 +9,7 @@ import pyarrow as pa
 from flightllm.functions.interval_parts import WITH_DAYS
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.passes.exact_numbers import exact
+from flightllm.sql.passes.decimal_literals import DecimalWriter
 from flightllm.sql.passes.rounding import rounded
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.select_shapes import is_grouped
@@ -75,6 +75,7 @@ class _Fitter:
     def __init__(self, columns: Mapping[str, pa.DataType], types: ExpressionTypes) -> None:
         self._columns = columns
         self._types = types
+        self._decimals = DecimalWriter(types)
 
     def changed(self, node: Node) -> Json:
         """Return a statement, or a part of MERGE, whose values fit; the same object if all fit."""
@@ -164,7 +165,7 @@ class _Fitter:
         if pa.types.is_integer(target):
             return rounded(value, self._types)
         if pa.types.is_decimal(target):
-            return exact(value)
+            return self._decimals.stored(value)
         form = _form(self._types.of(value), target)
         return written(form, v=value) if form else value
 

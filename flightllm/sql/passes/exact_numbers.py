@@ -17,6 +17,8 @@ _NUMBER: Final = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
 _EXACT: Final = Context(prec=38, traps=[Inexact, InvalidOperation])
 _LONGEST: Final = 38
 """The most digits of a decimal."""
+_WHOLE_DIGITS: Final = 19
+"""The most digits of a whole number that is surely no double."""
 _DIVISION_DIGITS: Final = 16
 """The significant digits that a quotient has at least."""
 _OPERATORS: Final[Mapping[str, Callable[[Decimal, Decimal], Decimal | None]]] = {
@@ -28,9 +30,9 @@ _OPERATORS: Final[Mapping[str, Callable[[Decimal, Decimal], Decimal | None]]] = 
 
 
 def has_decimal(text: ParsedText) -> bool:
-    """Return whether a text has a literal with a point or an exponent."""
-    numbers = (token.text for token in text.tokens if token.kind is TokenKind.NUMBER)
-    return any(not number.isdecimal() for number in numbers)
+    """Return whether a text has a literal with a point or an exponent, or of many digits."""
+    numbers = (one.text for one in text.tokens if one.kind is TokenKind.NUMBER and not one.is_run)
+    return any(not number.isdecimal() or len(number) > _WHOLE_DIGITS for number in numbers)
 
 
 def exact_numbers(tree: Tree, _: TableColumns) -> Tree:
@@ -38,15 +40,22 @@ def exact_numbers(tree: Tree, _: TableColumns) -> Tree:
     return tree.rebuilt(_computed)
 
 
+def is_inexact(value: Json) -> bool:
+    """Return whether a value is a literal that DataFusion reads as a double, also with a sign and in parentheses."""
+    return decimal_of(value) is not None and (_has_point(value) or len(_digits(value)) > _WHOLE_DIGITS)
+
+
 def exact(value: Json) -> Json:
-    """Return a literal with a point as a decimal; another expression stays the same object."""
-    number = decimal_of(value)
-    if number is None or number == number.to_integral_value():
+    """Return a literal that DataFusion reads as a double as a decimal; another expression stays the same object."""
+    number = decimal_of(value) if is_inexact(value) else None
+    if number is None:
         return value
-    digits, scale = len(number.as_tuple().digits), -int(number.as_tuple().exponent)
-    if not 0 < scale <= _LONGEST or max(digits, scale) > _LONGEST:
+    text = f"{number:f}"
+    whole, _, fraction = text.removeprefix("-").partition(".")
+    digits = len(whole.lstrip("0")) + len(fraction) or 1
+    if digits > _LONGEST:
         return value
-    return written(f"CAST('{number:f}' AS DECIMAL({max(digits, scale)}, {scale}))")
+    return written(f"CAST('{text}' AS DECIMAL({digits}, {len(fraction)}))")
 
 
 def decimal_of(value: Json) -> Decimal | None:
@@ -77,10 +86,15 @@ def _computed(node: Node) -> Json:
 
 
 def _has_point(value: Json) -> bool:
+    return not _digits(value).isdecimal()
+
+
+def _digits(value: Json) -> str:
+    """Return a literal as written, without its sign."""
     inner = unnested(value)
     while kind(inner) == "UnaryOp":
         inner = unnested(body(inner)["expr"])
-    return not str(body(body(inner)["value"])[0]).isdecimal()
+    return str(body(body(inner)["value"])[0])
 
 
 def _plain(number: Decimal) -> Decimal:

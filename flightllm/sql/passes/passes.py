@@ -25,6 +25,7 @@ from flightllm.sql.passes.date_differences import DIFFERENCES, date_differences
 from flightllm.sql.passes.date_parts import NAMES as DATE_PARTS
 from flightllm.sql.passes.date_parts import date_parts
 from flightllm.sql.passes.date_truncs import date_truncs
+from flightllm.sql.passes.decimal_literals import BESIDE_DECIMALS, decimal_literals
 from flightllm.sql.passes.distinct_lists import FUNCTIONS as LISTS
 from flightllm.sql.passes.distinct_lists import distinct_lists
 from flightllm.sql.passes.duckdb_calls import CALLS, duckdb_calls
@@ -157,6 +158,7 @@ PASSES = (
     # Before the passes that read types: the series in SELECT become rows, which have the type of one item.
     Pass(series_items, frozenset({"generate_series"}), of_postgres=True),
     Pass(exact_numbers, frozenset(), has_decimal, ARITHMETIC, of_postgres=True),
+    Pass(decimal_literals, frozenset(), has_decimal, BESIDE_DECIMALS, of_postgres=True, since=5),
     Pass(integer_casts, frozenset(), has_integer_cast, CASTS, of_postgres=True),
     Pass(round_calls, frozenset({"round"}), of_postgres=True),
     Pass(date_truncs, frozenset({"date_trunc"}), of_postgres=True),
