@@ -188,7 +188,7 @@ def _to_server(
     tls_ca: str | os.PathLike[str] | None,
     progress: bool | None,  # noqa: FBT001 - private
 ) -> Connection:
-    from flightllm.client import IN_PYTHON, Client
+    from flightllm.client import BOOKKEEPING, IN_PYTHON, Client
     from flightllm.connection.remote import RemoteSession
 
     place = _read_address(address, None if tls_ca is None else os.fspath(tls_ca))
@@ -203,7 +203,7 @@ def _to_server(
     session = RemoteSession(lambda: Client(place.uri, headers, login=login, trusted=trusted, options=IN_PYTHON))
     connection = Connection(session, progress=progress)
     try:
-        connection.execute("/* flightllm client */ SELECT 1")  # fails at once if no server answers
+        connection.execute(f"{BOOKKEEPING}SELECT 1")  # fails at once if no server answers
     except BaseException:
         connection.close()
         raise

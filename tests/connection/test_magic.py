@@ -7,9 +7,12 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import flightllm
+from flightllm.connection.backend import Change, Planned, Watch
+from flightllm.connection.connection import Connection
 from flightllm.connection.magic import Options, SqlMagic, read_options
 from flightllm.connection.result import Result
 from flightllm.errors import InvalidInputError
@@ -82,6 +85,26 @@ def test_statements(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
         magic.sql("SELECT :missing")
     with pytest.raises(usage_error, match="not found"):
         magic.sql("SELECT * FROM nowhere")
+
+
+def test_plain_sql_is_not_explained(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plain SQL is sent once, without a prediction; a view with AI calls is predicted, and needs a yes."""
+    magic, connection = SqlMagic(shell), shell.user_ns["con"]
+    assert isinstance(connection, Connection)
+    connection.sql("CREATE VIEW named AS SELECT ai_gen('Name {n}', n) AS name FROM (VALUES ('a')) AS v(n)")
+    sent, real = list[str](), connection._backend.send
+
+    def send(sql: str, parameters: pa.RecordBatch | None, watch: Watch) -> Planned | Change:
+        sent.append(sql)
+        return real(sql, parameters, watch)
+
+    monkeypatch.setattr(connection._backend, "send", send)
+    magic.sql("--connection con SELECT 1 AS a")
+    magic.sql("CREATE TABLE t AS SELECT 2 AS a")
+    assert sent == ["SELECT 1 AS a", "CREATE TABLE t AS SELECT 2 AS a"]
+    monkeypatch.setattr(builtins, "input", lambda _: "n")
+    with pytest.raises(usage_error, match="--yes runs it"):
+        magic.sql("SELECT name FROM named")
 
 
 @pytest.mark.parametrize("answer", ["y", "n", None])
