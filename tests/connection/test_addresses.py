@@ -97,7 +97,7 @@ def test_tls(secure: tuple[str, Path]) -> None:
         (f"flightllm://ann:a%20good%20one@localhost:{port}?tls_ca={trusted}", {}),
         (f"flightllm://localhost:{port}?token=the%20token", {"tls_ca": str(trusted)}),
     ):
-        with flightllm.connect(address, **options) as connection:  # type: ignore[arg-type]
+        with flightllm.connect(address, **options) as connection:
             assert connection.sql("SELECT 1").fetchall() == [(1,)]
     sqlalchemy = pytest.importorskip("sqlalchemy")
     address = f"flightllm://ann:a%20good%20one@localhost:{port}/?tls_ca={trusted}"
