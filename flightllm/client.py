@@ -143,8 +143,12 @@ class Client:
         self._sends_token = "authorization" in {name.lower() for name in headers or {}}
         with self._our_errors():
             self._client = flight.FlightClient(uri, **({} if trusted is None else {"tls_root_certs": trusted}))
-            if login is not None:
-                pairs.append(self._logged_in(*login))
+            try:
+                if login is not None:
+                    pairs.append(self._logged_in(*login))
+            except BaseException:
+                self._client.close()
+                raise
         self._pairs = pairs
         self._options = flight.FlightCallOptions(headers=pairs)
 

@@ -65,6 +65,9 @@ class NotFoundError(FlightLLMError):
 class UnknownTableError(SqlError, NotFoundError):
     """A statement names a table that does not exist, or whose existence its user must not learn."""
 
+    table: str = ""
+    """The table's name without its schema, where it is known."""
+
 
 class UnsupportedError(FlightLLMError):
     """The request is well-formed, but this server does not support it."""

@@ -2,5 +2,5 @@
 
 SQLAlchemy loads it by its entry point, in processes that have no server.
 
-Imports: common.
+Imports: common, errors.
 """

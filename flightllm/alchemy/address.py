@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from ipaddress import ip_address
-from pathlib import Path
 
 from adbc_driver_flightsql import DatabaseOptions
 from adbc_driver_manager import ConnectionOptions
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError
 
+from flightllm.common.flight_address import pem_of, scheme_of, truth
+from flightllm.errors import InvalidInputError
+
 _PORT = 31337
 _HEADER = f"{DatabaseOptions.RPC_CALL_HEADER_PREFIX.value}x-flightllm-"
 _OPTIONS = "tls, tls_ca, tls_verify, tls_name, client_cert, client_key, token, timeout, and set.NAME for settings"
-_TRUTH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +28,32 @@ class Target:
 def read_url(url: URL) -> Target:
     """Return the options of ADBC for the server of `url`.
 
-    Without `tls=…`, TLS is off for this machine's own addresses, and on for all others.
+    `common.flight_address.scheme_of` tells whether the connection has TLS.
 
     Raises:
         ArgumentError: an option is unknown or has a wrong value.
     """
+    try:
+        return _target(url)
+    except InvalidInputError as error:
+        raise ArgumentError(str(error)) from error
+
+
+def _target(url: URL) -> Target:
     options = {name: value if isinstance(value, str) else value[-1] for name, value in url.query.items()}
     database: dict[str, str] = {}
-    secure = _secure(url.host, options)
+    scheme = scheme_of(url.host, options)
+    options.pop("tls", None)
     for name, key in (
         ("tls_ca", DatabaseOptions.TLS_ROOT_CERTS),
         ("client_cert", DatabaseOptions.MTLS_CERT_CHAIN),
         ("client_key", DatabaseOptions.MTLS_PRIVATE_KEY),
     ):
         if name in options:
-            database[key.value] = _text(name, options.pop(name))
+            database[key.value] = pem_of(name, options.pop(name))
     if "tls_name" in options:
         database[DatabaseOptions.TLS_OVERRIDE_HOSTNAME.value] = options.pop("tls_name")
-    if not _boolean("tls_verify", options.pop("tls_verify", "true")):
+    if not truth("tls_verify", options.pop("tls_verify", "true")):
         database[DatabaseOptions.TLS_SKIP_VERIFY.value] = "true"
     if "timeout" in options:
         seconds = options.pop("timeout")
@@ -59,7 +67,7 @@ def read_url(url: URL) -> Target:
     host = url.host or "127.0.0.1"
     shown = f"[{host}]" if ":" in host else host
     connection = {ConnectionOptions.CURRENT_DB_SCHEMA.value: url.database} if url.database else {}
-    return Target(f"{'grpc+tls' if secure else 'grpc'}://{shown}:{url.port or _PORT}", database, connection)
+    return Target(f"{scheme}://{shown}:{url.port or _PORT}", database, connection)
 
 
 def _login(url: URL, token: str | None) -> dict[str, str]:
@@ -70,37 +78,8 @@ def _login(url: URL, token: str | None) -> dict[str, str]:
     return {"username": url.username, "password": url.password or ""} if url.username else {}
 
 
-def _secure(host: str | None, options: dict[str, str]) -> bool:
-    if "tls" in options:
-        return _boolean("tls", options.pop("tls"))
-    return bool({"tls_ca", "tls_verify", "tls_name", "client_cert"} & options.keys()) or not _is_here(host)
-
-
-def _is_here(host: str | None) -> bool:
-    """Return whether `host` is this machine."""
-    if not host or host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:  # a name
-        return False
-
-
-def _boolean(name: str, value: str) -> bool:
-    if value.lower() not in _TRUTH:
-        raise ArgumentError(f"{name}={value!r} of the address is neither true nor false")
-    return _TRUTH[value.lower()]
-
-
 def _seconds(value: str) -> str:
     try:
         return str(float(value))
     except ValueError:
         raise ArgumentError(f"timeout={value!r} of the address is not a number of seconds") from None
-
-
-def _text(name: str, path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="ascii")
-    except (OSError, ValueError) as error:
-        raise ArgumentError(f"{name}={path!r} of the address cannot be read as a PEM file: {error}") from error

@@ -89,10 +89,7 @@ def bound(many: Sequence[Sequence[Any]]) -> pa.Table:
 def _column(values: list[Any]) -> pa.Array:
     if any(isinstance(value, Decimal) for value in values):
         values = [Decimal(str(value)) if isinstance(value, int | float) else value for value in values]
-    column = pa.array(values)
-    if pa.types.is_time64(column.type):  # as TIME of columns: the server does not compare times of two units
-        return column.cast(pa.time64("ns"))
-    return column
+    return pa.array(values)
 
 
 def _bindable(value: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 from datafusion.catalog import Table
 
-from flightllm.common.arrow_types import plain_bytes, with_plain_types
+from flightllm.common.arrow_types import in_unit_of_time, plain_bytes, with_plain_types
 from flightllm.common.limits import over_limit
 from flightllm.datafusion.contexts import scratch_context
 from flightllm.errors import InvalidInputError, SqlError
@@ -22,7 +22,7 @@ def memory_table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> Table:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return a table's schema for an upload's schema: see `with_plain_types`.
+    """Return a table's schema for an upload's schema: see `with_plain_types` and `in_unit_of_time`.
 
     Raises:
         UnsupportedError: a column's type cannot be stored; names the column.
@@ -31,7 +31,7 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
         raise InvalidInputError(f"two columns are named {twice[0]!r}: give every column its own name")
-    return with_plain_types(schema)
+    return pa.schema([field.with_type(in_unit_of_time(field.type)) for field in with_plain_types(schema)])
 
 
 def checked(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most_bytes: int) -> Iterator[pa.RecordBatch]:

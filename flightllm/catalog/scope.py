@@ -168,7 +168,9 @@ class PrincipalScope:
 
 def unknown(name: TableName) -> UnknownTableError:
     """Return DataFusion's error for a table that does not exist."""
-    return UnknownTableError(f"table '{CATALOG}.{name.schema}.{name.name}' not found")
+    error = UnknownTableError(f"table '{CATALOG}.{name.schema}.{name.name}' not found")
+    error.table = name.name
+    return error
 
 
 def _unfit(entry: Entry) -> PermissionDeniedError:

@@ -1,6 +1,9 @@
 """Addresses of Flight servers, and the texts of their errors, for every client of a Flight server."""
 
 import re
+from collections.abc import Mapping
+from ipaddress import ip_address
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from flightllm.errors import InvalidInputError
@@ -8,6 +11,9 @@ from flightllm.errors import InvalidInputError
 _NOISE = re.compile(r"\.? ?(Detail: |gRPC client debug context: |Client context: ).*", re.DOTALL)
 """The text that gRPC and Arrow append to a message."""
 _SCHEMES = ("grpc", "grpc+tcp", "grpc+tls")
+_TRUTH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+_NEEDS_TLS = frozenset({"tls_ca", "tls_verify", "tls_name", "client_cert", "client_key"})
+"""The options that only a connection with TLS can have."""
 
 
 def plain(text: str) -> str:
@@ -25,3 +31,56 @@ def checked_uri(uri: str) -> str:
     if not good:
         raise InvalidInputError(f"{uri!r} is not the address of a server: write grpc://HOST:PORT")
     return uri
+
+
+def scheme_of(host: str | None, options: Mapping[str, str]) -> str:
+    """Return `grpc` or `grpc+tls` for the host of an address `flightllm://…` and its options.
+
+    The option `tls` decides. Without it, an option that needs TLS turns TLS on. Else TLS is off for the addresses of
+    this machine, and on for all others.
+
+    Raises:
+        InvalidInputError: the option `tls` is neither true nor false.
+    """
+    if "tls" in options:
+        encrypted = truth("tls", options["tls"])
+    else:
+        encrypted = not _NEEDS_TLS.isdisjoint(options) or not _is_here(host)
+    return "grpc+tls" if encrypted else "grpc"
+
+
+def truth(name: str, value: str) -> bool:
+    """Return an option of an address as a boolean.
+
+    Raises:
+        InvalidInputError: the value is neither true nor false.
+    """
+    if value.lower() not in _TRUTH:
+        raise InvalidInputError(f"{name}={value!r} of the address is neither true nor false")
+    return _TRUTH[value.lower()]
+
+
+def pem_of(name: str, path: str) -> str:
+    """Return the text of a PEM file, which the option `name` gives.
+
+    Raises:
+        InvalidInputError: the file cannot be read, or does not hold PEM.
+    """
+    try:
+        text = Path(path).expanduser().read_text(encoding="ascii")
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or "it is not a text"
+        raise InvalidInputError(f"{name}={path!r} cannot be read as a PEM file: {reason}") from error
+    if "-----BEGIN " not in text:
+        raise InvalidInputError(f"{name}={path!r} cannot be read as a PEM file: it has no line -----BEGIN …-----")
+    return text
+
+
+def _is_here(host: str | None) -> bool:
+    """Return whether `host` is this machine."""
+    if not host or host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:  # a name
+        return False

@@ -23,7 +23,8 @@ class Change:
     """The number of changed rows; None where the statement does not count rows."""
     rows: pa.Table | None = None
     """The rows of RETURNING."""
-    used: Progress | None = None
+    used: Callable[[], Progress | None] = lambda: None
+    """Returns the work of the change; for a server, this takes messages."""
 
 
 class Run(Protocol):
@@ -34,7 +35,7 @@ class Run(Protocol):
         """Return the one iterator over the rows; closing it stops the query."""
 
     def used(self) -> Progress | None:
-        """Return the work of the query so far, or None where it is unknown."""
+        """Return the work of the query so far, or None where it is unknown; for a server, this takes a message."""
 
 
 class Planned(Protocol):
@@ -43,6 +44,10 @@ class Planned(Protocol):
     @property
     def schema(self) -> pa.Schema:
         """Return the columns of the result."""
+
+    @property
+    def is_free(self) -> bool:
+        """Return whether the query is known to ask no model."""
 
     def run(self, watch: Watch) -> Run:
         """Start the query; each call runs it again.

@@ -4,9 +4,10 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict
-from urllib.parse import unquote, urlsplit
+from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
+from urllib.parse import parse_qsl, unquote, urlsplit
 
+from flightllm.common.flight_address import pem_of, scheme_of
 from flightllm.config import Config
 from flightllm.connection.callers import plain_errors, warn, warn_once
 from flightllm.connection.configuration import configuration_here
@@ -18,10 +19,13 @@ _SCHEMES = {
     "grpc": "grpc",
     "grpc+tcp": "grpc",
     "grpc+tls": "grpc+tls",
-    "flightllm": "grpc",
+    "flightllm": "",
     "flightllm+tls": "grpc+tls",
 }
-_PORT = 31337
+"""The scheme of Flight for each scheme of an address; "" where the host and the options decide."""
+_OPTIONS: Final = ("tls", "tls_ca", "token")
+"""The options that an address can have after `?`."""
+_PORT: Final = 31337
 """The port of `flightllm serve`."""
 _LIKE_SERVER = re.compile(r"(?:https?://)?((?:[\w.-]+|\[[0-9a-f:]+\]):\d+)/?", re.IGNORECASE)
 """Matches a host and a port without a path: perhaps the address of a server."""
@@ -63,8 +67,9 @@ def connect(  # noqa: PLR0913 - all but one have names at the call
 
     Args:
         target: None for an empty database, or a file, folder or address, or a list of these: each becomes a table. Also
-            a dict of frames by the names of their tables, a configuration, or the address `grpc://HOST:PORT` or
-            `grpc+tls://HOST:PORT` of a server.
+            a dict of frames by the names of their tables, a configuration, or the address of a server. Such an
+            address is `grpc://HOST:PORT`, `grpc+tls://HOST:PORT`, or `flightllm://HOST:PORT`, which has TLS beyond
+            this machine; `?tls=false` turns it off.
         config: a TOML file, the name of a shipped one, or a `Config`; by default `flightllm.toml` of this folder.
         engine: the engine in place of the configuration's; the first AI call loads it.
         model: the model in place of the configuration's.
@@ -142,9 +147,14 @@ def _embedded(
     full = config.with_options(engine=engine, model=model, tables=tables)
     _quiet()
     opened = OpenDatabase.open(full, None if data_folder is None else Path(data_folder))
-    warn_once([*notes, *opened.database.notes])
+    try:
+        warn_once([*notes, *opened.database.notes])  # under `python -W error` this raises
+        session = EmbeddedSession(opened)
+    except BaseException:
+        opened.leave()
+        raise
     note = DEMONSTRATION if nothing_said else ""
-    return Connection(EmbeddedSession(opened), reads_variables=True, progress=progress, note=note)
+    return Connection(session, reads_variables=True, progress=progress, note=note)
 
 
 def _server_hint(sources: Sequence[str]) -> str:
@@ -178,30 +188,40 @@ def _to_server(
     tls_ca: str | os.PathLike[str] | None,
     progress: bool | None,  # noqa: FBT001 - private
 ) -> Connection:
-    from flightllm.client import IN_PYTHON, Client
+    from flightllm.client import BOOKKEEPING, IN_PYTHON, Client
     from flightllm.connection.remote import RemoteSession
 
-    uri, in_address, its_password = _read_address(address)
-    name = user or in_address or (None if token else os.environ.get("FLIGHTLLM_USER"))
-    secret = password or its_password or os.environ.get("FLIGHTLLM_PASSWORD")
+    place = _read_address(address, None if tls_ca is None else os.fspath(tls_ca))
+    name = user or place.user or (None if token or place.token else os.environ.get("FLIGHTLLM_USER"))
+    secret = password or place.password or os.environ.get("FLIGHTLLM_PASSWORD")
     if name and secret is None:
         raise InvalidInputError(f"give the password of {name} as password=, or in FLIGHTLLM_PASSWORD")
-    bearer = None if name else token or os.environ.get("FLIGHTLLM_TOKEN")
+    bearer = None if name else token or place.token or os.environ.get("FLIGHTLLM_TOKEN")
     headers = {"authorization": f"Bearer {bearer}"} if bearer else {}
     login = (name, secret) if name and secret is not None else None
-    trusted = None if tls_ca is None else Path(tls_ca).expanduser().read_bytes()
-    session = RemoteSession(lambda: Client(uri, headers, login=login, trusted=trusted, options=IN_PYTHON))
+    trusted = None if place.tls_ca is None else pem_of("tls_ca", place.tls_ca).encode()
+    session = RemoteSession(lambda: Client(place.uri, headers, login=login, trusted=trusted, options=IN_PYTHON))
     connection = Connection(session, progress=progress)
     try:
-        connection.execute("/* flightllm client */ SELECT 1")  # fails at once if no server answers
+        connection.execute(f"{BOOKKEEPING}SELECT 1")  # fails at once if no server answers
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _read_address(address: str) -> tuple[str, str | None, str | None]:
-    """Return a server's address as Flight wants it, and the user and password in the given address."""
+class _Address(NamedTuple):
+    """A server's address as Flight wants it, and what else the given address holds."""
+
+    uri: str
+    user: str | None
+    password: str | None
+    tls_ca: str | None
+    token: str | None
+
+
+def _read_address(address: str, tls_ca: str | None) -> _Address:
+    """Read the address of a server; `tls_ca` stands for the option of the same name in the address."""
     try:
         parts = urlsplit(address)
         host, port = parts.hostname, parts.port or _PORT
@@ -209,9 +229,27 @@ def _read_address(address: str) -> tuple[str, str | None, str | None]:
         raise InvalidInputError(f"this is not the address of a server: {error}; write grpc://HOST:PORT") from error
     if not host:
         raise InvalidInputError("the address of a server lacks its host: write grpc://HOST:PORT")
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if tls_ca is not None:
+        options["tls_ca"] = tls_ca
+    unknown = [f"the option {name!r}" for name in options if name not in _OPTIONS]
+    if parts.path.strip("/") or parts.fragment:
+        unknown.append(f"{parts.path or '#'!r}")
+    if unknown:
+        raise InvalidInputError(
+            f"the address has {unknown[0]}, which connect() does not know: after HOST:PORT it can have"
+            f" ?{', '.join(_OPTIONS)}; settings= takes settings"
+        )
+    scheme = _SCHEMES[parts.scheme.lower()]
+    if not scheme:
+        scheme = scheme_of(host, options)
+    elif "tls" in options and scheme_of(host, options) != scheme:
+        raise InvalidInputError(f"the address says both {parts.scheme}:// and tls={options['tls']}: leave one out")
+    if scheme == "grpc" and "tls_ca" in options:
+        raise InvalidInputError(f"tls_ca has no use without TLS: write grpc+tls:// in place of {parts.scheme}://")
     shown = f"[{host}]" if ":" in host else host
-    names = [None if one is None else unquote(one) for one in (parts.username, parts.password)]
-    return f"{_SCHEMES[parts.scheme.lower()]}://{shown}:{port}", names[0], names[1]
+    user, password = (None if one is None else unquote(one) for one in (parts.username, parts.password))
+    return _Address(f"{scheme}://{shown}:{port}", user, password, options.get("tls_ca"), options.get("token"))
 
 
 def _quiet() -> None:

@@ -20,10 +20,8 @@ from flightllm.connection.frames import is_frame, reader_of
 from flightllm.connection.parameters import Parameters, check_names, is_list_of_in, row_of
 from flightllm.connection.progress_bar import CallsBar, is_watched
 from flightllm.connection.result import Description, Result
-from flightllm.errors import InvalidInputError, NotFoundError, SqlError, UnsupportedError
+from flightllm.errors import InvalidInputError, NotFoundError, SqlError, UnknownTableError, UnsupportedError
 
-_MISSING: Final = re.compile(r"table '(?:[^']*\.)?([^'.]+)' not found")
-"""The name in the error about a table that does not exist."""
 _MOST_FRAMES: Final = 64
 """The most variables that one statement can read."""
 _OWN: Final = __name__.rpartition(".")[0]
@@ -52,8 +50,8 @@ class Connection:
         self._process = os.getpid()
         self._registered: set[str] = set()
         """The names of the frames that `register` made tables, in lower case."""
-        self._read: dict[str, Any] = {}
-        """The variables that are tables now, by name."""
+        self._read: dict[str, Callable[[], Any]] = {}
+        """The variables that are tables now, by name: each function returns the frame, or None once it is gone."""
         self._lock = RLock()
         self._end = weakref.finalize(self, backend.close)
 
@@ -194,7 +192,7 @@ class Connection:
         self._check()
         with self._lock:
             for name, frame in frames.items():
-                if self._read.get(name) is not frame:
+                if not self._has(name, frame):
                     self._take(name, frame)
 
     def explained(self, sql: str, parameters: pa.RecordBatch | None, options: str) -> pa.Table:
@@ -266,12 +264,17 @@ class Connection:
             del self._read[name]
         else:
             frames[variable] = frame
-            self._take(variable, frame)
+            if not (isinstance(frame, pa.Table | pa.RecordBatch) and self._has(variable, frame)):  # others can change
+                self._take(variable, frame)
+
+    def _has(self, name: str, frame: Any) -> bool:
+        """Return whether the table of a variable was made of this very frame."""
+        return name in self._read and self._read[name]() is frame
 
     def _found(self, error: SqlError, sql: str, variables: Variables, frames: dict[str, Any]) -> bool:
         """Make the variable that an error about a missing table names a table; return whether there is one."""
-        missing = _MISSING.search(str(error))
-        variable, frame = _variable(variables, missing[1]) if missing else ("", None)
+        missing = error.table if isinstance(error, UnknownTableError) else ""
+        variable, frame = _variable(variables, missing) if missing else ("", None)
         if frame is None or variable in frames or _changes(sql, variable):
             return False
         with self._lock:
@@ -283,7 +286,10 @@ class Connection:
         if isinstance(frame, Result):
             frame.check_free(name)
         self._backend.upload(name, reader_of(frame, name))
-        self._read[name] = frame
+        try:
+            self._read[name] = weakref.ref(frame)
+        except TypeError:  # such as a reader of Arrow, which can be read once
+            self._read[name] = lambda: frame
 
     def _drop(self, name: str) -> None:
         self._backend.send(f"{BOOKKEEPING}DROP TABLE IF EXISTS pg_temp.{quoted(name)}", None, lambda _: None)

@@ -148,10 +148,11 @@ class EmbeddedSession:
 
         found = self.work(work, stop, lambda: watch(lambda: self._used(stop)))
         if isinstance(found, Description):
-            return _PlannedQuery(self, sql, parameters, found.schema, found.plan)
+            return _PlannedQuery(self, sql, parameters, found.schema, found.plan, found.asks_no_model)
+        used = self._used(stop)
         if isinstance(found, Returned):
-            return Change(_counted(found.affected), found.rows, self._used(stop))
-        return Change(_counted(found), None, self._used(stop))
+            return Change(_counted(found.affected), found.rows, lambda: used)
+        return Change(_counted(found), None, lambda: used)
 
     def _used(self, stop: CancelToken) -> Progress | None:
         """Return the work of the change that `stop` can stop; None before it has a record."""
@@ -246,6 +247,7 @@ class _PlannedQuery:
     _parameters: pa.RecordBatch | None
     schema: pa.Schema
     _plan: KeptPlan | None
+    is_free: bool
 
     def run(self, watch: Watch) -> "_RunningQuery":
         """Start the query."""

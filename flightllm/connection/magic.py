@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from flightllm.connection.connect import connect
 from flightllm.connection.connection import Connection, statements
-from flightllm.connection.cost import Cost
+from flightllm.connection.cost import Cost, may_call
 from flightllm.connection.parameters import Parameters
 from flightllm.connection.result import Result
 from flightllm.errors import FlightLLMError, InvalidInputError, LimitExceededError
@@ -151,8 +152,15 @@ class SqlMagic:
     def _run(self, options: Options) -> Result | None:
         connection, result = self._current(), None
         for text in statements(options.text):
-            self._agree(connection, text, options.ask_above)
-            result = connection.sent(text, self._parameters(text), (self._variables,))
+            parameters, asks = self._parameters(text), may_call(text)
+            if asks:
+                predicted: Cost | None = None
+                with suppress(FlightLLMError):  # running the statement reports the error
+                    predicted = connection.forecast(text, parameters, (self._variables,))
+                _agree(predicted, options.ask_above)
+            result = connection.sent(text, parameters, (self._variables,))
+            if not asks:  # a view can have AI calls
+                _agree(result.unpaid(), options.ask_above)
             result.arrow()
             if (spent := result.cost()).calls or spent.cached:
                 print(spent)  # noqa: T201 - a magic prints into its cell
@@ -170,31 +178,24 @@ class SqlMagic:
             )
         return {name: self._variables[name] for name in names} or None
 
-    def _agree(self, connection: Connection, text: str, above: float | None) -> None:
-        """Print the predicted cost; ask the user if it is above `above` dollars.
 
-        Raises:
-            LimitExceededError: the user does not want it, or nobody can answer.
-        """
-        try:
-            predicted = self._predicted(connection, text)
-        except FlightLLMError:  # running the statement reports the error
-            return
-        if predicted is None or not (predicted.calls or predicted.cached):
-            return
-        print(predicted)  # noqa: T201 - a magic prints into its cell
-        if above is None or predicted.price is None or predicted.price <= above:
-            return
-        try:
-            agreed = input(f"This is more than ${above:,.2f}. Run it? [y/N] ").strip().lower() in {"y", "yes"}
-        except (EOFError, RuntimeError, NotImplementedError):  # nobody can type
-            agreed = False
-        if not agreed:
-            raise LimitExceededError(f"not run: {predicted}, which is more than ${above:,.2f}; --yes runs it")
+def _agree(predicted: Cost | None, above: float | None) -> None:
+    """Print the predicted cost, if a model is asked; ask the user if the cost is above `above` dollars.
 
-    def _predicted(self, connection: Connection, text: str) -> Cost | None:
-        """Return the predicted cost of a query or a change; None where it asks no model."""
-        return connection.forecast(text, self._parameters(text), (self._variables,))
+    Raises:
+        LimitExceededError: the user does not want it, or nobody can answer.
+    """
+    if predicted is None or not (predicted.calls or predicted.cached):
+        return
+    print(predicted)  # noqa: T201 - a magic prints into its cell
+    if above is None or predicted.price is None or predicted.price <= above:
+        return
+    try:
+        agreed = input(f"This is more than ${above:,.2f}. Run it? [y/N] ").strip().lower() in {"y", "yes"}
+    except (EOFError, RuntimeError, NotImplementedError):  # nobody can type
+        agreed = False
+    if not agreed:
+        raise LimitExceededError(f"not run: {predicted}, which is more than ${above:,.2f}; --yes runs it")
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -2,15 +2,15 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from threading import RLock
+from threading import Lock
 
 import pyarrow as pa
 
 from flightllm.client import Client, Progress
 from flightllm.connection.backend import Change, Watch
-from flightllm.connection.waiting import batches_of, result_of
+from flightllm.connection.waiting import Look, batches_of, result_of
 from flightllm.errors import FlightLLMError
 
 
@@ -21,27 +21,47 @@ class RemoteSession:
         os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # otherwise gRPC prints its own lines
         self._open_client = open_client
         self._client = open_client()
-        self._lock = RLock()
-        """One statement at a time is sent: the client knows the id of its last one."""
+        self._lock = Lock()
+        self._stops: dict[object, Callable[[], object]] = {}
+        """The functions that stop the statements that run now."""
 
     def send(self, sql: str, parameters: pa.RecordBatch | None, watch: Watch) -> "_PlannedQuery | Change":
         """Plan a query, or run a change."""
-        client = self._client
-        with self._lock:
-            schema, batches = result_of(
-                lambda: client.query(sql, parameters), lambda: watch(client.progress), self.interrupt
-            )
-            if client.query_id is not None:
-                return _PlannedQuery(self, sql, parameters, schema, (client.query_id, batches))
-            rows = pa.Table.from_batches(list(batches), schema) if len(schema) else None
-            affected = rows.num_rows if rows is not None else client.affected
-            return Change(affected, rows, client.progress())
+        client = self._client.beside({})  # each statement has its own, so that several run side by side
+        schema, batches = self._queried(client, sql, parameters, lambda: watch(client.progress))
+        if client.query_id is not None:
+            return _PlannedQuery(self, sql, parameters, schema, (client.query_id, batches))
+        rows = pa.Table.from_batches(list(batches), schema) if len(schema) else None
+        affected = rows.num_rows if rows is not None else client.affected
+        return Change(affected, rows, client.progress)
 
     def query(self, sql: str, parameters: pa.RecordBatch | None) -> tuple[str, Iterator[pa.RecordBatch]]:
         """Plan a query again; return its id and its rows."""
+        client = self._client.beside({})
+        _, batches = self._queried(client, sql, parameters, lambda: None)
+        return client.query_id or "", batches
+
+    def _queried(
+        self, client: Client, sql: str, parameters: pa.RecordBatch | None, look: Look
+    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        def stop() -> None:
+            with suppress(FlightLLMError):
+                client.stop()
+
+        with self.stopped_by(stop):
+            return result_of(lambda: client.query(sql, parameters), look, stop)
+
+    @contextmanager
+    def stopped_by(self, stop: Callable[[], object]) -> Iterator[None]:
+        """Let `interrupt` call `stop` during the block."""
+        key = object()
         with self._lock:
-            _, batches = result_of(lambda: self._client.query(sql, parameters), lambda: None, self.interrupt)
-            return self._client.query_id or "", batches
+            self._stops[key] = stop
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._stops[key]
 
     def progress(self, query_id: str) -> Progress | None:
         """Return the work of a query so far, or None where it is unknown."""
@@ -56,13 +76,14 @@ class RemoteSession:
 
     def upload(self, name: str, rows: pa.RecordBatchReader) -> None:
         """Make a temporary table of the session."""
-        with self._lock:
-            self._client.put_temporary(name, rows.schema, rows)
+        self._client.beside({}).put_temporary(name, rows.schema, rows)
 
     def interrupt(self) -> None:
-        """Stop the statement that was sent last, if it runs."""
-        with suppress(FlightLLMError):
-            self._client.stop()
+        """Stop the statements that run."""
+        with self._lock:
+            stops = list(self._stops.values())
+        for stop in stops:
+            stop()
 
     def another(self) -> "RemoteSession":
         """Open another session of the same user."""
@@ -82,14 +103,23 @@ class _PlannedQuery:
     _parameters: pa.RecordBatch | None
     schema: pa.Schema
     _first: tuple[str, Iterator[pa.RecordBatch]] | None
+    is_free: bool = False
+    """The server does not tell."""
 
     def run(self, watch: Watch) -> "_RunningQuery":
         """Start the query."""
         first, self._first = self._first, None
         query_id, batches = first or self._of.query(self._sql, self._parameters)
+        return _RunningQuery(self._of, query_id, self._rows(query_id, batches, watch))
+
+    def _rows(self, query_id: str, batches: Iterator[pa.RecordBatch], watch: Watch) -> Iterator[pa.RecordBatch]:
         session = self._of
-        rows = batches_of(batches, lambda: watch(lambda: session.progress(query_id)), lambda: session.cancel(query_id))
-        return _RunningQuery(session, query_id, rows)
+
+        def stop() -> None:
+            session.cancel(query_id)
+
+        with session.stopped_by(stop):
+            yield from batches_of(batches, lambda: watch(lambda: session.progress(query_id)), stop)
 
 
 @dataclass(frozen=True, slots=True)

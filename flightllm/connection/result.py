@@ -1,6 +1,7 @@
 """The result of a statement: lazy until somebody asks for its rows."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from html import escape
 from itertools import islice
 from threading import RLock
@@ -8,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from flightllm.client import Progress
 from flightllm.common.amounts import counted
 from flightllm.connection.backend import Change, Planned, Run
 from flightllm.connection.callers import plain_errors
-from flightllm.connection.cost import Cost, spent_by
+from flightllm.connection.cost import Cost, may_call, spent_by
 from flightllm.connection.display import SHOWN_ROWS, html_table, text_schema, text_table
 from flightllm.connection.progress_bar import CallsBar
 from flightllm.connection.render import rows_of
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
 Description: TypeAlias = tuple[str, str, None, None, None, None, None]
 """A column of PEP 249: its name, its type, and five values that no database here has."""
 _HINT = "this statement asks a model and has not run: .show(), .df(), .pl(), .arrow() or .fetchall() runs it"
+
+
+_MORE = "more rows follow, and .df() runs the query again"
+_KEPT_ROWS, _KEPT_BYTES = 10_000, 8 << 20
+"""The most rows and bytes that a result keeps because it was shown. Beyond this, it keeps only what it shows."""
 
 
 class Plan(str):
@@ -72,7 +79,13 @@ class Result:
         self._frames = frames
         self._lock = RLock()
         self._table: pa.Table | None = None
+        self._used: Callable[[], Progress | None] | None = None
+        """Returns the work of the statement, once it has run."""
         self._spent: Cost | None = None
+        self._predicted: list[Cost | None] = []
+        """The prediction, once it was asked for."""
+        self._head: pa.Table | None = None
+        """The first rows of a query that has more rows than a shown result keeps."""
         self._rows: Iterator[tuple[Any, ...]] | None = None
         self._planned: Planned | None = None
         self.affected: int | None = None
@@ -81,7 +94,7 @@ class Result:
             self.affected = found.affected
             self._changed = True
             self._table = found.rows if found.rows is not None else pa.table({})
-            self._spent = Cost(spent=True) if found.used is None else spent_by(found.used)
+            self._ran(found.used)
         else:
             self._changed = False
             self._planned = found
@@ -184,12 +197,17 @@ class Result:
                     yield batch
             finally:
                 _close(run)
-                self._note(run)
+                self._ran(run.used)
 
-    def _note(self, run: Run) -> None:
-        used = run.used()
-        if used is not None:
-            self._spent = spent_by(used)
+    def _ran(self, used: Callable[[], Progress | None]) -> None:
+        """Note that the statement has run. What it spent is asked for at once only where it can be something."""
+        self._used, self._spent = used, None
+        if may_call(self._sql):
+            self._settle()
+
+    def _settle(self) -> None:
+        if self._used is not None and (used := self._used()) is not None:
+            self._spent, self._used = spent_by(used), None
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return the rows to other libraries, as Arrow's stream interface describes."""
@@ -243,10 +261,19 @@ class Result:
         Raises:
             FlightLLMError: the cost cannot be predicted.
         """
+        self._settle()
         if self._spent is not None:
             return self._spent
-        self._of.ready(self._frames)
-        return self._of.predicted(self._sql, self._parameters) or Cost()
+        return Cost(spent=True) if self._changed else self._prediction() or Cost()
+
+    def _prediction(self) -> Cost | None:
+        """Return the predicted cost, which is asked for once; None where the statement asks no model."""
+        with self._lock:
+            if not self._predicted:
+                self._of.ready(self._frames)
+                free = self._planned is not None and self._planned.is_free
+                self._predicted.append(None if free else self._of.predicted(self._sql, self._parameters))
+            return self._predicted[0]
 
     def show(self, rows: int = SHOWN_ROWS) -> None:
         """Run the query, unless it has run; print its first rows."""
@@ -262,7 +289,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         try:
-            unpaid = self._unpaid()
+            unpaid = self.unpaid()
             if unpaid is not None:
                 columns = escape(text_schema(self.schema))
                 return f"<pre>{columns}\n{escape(str(unpaid))}\n{escape(_HINT)}</pre>"
@@ -274,7 +301,7 @@ class Result:
             return f"<pre>{escape(str(error))}</pre>"
 
     def _text(self, count: int) -> str:
-        unpaid = self._unpaid()
+        unpaid = self.unpaid()
         if unpaid is not None:
             return f"{text_schema(self.schema)}\n{unpaid}\n{_HINT}"
         if self._changed and not len(self.schema):
@@ -282,12 +309,9 @@ class Result:
         rows, more = self._first(count)
         return f"{text_table(self.schema, rows)}\n{self._footer(rows, more)}"
 
-    def _unpaid(self) -> Cost | None:
+    def unpaid(self) -> Cost | None:
         """Return the predicted cost of a query that asks a model and has not run; else None."""
-        if self._table is not None:
-            return None
-        self._of.ready(self._frames)
-        return self._of.predicted(self._sql, self._parameters)
+        return None if self._table is not None else self._prediction()
 
     def check_free(self, name: str) -> None:
         """Check that the rows are here, or that no model is asked for them.
@@ -295,24 +319,38 @@ class Result:
         Raises:
             InvalidInputError: the rows would cost calls of a model.
         """
-        if self._unpaid() is not None:
+        if self.unpaid() is not None:
             raise InvalidInputError(f"the result {name} asks a model and has not run: {name}.arrow() runs it")
 
     def _told_change(self) -> str:
         return "done" if self.affected is None else f"{counted(self.affected, 'row')} changed"
 
     def _first(self, count: int) -> tuple[Sequence[tuple[Any, ...]], bool]:
-        """Return the first rows, and whether there are more; a query that has not run stops after them."""
-        rows = iter(rows_of(self.batches()))
-        found = list(islice(rows, count + 1))
-        if close := getattr(rows, "close", None):
-            close()
-        return found[:count], len(found) > count
+        """Return the first rows, and whether there are more. A query that has not run does so, and keeps few rows."""
+        with self._lock:
+            if self._table is None and self._head is None:
+                self._peek(count)
+            table = self._head if self._table is None else self._table
+            assert table is not None  # noqa: S101 - one of them is there now
+            rows = list(rows_of(table.slice(0, count).to_batches()))
+            return rows, self._table is None or self._table.num_rows > count
+
+    def _peek(self, count: int) -> None:
+        """Run the query; keep its rows if they are few, else the first `count`, and stop it."""
+        batches, kept, size, rows = self.batches(), list[pa.RecordBatch](), 0, 0
+        with closing(batches):
+            for batch in batches:
+                kept.append(batch)
+                size, rows = size + batch.get_total_buffer_size(), rows + batch.num_rows
+                if rows > count and (rows > _KEPT_ROWS or size > _KEPT_BYTES):
+                    self._head = pa.Table.from_batches(kept, self.schema).slice(0, count)
+                    return
+        self._table = pa.Table.from_batches(kept, self.schema)
 
     def _footer(self, rows: Sequence[object], more: bool) -> str:  # noqa: FBT001 - private
         if not more:
             return f"({counted(len(rows), 'row')})"
-        whole = "more rows follow" if self._table is None else f"{counted(self._table.num_rows, 'row')} in all"
+        whole = _MORE if self._table is None else f"{counted(self._table.num_rows, 'row')} in all"
         return f"(first {counted(len(rows), 'row')}; {whole})"
 
 

@@ -31,7 +31,7 @@ _INTERNAL, _WRONG_TYPES, _INSTEAD = "Internal error: ", "' failed to match any s
 _PLEA, _PLEA_END = "This issue was likely caused by a bug in DataFusion's code.", "apache/datafusion/issues"
 _HEAD, _TAIL = 12_000, 4_000
 """The numbers of characters to keep at a text's start and end, because a text can contain long values."""
-_UNKNOWN_TABLE = re.compile(r"table '.*' not found|failed to resolve (?:schema|catalog): ")
+_UNKNOWN_TABLE = re.compile(r"table '(?:[^']*\.)?(?P<table>.*)' not found|failed to resolve (?:schema|catalog): ")
 _NO_ROOM = "No space left on device"
 _UNSUPPORTED = "This feature is not implemented: "
 _UNREADABLE = ("Object Store error", "Failed to fetch metadata for file", "Invalid Parquet file", "(os error ")
@@ -165,9 +165,19 @@ def mapped_error(error: Exception, parsed: str | None = None) -> FlightLLMError:
         return UnsupportedError(text.replace(_UNSUPPORTED, "not supported: "))
     if "RecursionLimitExceeded" in text:
         return LimitExceededError("the SQL text is nested too deeply (50 levels): use WITH, or shorter expressions")
-    wrong = (UnknownTableError if _UNKNOWN_TABLE.match(text) else SqlError)(text)
+    wrong = _wrong(text)
     wrong.parsed = parsed
     return wrong
+
+
+def _wrong(text: str) -> SqlError:
+    """Return the error for a statement that cannot be planned; the one for an unknown table holds its name."""
+    unknown = _UNKNOWN_TABLE.match(text)
+    if unknown is None:
+        return SqlError(text)
+    error = UnknownTableError(text)
+    error.table = unknown["table"] or ""
+    return error
 
 
 @contextmanager

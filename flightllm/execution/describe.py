@@ -67,6 +67,8 @@ class Description:
     parameters: pa.Schema
     plan: "KeptPlan | None" = None
     """The plan of a query without parameters, for its first execution."""
+    asks_no_model: bool = False
+    """Whether the plan is known to have no AI calls."""
 
     def __reduce__(self) -> tuple[type["Description"], tuple[pa.Schema, bool, pa.Schema]]:
         """Leave the plan out of a pickle: a plan works only in its own process."""

@@ -79,9 +79,9 @@ class TypePattern:
 
     def cast(self, texts: pa.Array) -> pa.Array:
         """Return texts, as `plain` returns them, cast to the type."""
-        if self.type == pa.time64("us"):  # pyarrow casts texts to times only by way of a day
+        if pa.types.is_time(self.type):  # pyarrow casts texts to times only by way of a day
             day = pc.binary_join_element_wise("1970-01-01", texts, " ")
-            return day.cast(pa.timestamp("us")).cast(self.type)
+            return day.cast(pa.timestamp("us")).cast(pa.time64("us")).cast(self.type)
         return texts.cast(self.type)
 
     def plain(self, texts: pa.Array) -> pa.Array:
@@ -139,7 +139,7 @@ KINDS = (
 """From narrow to wide. Numbers with leading zeros do not match, so that codes and telephone numbers stay texts."""
 DATES = KINDS[3:]
 """The kinds of dates and times in the notation of ISO 8601."""
-CLOCKS = tuple(TypePattern(pa.time64("us"), kind.pattern, written=kind) for kind in TIMES)
+CLOCKS = tuple(TypePattern(pa.time64("ns"), kind.pattern, written=kind) for kind in TIMES)
 """The kinds of times of day."""
 _WRITTEN = (
     TypePattern(pa.int64(), _GROUPED, grouped=True),

@@ -36,7 +36,7 @@ TYPES: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "date": pa.date32(),
     "timestamp": pa.timestamp("us"),
-    "time": pa.time64("us"),
+    "time": pa.time64("ns"),
 }
 """The names of types in the option `types`."""
 _OTHERS = {

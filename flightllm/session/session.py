@@ -29,6 +29,7 @@ from flightllm.execution.cancel_token import stopped
 from flightllm.execution.context import Services
 from flightllm.execution.describe import Description, describe
 from flightllm.execution.kept_plans import Circumstances, KeptPlan, keep
+from flightllm.execution.plain_query import PlainQuery
 from flightllm.execution.query import Query
 from flightllm.execution.result import ResultBatches
 from flightllm.execution.substrait_query import plan_substrait
@@ -219,6 +220,7 @@ class Session:
         bound = read.whole if values is None else self._reader.with_values(read.whole, values)
         circumstances = self._circumstances(settings, bound)
         reader, keeps, plans = self._reading(bound, circumstances.rights), False, list[KeptPlan]()
+        planned = list[Query]()
         with panics_mapped(), self._all.watch.planning(bound.sql, circumstances.rights.blamed):
             services = self._services_of(circumstances.rights)
 
@@ -234,10 +236,13 @@ class Session:
                 query = plan_statement(named, services, circumstances.settings)
                 kept = keep(query, named, services, circumstances, reader)
                 plans[:] = [kept] if kept is not None else []
+                planned.append(query)
                 return query.schema
 
             try:
                 found = describe(read, services, schema_of, parameters)
+                asks_none = bool(planned) and all(isinstance(one, PlainQuery) for one in planned)
+                found = replace(found, asks_no_model=asks_none)
                 if plans and parameters is None and not read.parameters:
                     keeps, found = True, replace(found, plan=plans[0])
                 return found

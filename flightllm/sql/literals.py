@@ -33,6 +33,8 @@ _ARROW_NAMES: dict[str, str] = {
     "month_day_nano_interval": "Interval(MonthDayNano)",
 }
 _LONG_LIST = 64
+_TIME = pa.time64("ns")
+"""The type of TIME. DataFusion compares no times of two units."""
 _PLAIN_NUMBERS = (
     *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32()),
     *(pa.float32(), pa.float64()),
@@ -43,7 +45,8 @@ _UNITS = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "Nanose
 def literal(value: pa.Scalar) -> str:
     """Return SQL that evaluates to the value, with its type.
 
-    Large texts and views become plain texts. A dictionary value becomes a value of the dictionary's value type.
+    Large texts and views become plain texts. A dictionary value becomes a value of the dictionary's value type. A time
+    of the day gets the unit of TIME.
 
     Raises:
         SqlError: SQL has no literal of the type.
@@ -51,6 +54,8 @@ def literal(value: pa.Scalar) -> str:
     kind = value.type
     if isinstance(kind, pa.BaseExtensionType):
         return literal(value.value)
+    if (of_columns := _of_columns(kind)) != kind:
+        return literal(pa.array([value], kind).cast(of_columns)[0])
     if pa.types.is_dictionary(kind):
         return literal(value.cast(kind.value_type))
     if pa.types.is_null(kind):
@@ -65,6 +70,16 @@ def literal(value: pa.Scalar) -> str:
         if matches(kind):
             return write(value)
     raise no_literal(kind)
+
+
+def _of_columns(kind: pa.DataType) -> pa.DataType:
+    """Return the type with the unit of TIME for times of the day, also in lists; see `common.arrow_types`."""
+    types = pa.types
+    if types.is_time(kind):
+        return _TIME
+    if types.is_list(kind) and types.is_time(kind.value_type):
+        return pa.list_(kind.value_field.with_type(_TIME))
+    return kind
 
 
 def count_items(value: pa.Scalar) -> int:

@@ -46,10 +46,10 @@ def test_logins() -> None:
 
 def test_certificates(tmp_path: Path) -> None:
     """Files of certificates are read, and TLS is on then."""
-    (tmp_path / "ca.pem").write_text("PEM", encoding="utf-8")
+    (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----", encoding="utf-8")
     target = _read(f"flightllm://localhost?tls_ca={tmp_path}/ca.pem&tls_name=db")
     assert target.uri.startswith("grpc+tls://")
-    assert {"PEM", "db"} <= set(target.database.values())
+    assert {"-----BEGIN CERTIFICATE-----", "db"} <= set(target.database.values())
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import traceback
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 import flightllm
 from flightllm.connection.callers import warn_once
 from flightllm.connection.connection import Connection
+from flightllm.connection.embedded import OpenDatabase
 from flightllm.errors import AICallError
+from flightllm.session.database import Database
 from tests.connection.conftest import fake
 
 
@@ -51,3 +54,16 @@ def test_no_note_is_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_once([])
+
+
+def test_warnings_as_errors(tmp_path: Path) -> None:
+    """Where a warning is an error, `connect` leaves no open database."""
+    (tmp_path / "bad.csv").write_text(" , \n")
+    (tmp_path / "good.csv").write_text("a\n1\n")
+    config, folder = fake(tmp_path / "home"), tmp_path / "tables"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="left out"):
+            flightllm.connect([tmp_path / "good.csv", tmp_path], config=config, data_folder=folder)
+    assert folder not in OpenDatabase._shared
+    Database.open(replace(config, data_folder=folder)).close()

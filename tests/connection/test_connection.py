@@ -19,7 +19,9 @@ import pytest
 import flightllm
 from flightllm.access.login import Login
 from flightllm.access.store import User
+from flightllm.client import BOOKKEEPING
 from flightllm.config import ServerConfig
+from flightllm.connection.backend import Change, Planned, Run, Watch
 from flightllm.connection.connection import Connection
 from flightllm.connection.embedded import EmbeddedSession
 from flightllm.errors import (
@@ -222,6 +224,28 @@ def test_variables_are_tables(embedded: Connection) -> None:
     assert path
 
 
+def test_arrow_is_uploaded_once(embedded: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table of Arrow becomes a table once, as it cannot change; a frame of pandas does so for each query."""
+    taken = list[str]()
+    real = embedded._backend.upload
+
+    def upload(name: str, rows: pa.RecordBatchReader) -> None:
+        taken.append(name)
+        real(name, rows)
+
+    monkeypatch.setattr(embedded._backend, "upload", upload)
+    fixed, other = pa.table({"n": [1]}), pd.DataFrame({"n": [5]})
+    for _ in range(3):
+        assert embedded.sql("SELECT fixed.n + other.n FROM fixed, other").fetchall() == [(6,)]
+    assert (taken.count("fixed"), taken.count("other")) == (1, 3)
+    fixed = pa.table({"n": [2]})
+    assert fixed.num_rows == len(other)
+    assert embedded.sql("SELECT n FROM fixed").fetchall() == [(2,)]
+    del fixed
+    with pytest.raises(FlightLLMError, match="not found"):
+        embedded.sql("SELECT n FROM fixed")
+
+
 def test_variables_stay_here(address: str) -> None:
     """No query uploads a variable to a server."""
     with flightllm.connect(address) as connection:
@@ -252,7 +276,7 @@ def test_cost_before_and_after(both: Connection) -> None:
 def test_repr_shows_few_rows(embedded: Connection, capsys: pytest.CaptureFixture[str]) -> None:
     """A result without AI calls shows its first rows; HTML escapes what the rows have."""
     many = embedded.sql("SELECT n, '<b>' AS tag FROM generate_series(1, 30) AS s(n)")
-    assert "first 20 rows; more rows follow" in repr(many)
+    assert "first 20 rows; 30 rows in all" in repr(many)
     assert "&lt;b&gt;" in many._repr_html_()
     assert "<b>" not in many._repr_html_()
     many.show(2)
@@ -261,6 +285,79 @@ def test_repr_shows_few_rows(embedded: Connection, capsys: pytest.CaptureFixture
     assert "Projection" in repr(embedded.sql("EXPLAIN SELECT 1"))
     assert isinstance(session := embedded._backend, EmbeddedSession)
     assert session._opened.database._services.engines.opened() == {}
+
+
+def sent_by(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets the text of each statement that the connection sends, and each run of a query."""
+    sent = list[str]()
+    backend = connection._backend
+    real = backend.send
+
+    def send(sql: str, parameters: pa.RecordBatch | None, watch: Watch) -> Planned | Change:
+        sent.append(sql)
+        found = real(sql, parameters, watch)
+        return found if isinstance(found, Change) else Counted(found, sent)
+
+    monkeypatch.setattr(backend, "send", send)
+    return sent
+
+
+class Counted:
+    """A planned query that notes its runs."""
+
+    def __init__(self, planned: Planned, sent: list[str]) -> None:
+        self.schema, self.is_free = planned.schema, planned.is_free
+        self._planned, self._sent = planned, sent
+
+    def run(self, watch: Watch) -> Run:
+        """Run the query."""
+        self._sent.append("run")
+        return self._planned.run(watch)
+
+
+def test_a_shown_result_runs_once(embedded: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notebook shows text and HTML, and then rows are read: the query is planned once and runs once."""
+    sent = sent_by(embedded, monkeypatch)
+    result = embedded.sql("SELECT n FROM generate_series(1, 30) AS s(n)")
+    assert "30 rows in all" in repr(result)
+    assert "30 rows in all" in result._repr_html_()
+    assert len(result.df()) == 30
+    assert sent == ["SELECT n FROM generate_series(1, 30) AS s(n)", "run"]
+
+
+def test_a_long_result_is_not_kept(embedded: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A result with many rows is shown without reading them all, and says that its rows take a further run."""
+    sent = sent_by(embedded, monkeypatch)
+    result = embedded.sql("SELECT n FROM generate_series(1, 3000000) AS s(n)")
+    for text in (repr(result), result._repr_html_()):
+        assert "first 20 rows; more rows follow, and .df() runs the query again" in text
+    assert (sent.count("run"), result.has_run) == (1, False)
+    assert len(result) == 3_000_000
+
+
+def test_a_costly_result_is_predicted_once(both: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text, HTML and `cost` before a run share one prediction."""
+    sent = sent_by(both, monkeypatch)
+    result = both.sql("SELECT ai_gen('once {n}', n::text) FROM generate_series(1, 2) AS s(n)")
+    assert "2 model calls" in repr(result)
+    assert "2 model calls" in result._repr_html_()
+    assert result.cost().calls == 2
+    assert len([text for text in sent if "EXPLAIN" in text]) == 1
+
+
+def test_no_message_of_its_own(address: str) -> None:
+    """Statements without AI functions cost a server no further messages, until `cost` is called."""
+    with flightllm.connect(address) as one, one.cursor() as other:
+        one.sql("CREATE OR REPLACE TABLE silent AS SELECT 1 AS a")
+        changed = one.sql("INSERT INTO silent VALUES (2)")
+        one.sql("SELECT a FROM silent").fetchall()
+        listed = (
+            "SELECT sql FROM system.queries WHERE session_id IN (SELECT session_id FROM system.queries"
+            " WHERE sql LIKE 'INSERT INTO silent%')"
+        )
+        found = [text for (text,) in other.sql(listed).fetchall()]
+        assert len([text for text in found if text.startswith(BOOKKEEPING)]) == 1  # of `connect`
+        assert changed.cost().calls == 0
 
 
 @pytest.mark.parametrize("how", ["query", "change"])
@@ -373,6 +470,27 @@ def test_threads(both: Connection) -> None:
     for thread in threads:
         thread.join()
     assert found == {number: [(number,)] for number in range(8)}
+
+
+def test_threads_side_by_side(address: str) -> None:
+    """A statement of one thread runs while a change of another thread waits for its model."""
+    with flightllm.connect(address) as connection:
+        long = f"CREATE OR REPLACE TABLE beside AS {LONG.format('beside')}"
+        failed = list[FlightLLMError]()
+
+        def change() -> None:
+            try:
+                connection.sql(long)
+            except FlightLLMError as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=change)
+        thread.start()
+        running = "SELECT calls FROM system.queries WHERE sql LIKE '%beside {n}%' AND calls > 0 AND status = 'running'"
+        await_true(lambda: bool(connection.sql(running).fetchall()))
+        connection.interrupt()
+        thread.join(60)
+        assert [type(error) for error in failed] == [CancelledError]
 
 
 def test_files_and_folders(tmp_path: Path) -> None:

@@ -1,19 +1,24 @@
 """`%sql` and `%%sql`, in a shell of IPython and in a real kernel."""
 
 import builtins
+import importlib.util
 import os
 import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import flightllm
+from flightllm.connection.backend import Change, Planned, Watch
+from flightllm.connection.connection import Connection
 from flightllm.connection.magic import Options, SqlMagic, read_options
 from flightllm.connection.result import Result
 from flightllm.errors import InvalidInputError
 from tests.connection.conftest import fake
+from tests.servers import await_true
 
 usage_error = pytest.importorskip("IPython.core.error").UsageError
 
@@ -84,6 +89,26 @@ def test_statements(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
         magic.sql("SELECT * FROM nowhere")
 
 
+def test_plain_sql_is_not_explained(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plain SQL is sent once, without a prediction; a view with AI calls is predicted, and needs a yes."""
+    magic, connection = SqlMagic(shell), shell.user_ns["con"]
+    assert isinstance(connection, Connection)
+    connection.sql("CREATE VIEW named AS SELECT ai_gen('Name {n}', n) AS name FROM (VALUES ('a')) AS v(n)")
+    sent, real = list[str](), connection._backend.send
+
+    def send(sql: str, parameters: pa.RecordBatch | None, watch: Watch) -> Planned | Change:
+        sent.append(sql)
+        return real(sql, parameters, watch)
+
+    monkeypatch.setattr(connection._backend, "send", send)
+    magic.sql("--connection con SELECT 1 AS a")
+    magic.sql("CREATE TABLE t AS SELECT 2 AS a")
+    assert sent == ["SELECT 1 AS a", "CREATE TABLE t AS SELECT 2 AS a"]
+    monkeypatch.setattr(builtins, "input", lambda _: "n")
+    with pytest.raises(usage_error, match="--yes runs it"):
+        magic.sql("SELECT name FROM named")
+
+
 @pytest.mark.parametrize("answer", ["y", "n", None])
 def test_costly_statements(shell: Shell, monkeypatch: pytest.MonkeyPatch, answer: str | None) -> None:
     """A costly statement runs after a yes; without anybody who can answer, only with --yes."""
@@ -144,41 +169,59 @@ def test_files_are_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 _CELLS = (
-    """import flightllm, pandas
-from flightllm.config import Config, EngineConfig
+    """import flightllm
 %load_ext flightllm
-con = flightllm.connect(Config(engine=EngineConfig("fake", "demo", 4, {"latency_ms": 50})))
-rows = pandas.DataFrame({"n": range(4000)})""",
-    "%%sql --connection con\nSELECT n, '<b>' AS tag FROM rows WHERE n < 2",
+con = flightllm.connect("ADDRESS")""",
+    "%%sql --connection con\nSELECT n, '<b>' AS tag FROM generate_series(0, 1) AS s(n)",
     "%sql names << SELECT 1",
     "names.df()",
-    "con.sql(\"SELECT ai_gen('stop {n}', n::text) AS answer FROM rows\").df()",
-    "%sql SELECT status FROM system.queries WHERE sql LIKE '%stop%' AND calls > 0",
+    "%sql SELECT ai_gen('stop {n}', n::text) AS answer FROM generate_series(1, 4000) AS s(n)",
+    "%sql SELECT 2 AS after",
+    "%load_ext sql\n%sql ADDRESS --alias server",
+    "%config SqlMagic.feedback = 0\n%sql SELECT n, 'i' AS tag FROM generate_series(1, 2) AS s(n)",
+    "%%sql counts <<\nSELECT count(ai_gen('jupysql {n}', n::text)) AS c FROM generate_series(1, 2) AS s(n)",
+    "counts.DataFrame()['c'].tolist()",
 )
+_STOPPED = "SELECT calls, status FROM system.queries WHERE sql LIKE 'SELECT ai_gen(''stop%'"
 
 
-@pytest.mark.slow
-def test_a_real_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cells run in Jupyter's kernel; its stop button ends a statement, and the connection stays usable."""
+def test_a_real_kernel(tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells of these magics and of JupySQL run in Jupyter's kernel.
+
+    Its stop button ends a statement, and no call is made after that; the connection stays usable.
+    """
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    if importlib.util.find_spec("jupysql_plugin") is None:
+        pytest.skip("jupysql is not installed")
     monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
-    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in _CELLS])
+    monkeypatch.setenv("PLOOMBER_STATS_ENABLED", "false")
+    place = address.replace("grpc://", "flightllm://")
+    book = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(source.replace("ADDRESS", place)) for source in _CELLS]
+    )
     client = nbclient.NotebookClient(book, timeout=120, allow_errors=True, resources={"metadata": {"path": tmp_path}})
+    with flightllm.connect(address) as watching:
 
-    def stop() -> None:
-        os.kill(client.km.provisioner.pid, signal.SIGINT)
+        def stop() -> None:
+            await_true(lambda: any(calls for calls, _ in watching.sql(_STOPPED).fetchall()))
+            os.kill(client.km.provisioner.pid, signal.SIGINT)
 
-    def begun(cell: object, cell_index: int) -> None:
-        del cell
-        if cell_index == 4:
-            threading.Timer(1.5, stop).start()
+        def begun(cell: object, cell_index: int) -> None:
+            del cell
+            if cell_index == 4:
+                threading.Thread(target=stop, daemon=True).start()
 
-    client.on_cell_execute = begun
-    client.execute()
-    outputs = [cell["outputs"] for cell in book["cells"]]
+        client.on_cell_execute = begun
+        client.execute()
+        outputs = [cell["outputs"] for cell in book["cells"]]
+        [(calls, status)] = watching.sql(_STOPPED).fetchall()
+        assert (calls < 4000, status) == (True, "cancelled")
+        assert watching.sql(_STOPPED).fetchall() == [(calls, status)]
     assert outputs[0] == []
     assert "&lt;b&gt;" in outputs[1][-1]["data"]["text/html"]
     assert outputs[2] == []
     assert "dataframe" in outputs[3][-1]["data"]["text/html"]
     assert [one["ename"] for one in outputs[4] if one["output_type"] == "error"] == ["KeyboardInterrupt"]
-    assert "cancelled" in outputs[5][-1]["data"]["text/plain"]
+    assert "(1 row)" in outputs[5][-1]["data"]["text/plain"]
+    assert "<td>2</td>" in outputs[7][-1]["data"]["text/html"]  # JupySQL escapes no texts
+    assert outputs[9][-1]["data"]["text/plain"] == "[2]"

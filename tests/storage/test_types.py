@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from flightllm.catalog import QUERY_ONLY, Catalog
+from flightllm.common.arrow_types import in_unit_of_time
 from flightllm.config import LimitsConfig
 
 STRUCT = pa.struct([pa.field("x", pa.int32(), nullable=False), pa.field("y", pa.string())])
@@ -76,11 +77,14 @@ NESTED = {
 def test_round_trip(tmp_path: Path, kind: pa.DataType, values: list[Any]) -> None:
     """A column is read with its type, NULLs and values, appended to and merged, by a later run too."""
     given = pa.array(values, kind)
-    schema = pa.schema([pa.field("c", kind), pa.field("n", pa.int64(), nullable=False)])
-    batch = pa.RecordBatch.from_arrays([given, pa.array(range(len(given)))], schema=schema)
+    sent = pa.schema([pa.field("c", kind), pa.field("n", pa.int64(), nullable=False)])
+    batch = pa.RecordBatch.from_arrays([given, pa.array(range(len(given)))], schema=sent)
     first = Catalog(LimitsConfig(), None, tmp_path)
-    first.ingest("t", schema, [batch])
-    first.ingest("t", schema, [batch], "append")
+    first.ingest("t", sent, [batch])
+    first.ingest("t", sent, [batch], "append")
+    # A time of the day gets the unit of TIME.
+    given = given.cast(in_unit_of_time(kind))
+    schema = sent.set(0, sent.field(0).with_type(given.type))
     assert read(first).column("c").combine_chunks().equals(pa.concat_arrays([given, given]))
     first.close()
     second = Catalog(LimitsConfig(), None, tmp_path)
