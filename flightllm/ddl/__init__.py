@@ -1,5 +1,5 @@
 """Statements that change the catalog: tables, views, models, prompts, indexes and grants.
 
 Imports: access, catalog, common, config, datafusion, dml, engines, errors, execution, functions, observe, plan, sql,
-vector.
+system_tables, vector.
 """

@@ -15,6 +15,7 @@ from flightllm.common.stopping import text_is_read
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
 from flightllm.ddl.grants import check_there
+from flightllm.ddl.labels import change_labels, changes_labels, check_labels
 from flightllm.ddl.models import change_object
 from flightllm.ddl.vector_index import change_index, check_no_index, drop_indexes
 from flightllm.dml import (
@@ -68,6 +69,8 @@ def change(
     if record.cancelled.is_set():
         raise CancelledError("the statement was cancelled")
     _refuse(statement)
+    if changes_labels(statement):
+        return Changed(change_labels(statement, record, _storing(fresh(), settings), settings, more))
     statement = _whole(statement, fresh)
     try:
         if is_row_change(statement, fresh):
@@ -144,6 +147,9 @@ def check(statement: Statement, services: Services, settings: Settings) -> pa.Sc
     """
     _refuse(statement)
     services = _storing(services, settings)
+    if changes_labels(statement):
+        check_labels(statement, services, settings)
+        return pa.schema([])
     statement = _whole(statement, lambda: services)
     catalog = services.catalog
     if is_row_change(statement, lambda: services):
@@ -184,6 +190,9 @@ def explain_change(explain: Statement, statement: Statement, services: Services,
         FlightLLMError: the statement is wrong.
     """
     services = _storing(services, settings)
+    if changes_labels(statement):
+        title = f"{statement.kind.upper()} of system.labels: EXPLAIN changes nothing"
+        return ExplainQuery(check_labels(statement, services, settings), explain, [("change", title)])
     statement = _whole(statement, lambda: services)
     if statement.change is None:
         check(statement, services, settings)

@@ -14,7 +14,7 @@ from flightllm.engines.predict import PromptTokens, tokenizing
 from flightllm.engines.registry import OpenModel, without_section
 from flightllm.errors import BudgetExceededError
 from flightllm.execution.context import Services
-from flightllm.execution.estimate import MOST_PROMPTS, MOST_SECONDS, DryRun
+from flightllm.execution.estimate import DRAWS, MOST_PROMPTS, MOST_SECONDS, DryRun
 from flightllm.functions.call import EMBEDDING, MODEL, AICall, binding_of
 from flightllm.llm.cost import ModelCosts
 from flightllm.llm.engine import Constraint, Engine
@@ -79,6 +79,7 @@ def predict(
     tokens: Mapping[str | None, PromptTokens] | None = None,
     most_seconds: float = MOST_SECONDS,
     most_prompts: int = MOST_PROMPTS,
+    draws: int = DRAWS,
 ) -> Figures:
     """Predict the work of a query's models by a run of the query on predicted answers; see `DryRun`.
 
@@ -96,6 +97,7 @@ def predict(
         services.rights.answers,  # a cached answer shows that somebody asked before; so does a real run's price
         most_seconds=most_seconds,
         most_prompts=most_prompts,
+        draws=draws,
     )
     return dry.figures(lambda record, bindings: query.run_on(bindings, record), cancelled)
 

@@ -21,6 +21,7 @@ from flightllm.operators.workers import Workers
 from flightllm.pg_catalog.kept import KeptCatalogs
 from flightllm.recovery.watch import Watch
 from flightllm.sandbox.pool import Isolation
+from flightllm.system_tables.labels import LabelStore
 from flightllm.vector.store import VectorIndexes
 
 
@@ -43,6 +44,7 @@ class Services:
     """The rights of the query's user; `catalog` holds the tables that this user can see."""
     backends: Backends
     """Answer the AI calls that need no language model."""
+    labels: LabelStore
     isolation: Isolation
     """Runs queries that can exceed their share of memory in separate processes."""
     watch: Watch = field(default_factory=Watch)

@@ -22,7 +22,7 @@ from flightllm.plan.figures import COUNTED, CallFigures, Figures, average
 MOST_PROMPTS = 30_000
 """The most prompts that a prediction tries. For further prompts, it extrapolates from them."""
 MOST_SECONDS = 20.0
-_DRAWS = 4
+DRAWS = 4
 """How often a query of few prompts is tried; each try draws other answers."""
 
 
@@ -50,6 +50,8 @@ class DryRun:
     """The user whose cached answers can be read; see `ModelBinding.reader`."""
     most_prompts: int = MOST_PROMPTS
     most_seconds: float = MOST_SECONDS
+    draws: int = DRAWS
+    """How often the query is tried at most."""
 
     def figures(self, run: Run, cancelled: Callable[[], bool]) -> Figures:
         """Run a query on predicted answers and return its figures, without any call of the language model.
@@ -63,11 +65,11 @@ class DryRun:
         started = time.monotonic()
         deadline = started + self.most_seconds
         tried = [self._once(run, cancelled, deadline, 0.0)]
-        for turn in range(1, _DRAWS):
-            late = time.monotonic() - started > self.most_seconds / _DRAWS
-            if late or tried[0].work.calls * _DRAWS > MOST_PROMPTS:
+        for turn in range(1, self.draws):
+            late = time.monotonic() - started > self.most_seconds / self.draws
+            if late or tried[0].work.calls * self.draws > MOST_PROMPTS:
                 break
-            tried.append(self._once(run, cancelled, deadline, turn / _DRAWS))
+            tried.append(self._once(run, cancelled, deadline, turn / self.draws))
             if tried[1].calls_per_site == tried[0].calls_per_site:  # the answers do not affect the calls
                 break
         return average(tried)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from itertools import islice, permutations
 from typing import Any
 
@@ -23,10 +24,19 @@ from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.rows import given_fields
 from flightllm.plan.trace import TracedCall, traced
+from flightllm.system_tables.labels import Fields, fields_of, key_of
 
 _MOST_ORDERS = 720
 """The most orders of fields that are tried: those of six fields."""
+_MOST_PROMPTS = 1_000_000
+"""The most prompts without a kept answer that the run can pass: each takes microseconds, because no model is asked."""
+_ENOUGH_ROWS = 10_000
+"""The rows after which a search that has found the row ends; a client's first rows are among them."""
 _LOST = "the row is not in the result any more: its table has changed, or its answers are not kept"
+_UNSEEN = (
+    "the row is not among the {rows:,} rows that could be compared, because the query has too many prompts without a"
+    " kept answer: add a condition that only a few rows fulfil, such as WHERE id = 7, and run it first"
+)
 
 
 class WhyQuery:
@@ -52,8 +62,11 @@ class WhyQuery:
         self._calls: list[TracedCall] = []
         self._query = query.with_nodes(self._trace)
         self._width, self._row = len(query.schema), list(row)
-        self._values: list[list[str | None]] = []
-        self._rows = 0
+        self._exact, self._similar = _Found(), _Found()
+        answered = frozenset[int]().union(*(call.columns for call in self._calls))
+        self._plain = [at for at in range(self._width) if at not in answered]
+        """The columns that depend on no answer."""
+        self._compared, self._whole = 0, True
         self._bindings: Mapping[str, ModelBinding] = {}
         self.services, self.settings, self.calls = query.services, query.settings, query.calls
 
@@ -66,39 +79,53 @@ class WhyQuery:
         return self._query.explain()
 
     def run(self, record: QueryRecord) -> Batches:
-        """Yield one row with a JSON document: `rows` that look like this one, `several`, and `calls`.
+        """Yield one row with a JSON document: `rows` that look like this one, `several`, `by`, `whole`, and `calls`.
+
+        `by` is `values` if a row has all the values. It is `others` if only the columns without answers are equal,
+        because an answer is not kept. `whole` tells whether all rows of the result were compared.
 
         Raises:
-            NotFoundError: the result has no such row any more.
+            NotFoundError: the result has no such row any more, or the row is not among those that could be compared.
         """
         cancelled = record.cancelled.is_set
         with stopped_by(record.cancelled), models_of(self, cancelled) as models:
-            predict(self, models, cancelled)
-            if not self._values:
-                raise NotFoundError(_LOST)
-            calls = [found for call in self._calls if (found := self._told(call, models)) is not None]
-        told = {"rows": self._rows, "several": len(self._values) > 1, "calls": calls}
+            figures = predict(self, models, cancelled, most_prompts=_MOST_PROMPTS, draws=1)
+            whole = self._whole and figures.is_whole
+            found = self._exact if self._exact.rows else self._similar
+            if not found.rows:
+                raise NotFoundError(_LOST if whole else _UNSEEN.format(rows=self._compared))
+            values = found.values[0]
+            calls = [told for call in self._calls if (told := self._told(call, models, values)) is not None]
+        about = {"rows": found.rows, "several": len(found.values) > 1}
+        told = {**about, "by": "values" if found is self._exact else "others", "whole": whole, "calls": calls}
         yield pa.RecordBatch.from_arrays([pa.array([json_text(told)])], schema=self.schema)
 
     def run_on(self, bindings: Mapping[str, ModelBinding], record: QueryRecord) -> Batches:
         """Run the query, and keep the arguments of the rows that look like the row."""
-        self._bindings, self._values, self._rows = bindings, [], 0
+        self._bindings, self._exact, self._similar = bindings, _Found(), _Found()
+        self._compared, self._whole = 0, True
+        plain = [self._row[at] for at in self._plain]
         with closing(self._query.run_on(bindings, record)) as batches:
             for batch in batches:
                 for row in rows_of(batch):
-                    if row[: self._width] != self._row:
-                        continue
-                    self._rows += 1
-                    if len(self._values) < 2 and row[self._width :] not in self._values:
-                        self._values.append(row[self._width :])
+                    self._compared += 1
+                    if row[: self._width] == self._row:
+                        self._exact.add(row[self._width :])
+                    elif plain and [row[at] for at in self._plain] == plain:
+                        self._similar.add(row[self._width :])
                 yield batch
+                if self._exact.rows and self._compared >= _ENOUGH_ROWS:
+                    self._whole = False
+                    return
 
-    def _told(self, call: TracedCall, models: Mapping[str | None, OpenModel]) -> dict[str, Any] | None:
+    def _told(
+        self, call: TracedCall, models: Mapping[str | None, OpenModel], arguments: list[str | None]
+    ) -> dict[str, Any] | None:
         ai = call.ai
         if ai.backend != MODEL:
             return None
         model, binding = models[ai.model], self._bindings[ai.binding]
-        values = tuple(self._values[0][call.first : call.first + len(ai.fields)])
+        values = tuple(arguments[call.first : call.first + len(ai.fields)])
         parameters, constraint = ai.parameters, ai.parameters.constraint
         about = {
             "function": ai.function,
@@ -121,7 +148,7 @@ class WhyQuery:
         }
         fields, answer = self._found(ai, binding, values)
         if fields is None:
-            return {**about, "prompt": None, "kept": False, "answer": None}
+            return {**about, "prompt": None, "kept": False, "answer": None, "labels": []}
         prompt = ai.prompt(fields, fields_first=self.settings.fields_first, prompt_format=binding.prompt_format)
         told = {
             **about,
@@ -129,6 +156,7 @@ class WhyQuery:
             "prompt": prompt,
             "prompt_tokens": model.engine.count_tokens(prompt),
             "kept": answer is not None,
+            **self._labels(ai, fields_of(fields)),
         }
         if answer is None:
             return {**told, "answer": None}
@@ -139,6 +167,15 @@ class WhyQuery:
             "answer_tokens": model.engine.count_tokens(text),
             "probabilities": [None if p != p else p for p in probabilities] or None,  # NaN is unknown  # noqa: PLR0124
         }
+
+    def _labels(self, ai: AICall, fields: Fields) -> dict[str, Any]:
+        """Return what names the answer to people's labels, and the labels that the user can see, the oldest first."""
+        named = {"function": ai.function, "task": ai.task or ai.instruction, "fields": fields}
+        rights = self.services.rights
+        who = rights.principal.name
+        found = self.services.labels.of(key_of(ai.function, ai.task or ai.instruction, fields))
+        seen = [one for one in found if rights.unlimited or one.user == who]
+        return {"subject": named, "labels": [{**one.shown(), "own": one.user == who} for one in seen]}
 
     def _found(
         self, ai: AICall, binding: ModelBinding, values: tuple[str | None, ...]
@@ -155,6 +192,20 @@ class WhyQuery:
             if (answer := self.services.cache.peek([key]).get(key)) is not None:
                 return fields, answer
         return first, None
+
+
+@dataclass(slots=True)
+class _Found:
+    """Rows that look like the row, and the first two different lists of their arguments."""
+
+    rows: int = 0
+    values: list[list[str | None]] = field(default_factory=list)
+
+    def add(self, arguments: list[str | None]) -> None:
+        """Count a row."""
+        self.rows += 1
+        if len(self.values) < 2 and arguments not in self.values:
+            self.values.append(arguments)
 
 
 def _orders(ai: AICall, values: tuple[str | None, ...]) -> Iterator[list[tuple[str, str]]]:

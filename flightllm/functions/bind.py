@@ -260,6 +260,7 @@ class _Binder:
         call = replace(
             self._call(answer, fields, values, text, by_rows=by_rows),
             joined=any(argument.parts or argument.values for argument in self._given.values()),
+            task=guided(asked, options, fields.names(), ()).instruction,
             labelled=by_examples,
             uncalibrated=uncalibrated,
         )

@@ -80,6 +80,8 @@ class AICall:
     """The call as the user wrote it, for EXPLAIN and errors."""
     instruction: str
     """The question of the call, as one text."""
+    task: str = field(default="", kw_only=True, compare=False, repr=False)
+    """The question without the call's examples: people's labels of an answer name the question by it."""
     asked: Question | None = field(default=None, kw_only=True)
     """The same question in parts, for prompt formats that arrange the parts."""
     fields: tuple[str, ...]

@@ -35,15 +35,25 @@ class SiteFigures:
 
 @dataclass(slots=True)
 class Durations:
-    """How long the answers of one model took, from sending the prompt to its answer."""
+    """A histogram of durations, such as how long the answers of one model took from sending the prompt."""
 
-    counts: list[int] = field(default_factory=lambda: [0] * (len(CALL_SECONDS) + 1))
+    bounds: Sequence[float] = CALL_SECONDS
+    """Upper limits of the buckets; one more bucket counts durations above all limits."""
+    counts: list[int] = field(default_factory=list)
     seconds: float = 0.0
 
+    def __post_init__(self) -> None:
+        """Begin with empty buckets."""
+        self.counts = self.counts or [0] * (len(self.bounds) + 1)
+
     def add(self, seconds: float) -> None:
-        """Count one answer."""
-        self.counts[bisect_left(CALL_SECONDS, seconds)] += 1
+        """Count one duration."""
+        self.counts[bisect_left(self.bounds, seconds)] += 1
         self.seconds += seconds
+
+    def copy(self) -> "Durations":
+        """Return a copy, to count further durations in."""
+        return Durations(self.bounds, list(self.counts), self.seconds)
 
 
 @dataclass(slots=True)
@@ -70,9 +80,18 @@ class ModelCalls:
             _add(durations.counts, one.durations)
             durations.seconds += one.seconds
 
+    def reserve(self, figures: Iterable[SiteFigures]) -> None:
+        """Give call sites of running statements their own figures, from 0 on, while there is room.
+
+        Without it, a copy could count a running statement under its own site, and a later copy under `OTHER`.
+        """
+        for one in figures:
+            if any(one.counts) and len(self.sites) < MOST_SITES:
+                self.sites.setdefault((one.model, one.function, one.site), [0] * len(COUNTED))
+
     def copy(self) -> "ModelCalls":
         """Return a copy, to add further statements to."""
-        durations = {model: Durations(list(one.counts), one.seconds) for model, one in self.durations.items()}
+        durations = {model: one.copy() for model, one in self.durations.items()}
         return ModelCalls({key: list(counts) for key, counts in self.sites.items()}, durations)
 
 

@@ -4,7 +4,6 @@ The tables `system.queries` and `system.ai_calls` show the log.
 """
 
 import secrets
-from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ import structlog
 from flightllm.access.rights import Rights
 from flightllm.common.principal import LOCAL
 from flightllm.errors import NotFoundError
-from flightllm.observe.model_calls import ModelCalls, SiteFigures
+from flightllm.observe.model_calls import Durations, ModelCalls, SiteFigures
 from flightllm.observe.query_record import COUNTERS, MOST_TEXT, CancelToken, QueryRecord, cut
 from flightllm.observe.spans import NO_SPANS, Spans
 from flightllm.observe.statement_texts import shown_statement
@@ -71,8 +70,7 @@ class Totals:
     """Statements by kind and status, their durations, and sums of their counters. Not safe from several threads."""
 
     statements: Counter[tuple[str, str]] = field(default_factory=Counter)
-    durations: list[int] = field(default_factory=lambda: [0] * (len(SECONDS) + 1))
-    seconds: float = 0.0
+    durations: Durations = field(default_factory=lambda: Durations(SECONDS))
     cost: float = 0.0
     sums: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(SUMMED, 0)))
     model_calls: ModelCalls = field(default_factory=ModelCalls)
@@ -80,8 +78,7 @@ class Totals:
     def finished(self, row: Mapping[str, Any], calls: Iterable[SiteFigures]) -> None:
         """Add a statement that has ended, by its row of `system.queries` and its calls of models."""
         self.statements[row["kind"], row["status"]] += 1
-        self.durations[bisect_left(SECONDS, row["seconds"])] += 1
-        self.seconds += row["seconds"]
+        self.durations.add(row["seconds"])
         self.counted(row, calls)
 
     def counted(self, row: Mapping[str, Any], calls: Iterable[SiteFigures]) -> None:
@@ -94,7 +91,7 @@ class Totals:
     def copy(self) -> "Totals":
         """Return a copy, to add further statements to."""
         statements, calls = self.statements.copy(), self.model_calls.copy()
-        return Totals(statements, list(self.durations), self.seconds, self.cost, self.sums.copy(), calls)
+        return Totals(statements, self.durations.copy(), self.cost, self.sums.copy(), calls)
 
 
 class QueryLog:
@@ -177,9 +174,12 @@ class QueryLog:
         """Return the totals of all statements so far, including the counts of statements that still run."""
         with self._lock:
             self._settle()
-            totals, running = self._totals.copy(), list(self._open.values())
-        for record in running:
-            totals.counted(record.row(), record.model_figures())
+            running = [(record.row(), record.model_figures()) for record in self._open.values()]
+            for _, figures in running:
+                self._totals.model_calls.reserve(figures)
+            totals = self._totals.copy()
+        for row, figures in running:
+            totals.counted(row, figures)
         return totals
 
     @property

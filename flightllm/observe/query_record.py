@@ -87,6 +87,12 @@ class CallRecord:
     notes: dict[str, str] = field(default_factory=dict)
     """How its prompts are made: the chosen ordering and layout."""
     _lock: Lock = field(default_factory=Lock)
+    site: str = field(init=False)
+    """A name that is the same for the same function and text in each statement, and reveals no text."""
+
+    def __post_init__(self) -> None:
+        """Name the call site once, because metrics read the name at each scrape."""
+        self.site = call_site(self.function, self.text)[:8]
 
     def note(self, input_rows: int, tuples: int, **notes: str) -> None:
         """Add rows and tuples of arguments that the operator has to process, and note how their prompts are made."""
@@ -111,11 +117,6 @@ class CallRecord:
             self._counts["calls"] += 1
             if repair:
                 self._counts["repairs"] += 1
-
-    @property
-    def site(self) -> str:
-        """Return a name that is the same for the same function and text in each statement, and reveals no text."""
-        return call_site(self.function, self.text)[:8]
 
     def received(self, completion: Completion, seconds: float) -> None:
         """Count an answer, its tokens and the seconds that it took, as `add` does, but in less time."""

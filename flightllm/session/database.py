@@ -47,6 +47,7 @@ from flightllm.storage.rows import StoredFile
 from flightllm.system_tables.data_files import FileTable
 from flightllm.system_tables.indexes import CacheTable, IndexTable, ServerTables
 from flightllm.system_tables.keys import KeyTables
+from flightllm.system_tables.labels import LabelStore
 from flightllm.system_tables.models import ObjectTables
 from flightllm.system_tables.replicas import ReplicaTable, replicas
 from flightllm.system_tables.settings import SettingsTable
@@ -80,6 +81,7 @@ class Database:
         self.access = services.access
         self.functions = services.functions
         self.cache = services.cache
+        self.labels = services.labels
         self.config = services.config
         self.quarantine = services.watch.quarantine
         self._lock = lock
@@ -125,6 +127,7 @@ class Database:
         )
         queries = QueryLog(price=engines.price, spans=create_spans(config.tracing))
         cache = _open_cache(config)
+        labels = LabelStore(config.data_folder / "labels.sqlite")
         with ExitStack() as opened:
             opened.callback(cache.close)
             indexes = VectorIndexes(config.data_folder / "vectors")
@@ -151,6 +154,7 @@ class Database:
                 SettingsTable(config, sessions),
                 KeyTables(tables),
                 FileTable(data_files),
+                labels,
             )
             catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
@@ -177,6 +181,7 @@ class Database:
                 access=access,
                 rights=access.rights(LOCAL),
                 backends=backends,
+                labels=labels,
                 isolation=Isolation(config.limits, config.storage),
                 watch=watch or Watch(),
             )

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
@@ -17,6 +18,7 @@ from flightllm.common.text import check_well_formed, json_text
 from flightllm.errors import BusyError, FlightLLMError
 from flightllm.flight.core import Core
 from flightllm.session.database import Database
+from flightllm.system_tables.labels import LabelStore
 from flightllm.web.calls import WebCall
 from flightllm.web.connections import TAKES_TIME
 from flightllm.web.errors import described, http_status
@@ -24,12 +26,14 @@ from flightllm.web.files import FileRun, most_bytes, place_for, receive
 from flightllm.web.gate import Gate
 from flightllm.web.headers import SafeHeaders
 from flightllm.web.hosts import AllowedHosts
+from flightllm.web.labels import label_values, put_label, remove_label
 from flightllm.web.splitting import split
 from flightllm.web.statements import MOST_ROWS, StatementRun
 from flightllm.web.streaming import lines
 from flightllm.web.views import Views
 from flightllm.web.why import why
 
+_T = TypeVar("_T")
 _STATIC = Path(__file__).parent / "static"
 _SIGN_INS, _WAITING_SIGN_INS = 4, 32
 """The number of passwords that are checked at once, and the number that can wait.
@@ -48,7 +52,9 @@ def create_page(database: Database, core: Core, host: str, names: Sequence[str] 
     """Return the page of a server on `host`; `encrypted` tells whether it uses TLS, `names` are further host names."""
     memory = database.config.limits.memory_bytes
     longest = 2 * database.config.limits.sql_bytes + 65_536  # JSON escapes some characters
-    page = _Page(core, Gate(core, host, encrypted=encrypted, most_bytes=longest), Views(database, core), memory)
+    page = _Page(
+        core, Gate(core, host, encrypted=encrypted, most_bytes=longest), Views(database, core), database.labels, memory
+    )
     routes = [
         Route("/", page.index),
         Mount("/static", StaticFiles(directory=_STATIC)),
@@ -62,6 +68,8 @@ def create_page(database: Database, core: Core, host: str, names: Sequence[str] 
         Route("/api/load", page.shows(lambda call, _: page.views.load(call))),
         Route("/api/statements", page.run, methods=["POST"]),
         Route("/api/why", page.why, methods=["POST"]),
+        Route("/api/label", page.label, methods=["POST"]),
+        Route("/api/label/remove", page.remove_label, methods=["POST"]),
         Route("/api/files", page.upload, methods=["POST"]),
         Route("/api/split", page.split, methods=["POST"]),
     ]
@@ -73,7 +81,7 @@ def create_page(database: Database, core: Core, host: str, names: Sequence[str] 
 class _Page:
     """The handlers of requests; code that can wait for a disk or a thread runs in separate threads."""
 
-    def __init__(self, core: Core, gate: Gate, views: Views, memory_bytes: int) -> None:
+    def __init__(self, core: Core, gate: Gate, views: Views, labels: LabelStore, memory_bytes: int) -> None:
         self.views = views
         self._core = core
         self._gate = gate
@@ -81,6 +89,7 @@ class _Page:
         self._running = CapacityLimiter(_STATEMENTS)
         self._uploading = CapacityLimiter(_UPLOADS)
         self._memory = memory_bytes
+        self._labels = labels
 
     async def index(self, _request: Request) -> Response:
         """Return the HTML page; it holds no data."""
@@ -132,16 +141,39 @@ class _Page:
         values = await self._gate.values(request)
         sql, row = values.text("sql"), values.texts("row")
         call = await to_thread.run_sync(self._gate.enter, request)
+        work = partial(why, self._core, call, sql, row)
+        return _json(await self._while_there(request, call, work, limiter=self._running))
+
+    async def label(self, request: Request) -> Response:
+        """Keep the user's label of an answer; return it, and the one that it replaces."""
+        values = await self._gate.values(request)
+        given = label_values(values)
+        call = await to_thread.run_sync(self._gate.enter, request)
+        work = partial(put_label, self._core, self._labels, call, given)
+        return _json(await self._while_there(request, call, work, limiter=self._running))
+
+    async def remove_label(self, request: Request) -> Response:
+        """Remove a label."""
+        values = await self._gate.values(request)
+        label_id = values.text("label_id")
+        call = await to_thread.run_sync(self._gate.enter, request)
+        work = partial(remove_label, self._core, call, label_id)
+        return _json(await self._while_there(request, call, work, limiter=self._running))
+
+    async def _while_there(
+        self, request: Request, call: WebCall, work: Callable[[], _T], *, limiter: CapacityLimiter | None = None
+    ) -> _T:
+        """Return the result of `work`, which a thread runs; it stops if the browser leaves."""
         request.scope[TAKES_TIME] = True
-        work = asyncio.create_task(to_thread.run_sync(why, self._core, call, sql, row, limiter=self._running))
+        task = asyncio.create_task(to_thread.run_sync(work, limiter=limiter))
         try:
-            while not (await asyncio.wait({work}, timeout=_POLL_SECONDS))[0]:
+            while not (await asyncio.wait({task}, timeout=_POLL_SECONDS))[0]:
                 if await request.is_disconnected():
                     call.leave()
         finally:
             call.leave()
-            await asyncio.wait({work})
-        return _json(work.result())
+            await asyncio.wait({task})
+        return task.result()
 
     async def upload(self, request: Request) -> Response:
         """Take a file of the user, whose name is a parameter of the address, and make temporary tables of it."""
@@ -155,15 +187,7 @@ class _Page:
             with place_for(name) as file:
                 request.scope[TAKES_TIME] = True
                 await receive(request, file, most)
-                work = asyncio.create_task(to_thread.run_sync(FileRun(self._core, call, file, self._memory)))
-                try:
-                    while not (await asyncio.wait({work}, timeout=_POLL_SECONDS))[0]:
-                        if await request.is_disconnected():
-                            call.leave()
-                finally:
-                    call.leave()
-                    await asyncio.wait({work})
-                made = work.result()
+                made = await self._while_there(request, call, FileRun(self._core, call, file, self._memory))
         return _json({"tables": [asdict(one) for one in made]})
 
     async def split(self, request: Request) -> Response:

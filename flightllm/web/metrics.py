@@ -15,8 +15,8 @@ from prometheus_client.registry import Collector
 from flightllm.access.store import DEFAULT_MODEL
 from flightllm.flight.load import ServerLoad
 from flightllm.flight.server import FlightSqlServer
-from flightllm.observe.model_calls import CALL_SECONDS, COUNTED, ModelCalls
-from flightllm.observe.query_log import SECONDS, Totals
+from flightllm.observe.model_calls import COUNTED, Durations, ModelCalls
+from flightllm.observe.query_log import Totals
 from flightllm.router.replica import ReplicaStatus
 from flightllm.session.database import Database
 from flightllm.web.engine_load import prompts_in_flight
@@ -124,10 +124,8 @@ def _of_statements(totals: Totals) -> Iterator[Metric]:
     for (kind, status), count in totals.statements.items():
         statements.add_metric([kind, status], count)
     yield statements
-    bounds = [*map(str, SECONDS), "+Inf"]
-    counts = accumulate(totals.durations)
     durations = HistogramMetricFamily("flightllm_statement_duration_seconds", "How long statements ran.")
-    durations.add_metric([], list(zip(bounds, counts, strict=True)), totals.seconds)
+    durations.add_metric([], *_histogram(totals.durations))
     yield durations
     for name, (metric, text) in _SUMS.items():
         yield _counter(metric, text, totals.sums[name])
@@ -145,10 +143,15 @@ def _of_models(calls: ModelCalls) -> Iterator[Metric]:
         yield family
     text = "How long a model took, from sending a prompt to its answer."
     durations = HistogramMetricFamily("flightllm_model_call_duration_seconds", text, labels=["model"])
-    bounds = [*map(str, CALL_SECONDS), "+Inf"]
     for model, one in calls.durations.items():
-        durations.add_metric([model], list(zip(bounds, accumulate(one.counts), strict=True)), one.seconds)
+        durations.add_metric([model], *_histogram(one))
     yield durations
+
+
+def _histogram(durations: Durations) -> tuple[list[tuple[str, float]], float]:
+    """Return the sums of the buckets up to each bound, and the sum of all durations."""
+    bounds = [*map(str, durations.bounds), "+Inf"]
+    return list(zip(bounds, accumulate(durations.counts), strict=True)), durations.seconds
 
 
 def _of_replicas(replicas: list[tuple[str, ReplicaStatus]]) -> Iterator[Metric]:

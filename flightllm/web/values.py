@@ -36,13 +36,32 @@ class Values:
         check_well_formed(value, repr(name))
         return value
 
-    def texts(self, name: str) -> list[str | None]:
-        """Return the list of texts and nulls of `name`.
+    def optional_text(self, name: str) -> str | None:
+        """Return the text of `name`, or None if it is absent or null.
+
+        Raises:
+            InvalidInputError: the value is not a text, or not valid Unicode.
+        """
+        return None if self._values.get(name) is None else self.text(name)
+
+    def object_text(self, name: str) -> str:
+        """Return the object of `name` as the text of JSON.
+
+        Raises:
+            InvalidInputError: the value is not an object.
+        """
+        value = self._values.get(name)
+        if not isinstance(value, dict):
+            raise InvalidInputError(f"{name!r} must be an object")
+        return json.dumps(value)
+
+    def texts(self, name: str, default: list[str | None] | None = None) -> list[str | None]:
+        """Return the list of texts and nulls of `name`, or `default` if it is absent.
 
         Raises:
             InvalidInputError: the value is not such a list, or a text is not valid Unicode.
         """
-        value = self._values.get(name)
+        value = self._values.get(name, default)
         if not isinstance(value, list) or not all(one is None or isinstance(one, str) for one in value):
             raise InvalidInputError(f"{name!r} must be a list of texts and nulls")
         for one in value:

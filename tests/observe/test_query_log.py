@@ -8,6 +8,7 @@ import pytest
 from flightllm.catalog import QUERY_ONLY, Catalog
 from flightllm.config import LimitsConfig
 from flightllm.errors import NotFoundError
+from flightllm.observe.model_calls import MOST_SITES
 from flightllm.observe.query_log import QueryLog
 from flightllm.observe.query_record import CancelToken, QueryRecord
 
@@ -146,3 +147,48 @@ def test_unknown_counter_is_an_error() -> None:
     """A misspelt counter is a defect and fails at once."""
     with pytest.raises(KeyError):
         QueryLog().start("SELECT 1").call_site("f", "f()").add(cals=1)
+
+
+def test_no_counter_of_a_call_site_falls() -> None:
+    """With more running call sites than have figures of their own, each scrape counts each site where the last did.
+
+    Statements begin, run and end in other threads meanwhile, in another order than they began.
+    """
+    log = QueryLog()
+
+    def ask(number: int) -> None:
+        records = [log.start(f"SELECT {number}, {turn}") for turn in range(60)]
+        sites = [record.call_site("ai_gen", f"ai_gen('{number} {turn}')") for turn, record in enumerate(records)]
+        for _ in range(3):
+            for site in sites:
+                site.add(calls=1, prompt_tokens=10)
+        for record in reversed(records):
+            record.finish("done")
+
+    def counts() -> dict[tuple[str, str, str], list[int]]:
+        return {key: list(found) for key, found in log.totals().model_calls.sites.items()}
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    before, fallen = counts(), list[object]()
+    while any(thread.is_alive() for thread in threads):
+        now = counts()
+        fallen += [key for key, found in before.items() if any(map(int.__lt__, now.get(key, [0] * 5), found))]
+        before = now
+    assert fallen == []
+    assert sum(found[0] for found in counts().values()) == 8 * 60 * 3
+
+
+def test_running_sites_keep_their_places() -> None:
+    """A site that a scrape counted by itself is not counted under the others when other statements end before it."""
+    log = QueryLog()
+    records = [log.start(f"SELECT {number}") for number in range(MOST_SITES + 20)]
+    sites = [record.call_site("ai_gen", f"ai_gen('{at}')") for at, record in enumerate(records)]
+    for site in sites:
+        site.add(calls=1)
+    before = log.totals().model_calls.sites
+    for record in reversed(records):
+        record.finish("done")
+        after = log.totals().model_calls.sites
+        assert all(after[key][0] >= found[0] for key, found in before.items())

@@ -16,6 +16,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.select import Select
 
 from flightllm.session.database import Database
+from tests.databases import rows
 from tests.servers import await_true
 from tests.web.support import PASSWORD
 
@@ -385,6 +386,56 @@ def test_why_an_answer(browser: Browser) -> None:
     browser.run("SELECT count(*) AS n, ai_gen('Of {b}?', b) AS x FROM open_t WHERE a < 3 GROUP BY x")
     assert browser.heads() == ["n", "x"]
     assert not browser.all("button.answer")
+
+
+def test_label_an_answer(browser: Browser, database: Database) -> None:
+    """By keys: a right answer, then a wrong one with a comment, and undo, which brings the first label back."""
+    browser.sign_in("root")
+    sql = "SELECT a, ai_filter('Is {a} labelled?', a) AS x, ai_score('How {a}?', a) AS s FROM open_t WHERE a < 4"
+    browser.run(sql)
+    labels = database.session()
+
+    def kept() -> list[tuple[object, ...]]:
+        return [tuple(row.values()) for row in rows(labels, "SELECT verdict, label, comment FROM system.labels")]
+
+    first = browser.all("button.answer")[0]
+    answer = {"true": "Yes", "false": "No"}[first.text]
+    first.send_keys(Keys.ENTER)
+    browser.await_text("Is this answer right?")
+    browser.driver.switch_to.active_element.send_keys("r")
+    browser.await_text("The label is kept.")
+    assert kept() == [("right", answer, None)]
+    browser.button("Wrong").send_keys(Keys.ENTER)
+    other = Select(browser.driver.switch_to.active_element).first_selected_option.text
+    assert {answer, other} == {"Yes", "No"}
+    (comment,) = browser.all("dialog input")
+    comment.send_keys(f"{EVIL} r", Keys.ENTER)
+    await_true(lambda: kept() == [("wrong", other, f"{EVIL} r")])
+    browser.await_text(f"You: wrong; the right answer is {other} – {EVIL}")
+    assert browser.driver.switch_to.active_element.text == "Wrong"
+    browser.driver.switch_to.active_element.send_keys("u")
+    browser.await_text("The earlier label is back.")
+    assert kept() == [("right", answer, None)]
+    browser.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+    assert browser.driver.switch_to.active_element == first
+    assert [
+        cell.get_attribute("aria-label").endswith("labelled right") for cell in browser.all("button.answer")[:2]
+    ] == [
+        True,
+        False,
+    ]
+    browser.run(sql)
+    assert len(browser.all("button.answer .mark.right")) == 1
+    browser.all("button.answer")[1].send_keys(Keys.ENTER)
+    browser.await_text("Is this answer right?")
+    browser.driver.switch_to.active_element.send_keys("w")
+    (number, _) = browser.all("dialog input")
+    number.send_keys("2.5", Keys.ENTER)
+    browser.await_text("the right answer is 2.5")
+    browser.button("Undo").click()
+    browser.await_text("The label is removed.")
+    assert len(kept()) == 1
+    assert browser.driver.execute_script("return window.broken") is None
 
 
 def test_many_rows_and_columns(browser: Browser) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from flightllm.execution.staged_query import StagedQuery
 from flightllm.session.database import Database
 from tests.web.support import Visitor
 
@@ -129,3 +130,97 @@ def test_batch_functions(visit: Callable[[str], Visitor]) -> None:
 def test_rows_of_other_forms(visit: Callable[[str], Visitor], row: object) -> None:
     """A row is a list of texts and nulls."""
     assert visit("ann").post("/api/why", {"sql": ASKED, "row": row})[0] == 400
+
+
+def test_the_query_runs_once(visit: Callable[[str], Visitor], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A click runs the query once, also where answers decide which rows are asked."""
+    ran, run_on = list[object](), StagedQuery.run_on
+    monkeypatch.setattr(StagedQuery, "run_on", lambda self, *rest: (ran.append(self), run_on(self, *rest))[1])
+    ann = visit("ann")
+    row = ann.rows(SQL)[0]
+    ran.clear()
+    assert why(ann, SQL, row)[0] == 200
+    assert len(ran) == 1
+
+
+def test_many_prompts_without_answers(visit: Callable[[str], Visitor], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row among the prompts that can be passed is explained; for others the error tells what to do."""
+    ann = visit("ann")
+    sql = "SELECT a, ai_gen('Many {a}?', a) AS g FROM open_t"
+    row = ann.run(sql, rows=1)[1]["rows"][0]
+    told = why(ann, sql, row)[1]
+    assert (told["whole"], told["by"], told["calls"][0]["answer"]) == (True, "values", row[1])
+    monkeypatch.setattr("flightllm.execution.why._MOST_PROMPTS", 100)
+    status, answer = why(ann, sql, ["1999", "x"])
+    assert (status, "a condition that only a few rows fulfil" in answer["error"]["message"]) == (404, True)
+    assert "changed" not in answer["error"]["message"]
+
+
+def test_a_found_row_ends_the_search(visit: Callable[[str], Visitor], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a large result not all rows are compared once the row is found, and that is said."""
+    monkeypatch.setattr("flightllm.execution.why._ENOUGH_ROWS", 1)
+    ann = visit("ann")
+    sql = "SELECT a, ai_gen('Long {a}?', a) AS g FROM open_t"
+    told = why(ann, sql, ann.run(sql, rows=1)[1]["rows"][0])[1]
+    assert (told["whole"], told["rows"]) == (False, 1)
+
+
+def test_an_answer_that_is_lost(visit: Callable[[str], Visitor]) -> None:
+    """A row whose answer is not kept, or is NULL, is found by its other columns, and that is said."""
+    ann = visit("ann")
+    sql = "SELECT a, ai_gen('Lost {a}?', a) AS g FROM open_t WHERE a <= 3"
+    for value in ("an old answer", None):
+        told = why(ann, sql, ["2", value])[1]
+        assert (told["by"], told["rows"], told["several"]) == ("others", 1, False)
+        assert (told["calls"][0]["fields"], told["calls"][0]["kept"]) == ([["a", "2"]], False)
+    assert why(ann, "SELECT ai_gen('Lost {a}?', a) AS g FROM open_t WHERE a <= 3", ["old"])[0] == 404
+
+
+FORMS = {
+    "equal values share a prompt": (
+        "SELECT a, ai_gen('Of {b}?', b) AS g FROM open_t WHERE a <= 4",
+        [["b", "text"]],
+        [1],
+    ),
+    "a column twice": (
+        "SELECT a, g, g AS h FROM (SELECT a, ai_gen('Of {a}!', a) AS g FROM open_t WHERE a <= 2) q",
+        None,
+        [1, 2],
+    ),
+    "parts of an object": (
+        """SELECT a, ai_extract(a, '{"type": "object", "properties": {"k": {"type": "string"}}}')['k'] AS k
+        FROM open_t WHERE a <= 2""",
+        None,
+        [1],
+    ),
+    "a whole object": (
+        """SELECT a, ai_extract(a, '{"type": "object", "properties": {"k": {"type": "string"}}}') AS k
+        FROM open_t WHERE a <= 2""",
+        None,
+        [1],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FORMS)
+def test_forms_of_cells(visit: Callable[[str], Visitor], what: str) -> None:
+    """Each form of cell has its prompt and kept answer."""
+    sql, fields, columns = FORMS[what]
+    ann = visit("ann")
+    row = ann.rows(sql)[0]
+    told = why(ann, sql, row)[1]
+    (call,) = told["calls"]
+    assert (told["by"], told["rows"], call["kept"], call["columns"]) == ("values", 1, True, columns)
+    assert call["fields"] == (fields or [[call["fields"][0][0], row[0]]])
+
+
+def test_an_answer_in_a_prompt(visit: Callable[[str], Visitor]) -> None:
+    """Of a call over another call's answer, both prompts are told, and the second has the first answer as its field."""
+    ann = visit("ann")
+    sql = (
+        "SELECT a, ai_gen('Shorten {g}', g) AS s FROM (SELECT a, ai_gen('Tell {a}', a) AS g FROM open_t WHERE a <= 2) q"
+    )
+    told = why(ann, sql, ann.rows(sql)[0])[1]
+    first, second = told["calls"]
+    assert (first["columns"], second["columns"], told["by"]) == ([1], [1], "values")
+    assert second["fields"] == [["g", first["answer"]]]

@@ -5,6 +5,7 @@ import { h, replace, setText } from "./dom.js";
 import { csv, CSV_HINT, download, jsonLines } from "./download.js";
 import { explanation } from "./explain.js";
 import { counted } from "./format.js";
+import { verdictOf } from "./label.js";
 import { Plan, planDocument } from "./plan.js";
 import { openProfile } from "./profile.js";
 import { Rows } from "./rows.js";
@@ -21,7 +22,7 @@ export class Grid {
     this.note = h("span", { class: "hint", "aria-live": "polite" });
     const asCsv = h("button", { type: "button", title: CSV_HINT, onclick: () => this.save("csv", csv, "text/csv") }, "CSV");
     const asJson = h("button", { type: "button", onclick: () => this.save("jsonl", jsonLines, "application/x-ndjson") }, "JSON lines");
-    this.tools = h("div", { class: "actions", hidden: true }, this.tabs.element, this.label, asCsv, asJson, this.note);
+    this.tools = h("div", { class: "actions", hidden: true }, this.tabs, this.label, asCsv, asJson, this.note);
     this.element = h("div", {}, this.tools, this.shown);
     this.columns = [];
     this.table = null;
@@ -39,7 +40,7 @@ export class Grid {
     this.more = more;
     setText(this.label, `Download ${counted(this.count, "row")}:`);
     this.tools.hidden = !this.table;
-    this.tabs.element.hidden = !this.count;
+    this.tabs.hidden = !this.count;
     if (this.sorting) this.arrange();
   }
 
@@ -62,7 +63,8 @@ export class Grid {
     this.isPlan = columns.map((column) => column.name).join() === "plan_type,plan";
     if (this.isPlan) return;
     this.table = new Rows(columns, (at) => this.sort(at), (at) => openProfile(columns[at], at, this.table.rows, this.more),
-      answers, (row, number, at) => openWhy(sql, columns, row, at, number));
+      answers, (row, number, at, button) => openWhy(sql, columns, row, at, number, button),
+      (row, at) => verdictOf(sql, row, at));
     replace(this.shown, this.table.element);
   }
 

@@ -2,6 +2,7 @@
 
 import { h, replace } from "./dom.js";
 import { count } from "./format.js";
+import { mark } from "./label.js";
 import { cell, short } from "./value.js";
 
 const HEIGHT = 28; // of a row, as in style.css
@@ -21,8 +22,10 @@ function widthOf(text) {
 
 export class Rows {
   // `sort` and `profile` are called with the number of a column whose button was pressed. `answers` are the columns with
-  // answers of models, or null; `why` is called with a row, its number and one of these columns, or with -1 for the row.
-  constructor(columns, sort, profile, answers = null, why = null) {
+  // answers of models, or null; `why` is called with a row, its number, one of these columns, or -1 for the row, and the
+  // button. `verdict` returns the label of a cell, or null.
+  constructor(columns, sort, profile, answers = null, why = null, verdict = () => null) {
+    this.verdict = verdict;
     this.columns = columns;
     this.answers = answers && new Set(answers);
     this.why = why;
@@ -144,7 +147,9 @@ export class Rows {
     const rest = this.columns.length - this.to;
     const cells = this.columns.slice(this.from, this.to).map((column, index) => {
       const place = this.from + index;
-      const made = cell(row[place], column, this.answers?.has(place) ? () => this.why(row, number + 1, place) : null);
+      const made = cell(row[place], column, this.answers?.has(place) ? (button) => this.why(row, number + 1, place, button) : null);
+      const verdict = this.answers?.has(place) ? this.verdict(row, place) : null;
+      if (verdict) mark(made.firstChild, verdict);
       made.setAttribute("aria-colindex", String(this.from + index + 2));
       return made;
     });

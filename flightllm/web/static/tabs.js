@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 
 let made = 0;
 
-// Return {element, choose}: `element` has the tabs, `choose` opens one by its name, and `opened` is called with the name.
+// Return the element with the tabs; `opened` is called with the name of a tab that is opened.
 export function tabs(label, names, panel, opened) {
   made += 1;
   panel.id = `panel-${made}`;
@@ -31,5 +31,5 @@ export function tabs(label, names, panel, opened) {
     current = name;
   }
   choose(names[0], false);
-  return { element, choose };
+  return element;
 }

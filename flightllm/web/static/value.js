@@ -33,13 +33,13 @@ export function short(text) {
   return text.length <= LONG && !text.includes("\n") ? text : `${text.slice(0, LONG).replace(/\s+/g, " ")}…`;
 }
 
-// Return the cell of a value; `why` is called with a click on an answer of a model, and is null for other values.
+// Return the cell of a value; `why` is called with the button of an answer of a model, and is null for other values.
 export function cell(text, column, why = null) {
   const style = column.number ? "number" : null;
   if (why) {
     const shown = text === null ? "NULL" : short(text);
     return h("td", { class: style }, h("button", { type: "button", class: "cell answer", title: "Why this answer?",
-      "aria-label": `${shown}; why this answer?`, onclick: why }, shown));
+      "aria-label": `${shown}; why this answer?`, onclick: (event) => why(event.currentTarget) }, shown));
   }
   if (text === null) return h("td", { class: style }, h("span", { class: "null" }, "NULL"));
   const shown = short(text);

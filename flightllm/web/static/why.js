@@ -3,6 +3,7 @@
 import { post } from "./api.js";
 import { alert, h, replace, table } from "./dom.js";
 import { count } from "./format.js";
+import { labelForm, remember } from "./label.js";
 import { openDialog } from "./value.js";
 
 const NOT_KEPT = "The answer cache does not have the answer: it was evicted, or the session or the call keeps no answers.";
@@ -26,12 +27,13 @@ function probabilities({ probabilities: found, parameters: { options } }) {
     options.map((option, at) => h("tr", {}, h("td", {}, option), h("td", { class: "number" }, percent(found[at]))))))];
 }
 
-function told(call) {
+// Return the elements of a call; `add` gets the form for its label.
+function told(call, add) {
   if (call.prompt === null) return [h("p", {}, h("code", {}, call.text)), h("p", {}, "No prompt was sent: a value that the call needs is NULL.")];
   return [h("p", {}, h("code", {}, call.text)),
     h("h3", {}, "Prompt"), h("pre", { tabindex: "0", "aria-label": "Prompt" }, call.prompt),
     h("h3", {}, "Answer"), call.kept ? h("pre", { tabindex: "0", "aria-label": "Answer" }, call.answer) : h("p", { class: "hint" }, NOT_KEPT),
-    probabilities(call), facts(call)].flat().filter(Boolean);
+    probabilities(call), add(call), facts(call)].flat().filter(Boolean);
 }
 
 // Return the calls of a row in groups: those of the chosen column, those that decide about the row, and the others.
@@ -41,8 +43,16 @@ export function grouped(calls, at) {
   return { own, filters, others: calls.filter((call) => !own.includes(call) && !filters.includes(call)) };
 }
 
+function notes(found) {
+  const how = found.by === "others" ? "No kept answer leads to these values. The row was found by its columns that no model answered." : null;
+  const several = found.several ? "Several rows of the result look like this one and had different prompts. This is the first of them." : null;
+  const part = found.whole ? null : "Not all rows of the result were compared. More rows can look like this one.";
+  return [how, several, part].filter(Boolean).map((text) => h("p", { class: "hint" }, text));
+}
+
 // Open the panel for a row of a statement's result; `at` is the number of a column, or -1 for the row itself.
-export async function openWhy(sql, columns, row, at, number) {
+// `button` is that of the cell, which shows the visitor's label.
+export async function openWhy(sql, columns, row, at, number, button) {
   const place = h("div", { "aria-busy": "true" }, h("p", { role: "status" }, "Looking for the prompts …"));
   const title = at < 0 ? `Why row ${count(number)}?` : `Why this ${columns[at].name}?`;
   const value = at < 0 ? null : row[at];
@@ -54,9 +64,21 @@ export async function openWhy(sql, columns, row, at, number) {
   try {
     const found = await post("/api/why", { sql, row }, stop.signal);
     const { own, filters, others } = grouped(found.calls, at);
-    const part = (name, calls) => (calls.length ? [h("h3", { class: "group" }, name), calls.flatMap(told)] : []);
-    replace(place, found.several ? h("p", { class: "hint" }, "Several rows of the result look like this one and had different prompts. This is the first of them.") : null,
-      [part("Asked for this column", own), part("Decided that the row is in the result", filters), part("Asked for other columns", others)].flat(2));
+    const forms = [];
+    const form = (call) => {
+      const marks = at >= 0 && call === own[0];
+      const made = labelForm(call, (verdict) => marks && remember(sql, row, at, verdict, button));
+      if (marks) remember(sql, row, at, call.labels.find((one) => one.own)?.verdict ?? null, button);
+      forms.push(made);
+      return made.element;
+    };
+    const part = (name, calls) => (calls.length ? [h("h3", { class: "group" }, name), calls.flatMap((call) => told(call, form))] : []);
+    dialog.addEventListener("keydown", (event) => {
+      if (event.target.matches("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
+      forms[0]?.press(event.key);
+    });
+    replace(place, notes(found), [part("Asked for this column", own), part("Decided that the row is in the result", filters), part("Asked for other columns", others)].flat(2),
+      forms.length ? h("p", { class: "hint" }, "R, W and U stand for Right, Wrong and Undo of the first answer.") : null);
   } catch (error) {
     if (error.name === "AbortError") return;
     replace(place, alert(error));

@@ -1,0 +1,105 @@
+"""INSERT and DELETE of `system.labels`: a user adds, replaces and removes judgements about answers."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+
+from flightllm.common.names import TableName
+from flightllm.config.session_settings import Settings
+from flightllm.datafusion.run import Batches
+from flightllm.errors import CancelledError, InvalidInputError, UnsupportedError
+from flightllm.execution.context import Services
+from flightllm.execution.planning import plan
+from flightllm.execution.query import Query
+from flightllm.observe.query_record import QueryRecord
+from flightllm.sql.classify import classify
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.statement import Statement
+from flightllm.system_tables.labels import GIVEN, Label, label_of
+
+LABELS = TableName("system", "labels")
+_CHANGES = ("insert", "update", "delete", "merge", "truncate")
+_INSERT = "INSERT INTO system.labels (function, task, fields, label, …) SELECT … or VALUES …"
+_DELETE = "DELETE FROM system.labels WHERE …"
+
+
+def changes_labels(statement: Statement) -> bool:
+    """Return whether a statement changes rows of `system.labels`."""
+    names = statement.dropped or (statement.target,)
+    return statement.kind in _CHANGES and LABELS in names
+
+
+def change_labels(
+    statement: Statement,
+    record: QueryRecord,
+    services: Services,
+    settings: Settings,
+    more: Iterable[ParsedText] | None = None,
+) -> int:
+    """Add or delete labels, all of a statement or no one; return their number. `more` has further rows of VALUES.
+
+    An INSERT replaces the user's own label about the same question and values. A DELETE removes only labels that the
+    user can see: admins see the labels of all users.
+
+    Raises:
+        CancelledError: the record was cancelled.
+        FlightLLMError: the statement is wrong, or the user is readonly.
+    """
+    query = check_labels(statement, services, settings)
+    if statement.kind == "delete":
+        found = [one for batch in _rows(query.run(record), record) for one in batch.column(0).to_pylist()]
+        return services.labels.remove(found)
+    labels = list(_given(query, statement, record, services))
+    for text in more or ():
+        further = classify(text)
+        labels += _given(plan(further.parsed_query, services, settings), statement, record, services)
+    return services.labels.put(labels)
+
+
+def check_labels(statement: Statement, services: Services, settings: Settings) -> Query:
+    """Return the query of a change of labels, planned; it changes nothing.
+
+    Raises:
+        FlightLLMError: the statement is wrong, or the user is readonly.
+    """
+    services.rights.check_writer("labelling an answer")
+    if statement.kind == "insert":
+        if statement.change is not None:
+            raise UnsupportedError(
+                f"a new label of yours replaces your earlier one about the same question and values, and returns no"
+                f" rows: write {_INSERT}"
+            )
+        query = plan(statement.parsed_query, services, settings)
+        _check_columns(statement.columns, len(query.schema))
+        return query
+    change = statement.change
+    if statement.kind != "delete" or change is None or change.source or change.returning:
+        raise UnsupportedError(
+            f"system.labels takes no {statement.kind.upper()} of this form: write {_INSERT}, or {_DELETE}"
+        )
+    condition = f" WHERE {change.condition}" if change.condition else ""
+    text = f"{change.common} SELECT label_id FROM {LABELS.sql} AS {change.alias}{condition}".strip()
+    return plan(ParsedText(text), services, settings)
+
+
+def _check_columns(columns: tuple[str, ...], width: int) -> None:
+    if not columns:
+        raise InvalidInputError(f"name the columns of the new labels: {_INSERT}")
+    unknown = [name for name in columns if name not in GIVEN]
+    if unknown:
+        raise InvalidInputError(f"a label takes no value for {unknown[0]!r}; it takes {', '.join(GIVEN)}")
+    if len(columns) != width:
+        raise InvalidInputError(f"the statement names {len(columns)} columns, but its rows have {width} values")
+
+
+def _given(query: Query, statement: Statement, record: QueryRecord, services: Services) -> Iterator[Label]:
+    user = services.rights.principal.name
+    for batch in _rows(query.run(record), record):
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            yield label_of(dict(zip(statement.columns, row, strict=True)), user)
+
+
+def _rows(batches: Batches, record: QueryRecord) -> Batches:
+    with closing(batches):
+        yield from batches
+    if record.cancelled.is_set():
+        raise CancelledError("the statement was cancelled")
