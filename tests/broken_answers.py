@@ -406,7 +406,7 @@ def broken_endpoint(seed: int, broken: float = 0.97) -> Iterator[BrokenEndpoint]
             """Keep quiet of connections that the engine closed."""
 
     with Server(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         endpoint.url = f"http://127.0.0.1:{server.server_port}/v1"
         try:
             yield endpoint

@@ -99,7 +99,8 @@ def endpoint_of(behave: Behave) -> Iterator[Endpoint]:
             """Keep quiet."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        # It looks each 10 ms whether it shall end: by default its end takes up to half a second.
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         endpoint.url = f"http://127.0.0.1:{server.server_port}/v1"
         try:
             yield endpoint

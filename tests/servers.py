@@ -24,6 +24,8 @@ from flightllm.session.database import Database
 SCRIPT = """
 import asyncio, json, sys
 from pathlib import Path
+from flightllm.common.pandas_import import put_off_pandas
+put_off_pandas()
 from flightllm.config import Config, EngineConfig, LimitsConfig, LogConfig, RecoveryConfig, ServerConfig
 from flightllm.log import configure_logging
 from flightllm.server.serve import serve

@@ -28,6 +28,8 @@ Functions = Mapping[str, Callable[..., pa.Array]]
 _BOOT = """\
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
+from flightllm.common.pandas_import import put_off_pandas
+put_off_pandas()
 from flightllm.sandbox.child import main
 main(*map(int, sys.argv[2:5]))
 """

@@ -11,6 +11,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from queue import Queue
 
+from flightllm.common.pandas_import import put_off_pandas
 from flightllm.common.redaction import redacted
 from flightllm.config import Config
 from flightllm.errors import FlightLLMError
@@ -30,6 +31,8 @@ def main(supervisor: int, journal: int) -> None:
     configure_logging(config.log)
     redact_tracebacks()
     faulthandler.enable()  # a crash leaves the threads' tracebacks in the log
+    if not config.functions.folders:  # there are no functions of users, which could pass missing values of pandas
+        put_off_pandas()
     from flightllm.recovery.watch import Watch
     from flightllm.server.renewal import Inherited, Renewal
     from flightllm.server.serve import run

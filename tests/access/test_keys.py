@@ -79,7 +79,7 @@ def provider(tmp_path: Path) -> Iterator[Provider]:
     with pytest.MonkeyPatch.context() as patch, Provider(authority) as provider:
         patch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
         patch.setattr("flightllm.access.keys._KEPT_SECONDS", 0.0)
-        threading.Thread(target=provider.serve_forever, daemon=True).start()
+        threading.Thread(target=provider.serve_forever, args=(0.01,), daemon=True).start()
         yield provider
         provider.answering.set()
         provider.shutdown()

@@ -69,7 +69,9 @@ def test_adaptation_is_late_less_often() -> None:
     assert late["adaptive"] < late["cachegen-2"] < late["int8"]
 
 
-@pytest.mark.parametrize("rate", [2_000.0, 10_000.0, 100_000.0])
+@pytest.mark.parametrize(
+    "rate", [10_000.0, *(pytest.param(rate, marks=pytest.mark.slow) for rate in (2_000.0, 100_000.0))]
+)
 @pytest.mark.parametrize("returns", [True, False], ids=["returns", "cannot return"])
 def test_never_far_above_the_best_choice(rate: float, returns: bool) -> None:
     """However fast the machine decodes, few more prompts are late than with the best fixed choice for a shape."""
@@ -150,7 +152,9 @@ def test_live() -> None:
             assert figures.text_tokens == prompt.chunks[-1].stop
 
 
-@pytest.mark.parametrize("more", [[], ["--same-rate"]], ids=["measured", "same"])
+@pytest.mark.parametrize(
+    "more", [pytest.param([], id="measured"), pytest.param(["--same-rate"], id="same", marks=pytest.mark.slow)]
+)
 def test_command_compares_policies(more: list[str]) -> None:
     """In its quick form the command prints one object with all policies."""
     command = [sys.executable, "-m", "bench.kv_adaptation", "--quick", "--json", "--shapes", "random", "ramp", *more]

@@ -38,7 +38,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 def url() -> Iterator[str]:
     """A server that has metrics."""
     with http.server.HTTPServer(("127.0.0.1", 0), _Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
 

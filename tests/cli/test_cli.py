@@ -295,7 +295,7 @@ class _Models(BaseHTTPRequestHandler):
 def endpoint() -> Iterator[str]:
     """Serve `_Models` on a free port."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Models) as server:
-        threading.Thread(target=server.serve_forever).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 

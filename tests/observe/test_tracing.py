@@ -114,7 +114,7 @@ def test_sent_by_otlp(tmp_path: Path) -> None:
     """What the configuration names receives the spans, at the latest when the database is closed."""
     received: list[ExportTraceServiceRequest] = []
     receiver = HTTPServer(("127.0.0.1", 0), type("Receiver", (_Receiver,), {"received": received}))
-    thread = threading.Thread(target=receiver.serve_forever)
+    thread = threading.Thread(target=receiver.serve_forever, args=(0.01,))
     thread.start()
     tracing = TracingConfig(f"http://127.0.0.1:{receiver.server_port}/v1/traces", "tests")
     database = Database.open(Config(engine=EngineConfig("fake"), tracing=tracing, data_folder=tmp_path))
@@ -171,7 +171,7 @@ def test_headers_do_not_follow_a_redirect(monkeypatch: pytest.MonkeyPatch, caplo
 
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-api-key=otlp%2Fcanary4711")
     with HTTPServer(("0.0.0.0", 0), Handler) as server:  # noqa: S104 - two loopback addresses, one server
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         spans = create_spans(TracingConfig(endpoint=f"http://127.0.0.1:{server.server_port}/v1/traces"))
         spans.statement().end()
         spans.close()

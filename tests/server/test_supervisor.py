@@ -35,12 +35,16 @@ LARGE = "SELECT value, repeat('x', 200) AS s FROM generate_series(1, {rows})"
 
 
 def test_a_killed_process_is_replaced(tmp_path: Path) -> None:
-    """After each `kill -9` the same address answers again, AI queries too, and `listening` is printed once."""
+    """After each `kill -9` the same address answers again, AI queries too, and `listening` is printed once.
+
+    No process that serves loads pandas, which nothing there needs.
+    """
     with SupervisedServer(tmp_path) as server:
         workers = set()
         for _ in range(3):
             await_true(lambda: len(server.children()) == 2)
             workers.add(server.children()[0])
+            assert "/pandas/" not in Path(f"/proc/{server.children()[0]}/maps").read_text()
             server.kill_worker()
             assert server.query_again(COUNT) == [(1000,)]
         assert server.query("SELECT ai_filter('Is it?', 'x') IS NOT NULL") == [(True,)]

@@ -96,7 +96,7 @@ def _server(context: ssl.SSLContext | None = None) -> Iterator[tuple[int, list[b
         if context is not None:
             server.socket = context.wrap_socket(server.socket, server_side=True)
         server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a refused certificate
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield server.server_port, got
         server.shutdown()
 

@@ -33,7 +33,7 @@ def _server(host: str, status: int, place: str = "") -> Iterator[tuple[str, list
             """Keep quiet."""
 
     with ThreadingHTTPServer((host, 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://{host}:{server.server_port}", got
         server.shutdown()
 

@@ -47,7 +47,7 @@ def recent(seed: int) -> list[list[int]]:
     return found
 
 
-@pytest.mark.parametrize("blocks", [60, 120, 240])
+@pytest.mark.parametrize("blocks", [120, *(pytest.param(blocks, marks=pytest.mark.slow) for blocks in (60, 240))])
 @pytest.mark.parametrize("workload", [looping, recent])
 def test_nothing_is_lost_to_the_best(workload: Callable[[int], list[list[int]]], blocks: int) -> None:
     """It finds about as much as the best classical policy, whichever that is."""
