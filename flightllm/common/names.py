@@ -1,5 +1,6 @@
 """Names of tables, which consist of a schema and a name in the only catalog, and their quoting in SQL."""
 
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,11 @@ LAMBDA_PREFIX = "__lambda_"
 STORED_SUFFIX = f" (as stored {secrets.token_hex(8)})"
 """The suffix of the hidden name of a table's stored rows, below the view that users see; users cannot guess it."""
 
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
+_WORDS = frozenset(("from", "group", "lateral", "order", "regexp", "rlike", "select", "table", "tablesample"))
+_WORDS |= frozenset(("unnest", "values", "where", "with"))
+"""Words that need quotes as names of tables, and some that only confuse people."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableName:
@@ -31,6 +37,12 @@ class TableName:
         """Return the shortest readable name, for messages."""
         plain = self.schema == DEFAULT_SCHEMA or is_temporary(self.schema)
         return self.name if plain else f"{self.schema}.{self.name}"
+
+    @property
+    def written(self) -> str:
+        """Return the shortest name that SQL reads, for people and agents to write."""
+        parts = [self.name] if self.schema == DEFAULT_SCHEMA else [self.schema, self.name]
+        return ".".join(part if _PLAIN.match(part) and part not in _WORDS else quoted(part) for part in parts)
 
     @property
     def sql(self) -> str:

@@ -1,12 +1,10 @@
 """The tables that a caller can see, and what is in them."""
 
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from flightllm.client import BOOKKEEPING
-from flightllm.common.names import DEFAULT_SCHEMA, RESERVED, TableName, quoted
+from flightllm.common.names import RESERVED, TableName
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError
 from flightllm.mcp.answers import markdown_table
 from flightllm.mcp.values import Cells
@@ -16,7 +14,6 @@ from flightllm.sql.names import parse_name
 
 _SAMPLE_ROWS = 3
 _SAMPLE_CHARACTERS = 200
-_PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +27,7 @@ class Listed:
     @property
     def sql(self) -> str:
         """Return the shortest name that SQL can read."""
-        parts = [self.name] if self.schema == DEFAULT_SCHEMA else [self.schema, self.name]
-        return ".".join(part if _PLAIN.match(part) else quoted(part) for part in parts)
+        return TableName(self.schema, self.name).written
 
 
 def list_tables(work: Work, schema: str, contains: str, limit: int, offset: int) -> tuple[list[Listed], int]:
@@ -150,7 +146,7 @@ def describe(work: Work, table: Listed) -> Description:
             "nullable": row["is_nullable"] == "YES",
             "key": row.get("key") or None,
         }
-        for row in _columns(work, name)
+        for row in work.rows(f"{BOOKKEEPING}DESCRIBE {name}")
     ]
     notes: list[str] = []
     count: int | None = None
@@ -164,13 +160,6 @@ def describe(work: Work, table: Listed) -> Description:
     except FlightLLMError as error:
         notes.append(f"no rows are shown: {error}")
     return Description(table, columns, count, sample, _indexes(work, table), notes)
-
-
-def _columns(work: Work, name: str) -> list[Mapping[str, Any]]:
-    try:
-        return work.rows(f"{BOOKKEEPING}DESCRIBE {name}")
-    except FlightLLMError:  # a view with an AI function has no DESCRIBE, but its query has
-        return work.rows(f"{BOOKKEEPING}DESCRIBE SELECT * FROM {name}")
 
 
 def _indexes(work: Work, table: Listed) -> list[str]:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from flightllm.catalog import Catalog
-from flightllm.common.names import TableName, quoted
+from flightllm.catalog.entries import Entry
+from flightllm.common.names import TableName, quoted, table_name
 from flightllm.config import LimitsConfig
 from flightllm.config.session_settings import Settings
 from flightllm.ddl.dispatch import explain_change
@@ -29,10 +30,14 @@ from flightllm.sql.client_parameters import ParameterTable
 from flightllm.sql.error_positions import explain_error
 from flightllm.sql.guard import check_bound, check_sql, check_text
 from flightllm.sql.keys import NO_KEYS, TableKeys
-from flightllm.sql.names import NO_NAMES, OutputNames
+from flightllm.sql.literals import text_literal
+from flightllm.sql.names import NO_NAMES, OutputNames, read_parts
 from flightllm.sql.parameters import bind
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.statement import CatalogPlace, Statement
+
+_MOST_PARTS = 3
+"""Catalog, schema and name."""
 
 
 class Rewritten(NamedTuple):
@@ -205,7 +210,9 @@ def plan_statement(statement: Statement, services: Services, settings: Settings)
         from flightllm.execution.catalog_query import CatalogQuery
 
         return CatalogQuery(statement.parsed_query.sql, statement.catalog, services, settings)
-    query = plan(statement.parsed_query, services, settings, names=statement.names())
+    if (view := _listed_view(statement, services.catalog)) is not None:
+        return DescribeQuery(DescribedQuery(view.schema, view.schema.names), NO_KEYS)
+    query = plan(_columns_asked(statement, services.catalog), services, settings, names=statement.names())
     if statement.summarized and statement.query is not None:
         columns = query.schema
         query = plan(ParsedText(summary(statement.query, columns)), services, settings)
@@ -216,6 +223,32 @@ def plan_statement(statement: Statement, services: Services, settings: Settings)
     if statement.kind == "query" and statement.parsed_query.is_word(0, "show") and "data_type" in query.schema.names:
         return ShowColumnsQuery(query)
     return ExplainQuery(query, statement) if statement.kind == "explain" else query
+
+
+def _listed_view(statement: Statement, catalog: Catalog) -> Entry | None:
+    """Return the AI view that a DESCRIBE names. Its query cannot stand before the DESCRIBE, so its entry answers."""
+    if statement.kind != "query" or statement.summarized or statement.target is None:
+        return None
+    entry = catalog.entries.get(statement.target)
+    return entry if entry is not None and entry.kind == "ai_view" else None
+
+
+def _columns_asked(statement: Statement, catalog: Catalog) -> ParsedText:
+    """Return the query of a statement; that of SHOW COLUMNS of an AI view reads the list of columns."""
+    text = statement.parsed_query
+    if statement.kind != "query" or not text.is_word(0, "show"):
+        return text
+    at = next((place for place, token in enumerate(text.tokens) if token.is_word("from", "in")), None)
+    parts = () if at is None else read_parts(text.tokens, at + 1)[0]
+    entry = catalog.entries.get(table_name(parts)) if parts and len(parts) <= _MOST_PARTS else None
+    if entry is None or entry.kind != "ai_view":
+        return text
+    name = entry.name
+    return ParsedText(
+        "SELECT table_catalog, table_schema, table_name, column_name, data_type, is_nullable"
+        f" FROM information_schema.columns WHERE table_schema = {text_literal(name.schema)}"
+        f" AND table_name = {text_literal(name.name)} ORDER BY ordinal_position"
+    )
 
 
 def _keys(table: TableName, catalog: Catalog) -> TableKeys:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from difflib import SequenceMatcher, get_close_matches
 
-from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName, quoted
+from flightllm.common.names import CATALOG, TableName
 from flightllm.errors import SqlError
 from flightllm.sql.synonyms import SYNONYMS
 
@@ -17,7 +17,6 @@ _ANSWER_OF_STRUCT = (
 )
 _FUNCTION = re.compile(r"^Invalid function '(?P<name>[^']*)'\.\s*(?:Did you mean '(?P<close>[^']*)'\?)?")
 _ALIKE = 0.85
-_PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
 _NOT_GRANTED = ", or not granted to you"
 _LONGEST_NAME = 100
 
@@ -88,9 +87,7 @@ def _suggestion(wanted: TableName, tables: Iterable[TableName]) -> str:
     close = get_close_matches(wanted.display.lower()[:_LONGEST_NAME], written, n=1)
     if not close:
         return ": see SHOW TABLES"
-    name = written[close[0]]
-    parts = [name.name] if name.schema == DEFAULT_SCHEMA else [name.schema, name.name]
-    return f". Did you mean {'.'.join(part if _PLAIN.match(part) else quoted(part) for part in parts)}?"
+    return f". Did you mean {written[close[0]].written}?"
 
 
 def _in_sent(sql: str, parsed: str, line: int, column: int) -> str:

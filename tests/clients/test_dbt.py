@@ -1,14 +1,15 @@
 """A project of dbt through the package dbt-flightllm: seeds, models that call a model, tests, documentation.
 
-dbt-core is not in the environment of the tests. FLIGHTLLM_DBT_PYTHON names a Python that has it, and the drivers of
-ADBC for Flight SQL.
+dbt-core is not in the environment of the tests. FLIGHTLLM_DBT_PYTHON names a Python that has what
+packages/dbt_flightllm needs; CI makes one.
 """
 
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,10 +22,8 @@ from flightllm.session.database import Database
 from tests.databases import ask
 
 _PYTHON = os.environ.get("FLIGHTLLM_DBT_PYTHON") or (sys.executable if find_spec("dbt") else None)
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(_PYTHON is None, reason="FLIGHTLLM_DBT_PYTHON names no Python that has dbt-core"),
-]
+pytestmark = pytest.mark.skipif(_PYTHON is None, reason="FLIGHTLLM_DBT_PYTHON names no Python that has dbt-core")
+Dbt = Callable[..., str]
 _PACKAGE = Path(__file__).parents[2] / "packages" / "dbt_flightllm"
 _FILES = {
     "dbt_project.yml": "name: shop\nversion: '1.0'\nprofile: shop\n",
@@ -44,6 +43,10 @@ shop:
 {{ config(materialized='incremental', unique_key='id', incremental_strategy=var('strategy', 'merge')) }}
 select id, body, ai_gen('Reply to {body}', body) as reply from {{ ref('stg_reviews') }}
 {% if is_incremental() %} where id >= (select max(id) from {{ this }}) {% endif %}
+""",
+    "models/nulls.sql": """
+{{ config(materialized='incremental', unique_key=['k', 'n'], incremental_strategy=var('strategy', 'merge')) }}
+select cast(null as bigint) as k, 1 as n, 'x' as s
 """,
     "models/topics.sql": """
 {{ config(materialized='table') }}
@@ -122,62 +125,79 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def _dbt(project: Path, port: int, *arguments: str) -> str:
-    """Run dbt; return its log."""
-    more = {"SHOP_PORT": str(port), "PYTHONPATH": str(_PACKAGE), "DO_NOT_TRACK": "1"}
-    code = "import sys; from dbt.cli.main import cli; cli(sys.argv[1:])"
-    command = [str(_PYTHON), "-c", code, "--no-use-colors", "--no-send-anonymous-usage-stats", *arguments]
-    run = subprocess.run(
-        [*command, "--profiles-dir", "."],
-        cwd=project,
-        env=os.environ | more,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return run.stdout + run.stderr
+@pytest.fixture(scope="module")
+def process() -> Iterator[subprocess.Popen[str]]:
+    """Start dbt once for all tests."""
+    more = {"PYTHONPATH": str(_PACKAGE), "DO_NOT_TRACK": "1"}
+    command = [str(_PYTHON), str(Path(__file__).with_name("dbt_runner.py"))]
+    with subprocess.Popen(
+        command, env=os.environ | more, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as started:
+        yield started
+        started.kill()
 
 
-def test_a_project(server: FlightSqlServer, database: Database, project: Path) -> None:
+@pytest.fixture
+def dbt(process: subprocess.Popen[str], project: Path) -> Dbt:
+    """Return what runs a command of dbt for a port, and returns its log."""
+
+    def run(port: int, *arguments: str) -> str:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        limit = threading.Timer(120, process.kill)
+        limit.start()
+        process.stdin.write(json.dumps({"folder": str(project), "port": port, "arguments": arguments}) + "\n")
+        process.stdin.flush()
+        answer = process.stdout.readline()
+        limit.cancel()
+        return str(json.loads(answer))
+
+    return run
+
+
+def test_a_project(server: FlightSqlServer, database: Database, project: Path, dbt: Dbt) -> None:
     """Models ask only for new rows, and the log has the cost of each model and of the run."""
-    first = _dbt(project, server.port, "build")
+    first = dbt(server.port, "build")
     assert "ERROR=0" in first, first
     assert "OK 3 rows, 3 calls (0 from the cache)" in first
     assert "This run asked for 6 calls (0 from the cache)" in first
     assert ", $" in first
     seed = project / "seeds" / "reviews.csv"
-    for number, strategy in ((4, "merge"), (5, "delete+insert"), (6, "append")):
+    for number, strategy, changed in ((4, "merge", 2), (5, "delete+insert", 3), (6, "append", 2)):
         seed.write_text(seed.read_text(encoding="utf-8") + f"{number},New {number},3,2024-01-05\n", encoding="utf-8")
-        arguments = ("--vars", json.dumps({"strategy": strategy}), "-s", "reviews", "stg_reviews", "replies")
-        log = _dbt(project, server.port, "build", "--exclude", "unique_replies_id", *arguments)
+        arguments = ("--vars", json.dumps({"strategy": strategy}), "-s", "reviews", "stg_reviews", "replies", "nulls")
+        log = dbt(server.port, "build", "--exclude", "unique_replies_id", *arguments)
         assert "ERROR=0" in log, log
-        assert "OK 2 rows, 2 calls (1 from the cache)" in log
+        assert f"OK {changed} rows, 2 calls (1 from the cache)" in log, log
     found = [
         batch.to_pydict() for batch in database.session().execute("SELECT id FROM shop.replies ORDER BY id").batches
     ]
     assert [number for part in found for number in part["id"]] == [1, 2, 3, 4, 5, 5, 6]
-    assert "WARN freshness" in _dbt(project, server.port, "source", "freshness")
-    assert "Catalog written" in _dbt(project, server.port, "docs", "generate")
+    session = database.session()
+    assert ask(session, "SELECT count(*) AS n FROM shop.nulls").rows == [{"n": 2}]  # the second one is appended
+    deletes = ask(session, "SELECT sql FROM system.queries WHERE kind = 'delete'").rows
+    assert deletes == []  # each strategy is one statement
+    assert "WARN freshness" in dbt(server.port, "source", "freshness")
+    assert "Catalog written" in dbt(server.port, "docs", "generate")
     catalog = json.loads((project / "target" / "catalog.json").read_text(encoding="utf-8"))
     assert list(catalog["nodes"]["model.shop.replies"]["columns"]) == ["id", "body", "reply"]
-    assert "ERROR=0" in _dbt(project, server.port, "run", "--full-refresh")
+    assert "ERROR=0" in dbt(server.port, "run", "--full-refresh", "-s", "replies")
 
 
-def test_grants_and_macros(server: FlightSqlServer, database: Database, project: Path) -> None:
+def test_grants_and_macros(server: FlightSqlServer, database: Database, project: Path, dbt: Dbt) -> None:
     """Grants are given once and taken back, views call a model in the target's schema, and dates are as elsewhere."""
     for name in ("ann", "bob"):
         database.access.store.add_user(User(name, "user"))
     for name, content in _MORE.items():
         (project / name).write_text(content, encoding="utf-8")
-    _dbt(project, server.port, "seed")
+    dbt(server.port, "seed")
     for before, grantee in (("ann", "ann"), ("ann", "ann"), ("ann", "bob")):
         for name in ("said", "heard"):
             model = project / "models" / f"{name}.sql"
             model.write_text(
                 model.read_text(encoding="utf-8").replace(f"['{before}']", f"['{grantee}']"), encoding="utf-8"
             )
-        log = _dbt(project, server.port, "run", "-s", "+heard", "days")
+        log = dbt(server.port, "run", "-s", "+heard", "days")
         assert "ERROR=0" in log, log
         session = database.session()
         grants = ask(session, f"SELECT name FROM system.grants WHERE grantee = '{grantee}'").rows
@@ -196,23 +216,19 @@ _MICROBATCH = (
 )
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ("materialized='materialized_view'", "materialized_view is not supported"),
-        (_MICROBATCH, "microbatch is not supported"),
-    ],
-)
-def test_unsupported(server: FlightSqlServer, project: Path, config: str, message: str) -> None:
+def test_unsupported(server: FlightSqlServer, project: Path, dbt: Dbt) -> None:
     """What the server cannot do is a clear error."""
-    (project / "models" / "bad.sql").write_text("{{ config(" + config + ") }} select 1 as at", encoding="utf-8")
-    log = _dbt(project, server.port, "run", "-s", "bad")
-    assert message in log, log
+    kinds = {"view": "materialized='materialized_view'", "batch": _MICROBATCH}
+    for name, config in kinds.items():
+        (project / "models" / f"{name}.sql").write_text("{{ config(" + config + ") }} select 1 as at", encoding="utf-8")
+    log = dbt(server.port, "run", "-s", *kinds)
+    assert "materialized_view is not supported" in log, log
+    assert "microbatch is not supported" in log, log
 
 
-def test_no_server(project: Path) -> None:
+def test_no_server(dbt: Dbt) -> None:
     """`dbt debug` says that no server answers, and what to look at."""
-    log = _dbt(project, 1, "debug")
+    log = dbt(1, "debug")
     assert "cannot use the server at grpc://127.0.0.1:1" in log
     assert "see host, port, tls and the login of the profile" in log
     assert "Vendor code" not in log

@@ -11,6 +11,7 @@ from mcp import Client as McpClient
 from mcp import MCPError
 
 from flightllm.access.store import Allowance, User
+from flightllm.common.names import quoted
 from flightllm.config import Config, EmbeddingConfig, EngineConfig, ServerConfig
 from flightllm.flight.server import FlightSqlServer
 from flightllm.session.database import Database
@@ -218,7 +219,21 @@ def test_describe_asks_no_model(as_user: Agents) -> None:
     assert found.data["sample"] is None
     assert found.data["cost"]["calls"] == 0
     assert found.data["notes"]
+    for sql in ("DESCRIBE told", "SHOW COLUMNS FROM told"):
+        ann = as_user("ann").call("query", sql=sql)
+        assert ann.failed, ann  # a view that is not granted
     assert not root.call("query", sql="DROP VIEW told").failed
+
+
+@pytest.mark.parametrize("name", ["table", "lateral", "unnest", "select", "Mixed Case", "a.b", 'a"b'])
+def test_names_can_be_read(as_user: Agents, name: str) -> None:
+    """An agent can put the listed name of a table into a query, and describe the table by it."""
+    root = as_user(changes=True)
+    assert not root.call("query", sql=f"CREATE TABLE {quoted(name)} AS SELECT 1 AS n").failed
+    [listed] = [one["sql"] for one in root.call("list_tables").data["tables"] if one["name"] == name]
+    assert root.call("query", sql=f"SELECT n FROM {listed}").data["rows"] == [[1]]
+    assert root.call("describe", table=listed).data["row_count"] == 1
+    assert not root.call("query", sql=f"DROP TABLE {listed}").failed
 
 
 def test_resources_and_prompt(as_user: Agents) -> None:

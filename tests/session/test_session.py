@@ -408,6 +408,25 @@ def test_describe_plans_its_query_once(session: Session, monkeypatch: pytest.Mon
     assert rows["is_nullable"].to_pylist() == ["YES", "NO", "YES", "YES"]
 
 
+@pytest.mark.parametrize("schema", ["", "public.", "side."])
+def test_columns_of_a_view_that_asks_a_model(session: Session, schema: str) -> None:
+    """DESCRIBE and SHOW COLUMNS list the columns of a view with AI calls, also a temporary one, and ask no model."""
+    session.update("CREATE SCHEMA IF NOT EXISTS side")
+    kind = "" if schema else "TEMPORARY "
+    session.update(f"CREATE {kind}VIEW {schema}said AS SELECT id, ai_gen('Say {{note}}', note) AS t FROM people")
+    described = ask(session, f"DESCRIBE {schema}said")
+    assert [(row["column_name"], row["data_type"], row["key"]) for row in described.rows] == [
+        ("id", "BIGINT", None),
+        ("t", "VARCHAR", None),
+    ]
+    shown = ask(session, f"SHOW COLUMNS FROM {schema}said")
+    assert [(row["table_name"], row["column_name"], row["data_type"]) for row in shown.rows] == [
+        ("said", "id", "BIGINT"),
+        ("said", "t", "VARCHAR"),
+    ]
+    assert shown.calls == described.calls == 0
+
+
 def test_read_only(session: Session) -> None:
     """A read-only session refuses all changes and uploads but those of its settings, and stays read-only."""
     session.update("CREATE TABLE kept AS SELECT 1 AS a")

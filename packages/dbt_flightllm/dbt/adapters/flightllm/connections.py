@@ -2,12 +2,11 @@
 
 import re
 import uuid
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import adbc_driver_flightsql.dbapi as adbc
 import pyarrow as pa
@@ -21,10 +20,9 @@ from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 _LOG = AdapterLogger("FlightLLM")
 _NOISE = re.compile(r"\.? ?(Detail: | \((?=[A-Z][A-Za-z]+; )).*", re.DOTALL)
 _HERE = ("localhost", "127.0.0.1", "::1")
-_COST = """
-SELECT sum(calls), sum(cache_hits), sum(prompt_tokens + completion_tokens), sum(cost), max(started_at)
-FROM system.queries WHERE session_id = ? AND started_at > CAST(? AS TIMESTAMP WITH TIME ZONE)
-"""
+_COST = """SELECT sum(calls), sum(cache_hits), sum(prompt_tokens + completion_tokens), sum(cost) FROM system.queries
+WHERE session_id IN (SELECT session_id FROM system.queries WHERE sql = ?)"""
+"""The cost of the session that sent a text."""
 
 
 @dataclass
@@ -86,13 +84,10 @@ class Cost:
     tokens: int = 0
     price: float | None = None
 
-    def __iadd__(self, other: "Cost") -> Self:
-        self.asked += other.asked
-        self.cached += other.cached
-        self.tokens += other.tokens
-        if other.price is not None:
-            self.price = (self.price or 0.0) + other.price
-        return self
+    def __add__(self, other: "Cost") -> "Cost":
+        prices = [price for price in (self.price, other.price) if price is not None]
+        price = sum(prices) if prices else None
+        return Cost(self.asked + other.asked, self.cached + other.cached, self.tokens + other.tokens, price)
 
     def __bool__(self) -> bool:
         return bool(self.asked or self.cached)
@@ -107,12 +102,31 @@ class Cost:
 
 
 @dataclass
+class Response(AdapterResponse):
+    """A response for `run_results.json`. Its cost is filled in at the end of the node."""
+
+    calls: int = 0
+    cached: int = 0
+    tokens: int = 0
+    price: float | None = None
+
+    def add(self, cost: Cost) -> None:
+        """Note the cost of the node."""
+        self._message = f"{self._message}, {cost}"
+        self.calls, self.cached, self.tokens, self.price = cost.asked, cost.cached, cost.tokens, cost.price
+
+
+@dataclass
 class Handle:
-    """A connection of ADBC, its session on the server, and the start of the last statement whose cost is known."""
+    """A connection of ADBC, which is one session of the server. dbt opens one for each node."""
 
     adbc: adbc.Connection
-    session: str | None
-    since: str
+    first: str
+    """The text of its first query, which no other session sends."""
+    responses: list[Response] = field(default_factory=list)
+    """Those of statements whose cost is not known yet."""
+    cost: Cost = field(default_factory=Cost)
+    """The cost of the statements before them."""
 
     def cursor(self) -> Any:
         """Return a cursor."""
@@ -133,7 +147,6 @@ class FlightLLMConnectionManager(SQLConnectionManager):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._nodes: dict[str, Cost] = defaultdict(Cost)
         self._run = Cost()
 
     @classmethod
@@ -182,10 +195,10 @@ class FlightLLMConnectionManager(SQLConnectionManager):
         """Send nothing: there are no transactions."""
 
     @classmethod
-    def get_response(cls, cursor: Any) -> AdapterResponse:
+    def get_response(cls, cursor: Any) -> Response:
         """Return how many rows a statement changed."""
         rows = cursor.rowcount
-        return AdapterResponse(_message=f"OK {rows:,} rows" if rows > 0 else "OK", rows_affected=rows)
+        return Response(_message=f"OK {rows:,} rows" if rows > 0 else "OK", rows_affected=rows)
 
     def execute(
         self,
@@ -194,26 +207,45 @@ class FlightLLMConnectionManager(SQLConnectionManager):
         fetch: bool = False,
         limit: int | None = None,
     ) -> Any:
-        """Run a statement. Its response has the cost of its node so far."""
+        """Run a statement."""
         response, table = super().execute(sql, auto_begin, fetch, limit)
-        connection = self.get_thread_connection()
-        cost = _cost(connection.handle)
-        with self.lock:
-            self._run += cost
-            total = self._nodes[str(connection.name)]
-            total += cost
-        if not total:
-            return response, table
-        message = f"{response._message}, {total}"  # noqa: SLF001 -- dbt's name of the message
-        changed = response.rows_affected
-        return _Response(message, None, changed, None, total.asked, total.cached, total.tokens, total.price), table
+        self.get_thread_connection().handle.responses.append(response)
+        return response, table
+
+    def settle(self) -> None:
+        """Ask for the cost of the thread's node so far, and note it in the responses of its statements.
+
+        A cost that the server cannot tell is a warning, because the node itself has done its work.
+        """
+        connection = self.get_if_exists()
+        if connection is None or connection.state != ConnectionState.OPEN or not connection.handle.responses:
+            return
+        handle = connection.handle
+        responses, handle.responses = handle.responses, []
+        try:
+            handle.cost = _cost(handle)
+        except (adbc.Error, OSError) as error:
+            _LOG.warning(f"the cost of {connection.name} is not known: {_plain(error)}")
+            return
+        for response in responses if handle.cost else ():
+            response.add(handle.cost)
+
+    def release(self) -> None:
+        """Close the thread's connection, and add its cost to that of the run."""
+        connection = self.get_if_exists()
+        if connection is not None and connection.state == ConnectionState.OPEN:
+            self.settle()
+            with self.lock:
+                self._run += connection.handle.cost
+        super().release()
 
     def cleanup_all(self) -> None:
         """Close all connections, and log the cost of the run."""
+        self.release()
         super().cleanup_all()
         if self._run:
             _LOG.info(f"This run asked for {self._run}")
-        self._run, self._nodes = Cost(), defaultdict(Cost)
+        self._run = Cost()
 
     @classmethod
     def get_result_from_cursor(cls, cursor: Any, limit: int | None) -> Any:
@@ -236,42 +268,24 @@ class FlightLLMConnectionManager(SQLConnectionManager):
         return str(type_code)
 
 
-@dataclass
-class _Response(AdapterResponse):
-    """A response with a cost, for `run_results.json`."""
-
-    calls: int = 0
-    cached: int = 0
-    tokens: int = 0
-    price: float | None = None
-
-
 def _connected(credentials: FlightLLMCredentials) -> Handle:
     connection = adbc.connect(credentials.uri, db_kwargs=credentials.options(), autocommit=True)
     try:
-        mark = uuid.uuid4().hex
-        with connection.cursor() as cursor:
-            cursor.execute(f"SELECT '{mark}'")
+        first = f"SELECT '{uuid.uuid4().hex}'"
+        with connection.cursor() as cursor:  # this needs a server, and a login that it accepts
+            cursor.execute(first)
             cursor.fetchall()
-            query = "SELECT session_id, CAST(started_at AS VARCHAR) FROM system.queries WHERE sql = ?"
-            cursor.execute(query, (f"SELECT '{mark}'",))
-            found = cursor.fetchone()
     except BaseException:
         connection.close()
         raise
-    return Handle(connection, found[0] if found else None, found[1] if found else "")
+    return Handle(connection, first)
 
 
 def _cost(handle: Handle) -> Cost:
-    """Return the cost of the statements since the last call."""
-    if handle.session is None:  # the server keeps no records
-        return Cost()
+    """Return the cost of the session's statements."""
     with handle.cursor() as cursor:
-        cursor.execute(_COST, (handle.session, handle.since))
-        asked, cached, tokens, price, last = cursor.fetchone() or (None,) * 5
-    if last is None:
-        return Cost()
-    handle.since = str(last)
+        cursor.execute(_COST, (handle.first,))
+        asked, cached, tokens, price = cursor.fetchone()
     return Cost(asked or 0, cached or 0, tokens or 0, price)
 
 

@@ -1,5 +1,6 @@
 """The adapter, which answers the questions of dbt about a database."""
 
+import re
 from typing import Any
 
 from dbt.adapters.base.meta import available
@@ -46,6 +47,17 @@ class FlightLLMAdapter(SQLAdapter):
         del agate_table, col_idx
         return "timestamp(6)"
 
+    def post_model_hook(self, config: Any, context: Any) -> None:
+        """Note the cost of a node before dbt shows its result."""
+        del config, context
+        self.connections.settle()
+
+    def drop_schema(self, relation: BaseRelation) -> None:
+        """Drop a schema with its tables and views: the server drops only an empty one."""
+        for one in sorted(self.list_relations_without_caching(relation), key=lambda one: one.type != RelationType.View):
+            self.drop_relation(one)
+        super().drop_schema(relation)
+
     @available
     def valid_incremental_strategies(self) -> list[str]:
         """Return the ways to add to a table."""
@@ -54,8 +66,10 @@ class FlightLLMAdapter(SQLAdapter):
     def list_relations_without_caching(self, schema_relation: BaseRelation) -> list[BaseRelation]:
         """Return the tables and views of a schema."""
         handle = self.connections.get_thread_connection().handle
-        found = handle.adbc.adbc_get_objects(depth="tables").read_all().to_pylist()
         wanted = str(schema_relation.schema)
+        with self.connections.exception_handler("list of tables"):
+            pattern = re.sub(r"([\\%_])", r"\\\1", wanted)
+            found = handle.adbc.adbc_get_objects(depth="tables", db_schema_filter=pattern).read_all().to_pylist()
         return [
             self.Relation.create(
                 database=schema_relation.database,

@@ -20,7 +20,7 @@
 
 {% macro flightllm__drop_schema(relation) -%}
   {%- call statement('drop_schema') -%}
-    drop schema if exists {{ relation.without_identifier().include(database=false) }} cascade
+    drop schema if exists {{ relation.without_identifier().include(database=false) }}
   {%- endcall -%}
 {%- endmacro %}
 
@@ -51,12 +51,31 @@
   {%- endcall %}
 {%- endmacro %}
 
+{#- The server changes no columns: the table is made again, in one step. -#}
 {% macro flightllm__alter_column_type(relation, column_name, new_column_type) -%}
-  {{ exceptions.raise_compiler_error("the server cannot change the type of column " ~ column_name ~ ": run with --full-refresh") }}
+  {%- set columns = [] -%}
+  {%- for column in adapter.get_columns_in_relation(relation) -%}
+    {%- set changed = 'cast(' ~ column.quoted ~ ' as ' ~ new_column_type ~ ') as ' ~ column.quoted -%}
+    {%- do columns.append(changed if column.name == column_name else column.quoted) -%}
+  {%- endfor -%}
+  {% do flightllm__make_again(relation, columns) %}
 {%- endmacro %}
 
 {% macro flightllm__alter_relation_add_remove_columns(relation, add_columns, remove_columns) -%}
-  {{ exceptions.raise_compiler_error("the server cannot change the columns of " ~ relation ~ ": run with --full-refresh") }}
+  {%- set removed = (remove_columns or []) | map(attribute='name') | list -%}
+  {%- set columns = [] -%}
+  {%- for column in adapter.get_columns_in_relation(relation) if column.name not in removed -%}
+    {%- do columns.append(column.quoted) -%}
+  {%- endfor -%}
+  {%- for column in add_columns or [] -%}
+    {%- do columns.append('cast(null as ' ~ column.expanded_data_type ~ ') as ' ~ column.quoted) -%}
+  {%- endfor -%}
+  {% do flightllm__make_again(relation, columns) %}
+{%- endmacro %}
+
+{% macro flightllm__make_again(relation, columns) -%}
+  {%- set name = relation.include(database=false) -%}
+  {% do run_query('create or replace table ' ~ name ~ ' as select ' ~ columns | join(', ') ~ ' from ' ~ name) %}
 {%- endmacro %}
 
 {% macro flightllm__create_table_as(temporary, relation, compiled_code, language='sql') -%}
@@ -85,7 +104,9 @@
   {{ return(base_relation.incorporate(path={"identifier": base_relation.identifier ~ suffix})) }}
 {%- endmacro %}
 
-{% macro flightllm__current_timestamp() -%}now(){%- endmacro %}
+{#- Microseconds, as Python's times have. -#}
+{% macro flightllm__current_timestamp() -%}cast(now() as timestamp(6) with time zone){%- endmacro %}
+
 {% macro flightllm__snapshot_string_as_time(timestamp) -%}
   {{ return("cast('" ~ timestamp ~ "' as timestamp)") }}
 {%- endmacro %}

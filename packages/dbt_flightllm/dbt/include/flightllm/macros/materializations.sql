@@ -34,11 +34,11 @@
   {%- set strategy = config.get('incremental_strategy') or ('merge' if key else 'append') -%}
   {%- if strategy == 'microbatch' -%}
     {{ exceptions.raise_compiler_error("incremental_strategy microbatch is not supported: write delete+insert with a unique_key, or append") }}
-  {%- elif strategy not in adapter.valid_incremental_strategies() -%}
-    {{ exceptions.raise_compiler_error("incremental_strategy " ~ strategy ~ " is not one of append, delete+insert, merge") }}
-  {%- elif strategy != 'append' and not key -%}
+  {%- elif strategy in ('merge', 'delete+insert') and not key -%}
     {{ exceptions.raise_compiler_error("incremental_strategy " ~ strategy ~ " needs a unique_key") }}
   {%- endif -%}
+  {%- set build = adapter.get_incremental_strategy_macro(context, strategy) -%}
+  {%- set on_schema_change = incremental_validate_on_schema_change(config.get('on_schema_change'), default='ignore') -%}
   {%- set anew = existing is none or existing.type != 'table' or should_full_refresh() -%}
   {{ run_hooks(pre_hooks) }}
   {% if anew %}
@@ -47,26 +47,15 @@
   {% else %}
     {%- set temporary = make_temp_relation(target) -%}
     {% do run_query(get_create_table_as_sql(True, temporary, sql)) %}
-    {%- set names = [] -%}
-    {%- for column in adapter.get_columns_in_relation(target) %}{% do names.append(adapter.quote(column.name)) %}{% endfor -%}
-    {%- set keys = [key] if key is string else (key or []) -%}
-    {%- if strategy == 'delete+insert' -%}
-      {% call statement('delete') -%}
-        delete from {{ target.include(database=false) }} as d using {{ temporary }} as s
-        where {% for k in keys %}d.{{ k }} = s.{{ k }}{% if not loop.last %} and {% endif %}{% endfor %}
-      {%- endcall %}
-    {%- endif -%}
-    {% call statement('main') -%}
-      {%- if strategy == 'merge' -%}
-        {%- set changed = config.get('merge_update_columns', names) -%}
-        merge into {{ target.include(database=false) }} as d using {{ temporary }} as s
-        on {% for k in keys %}d.{{ k }} = s.{{ k }}{% if not loop.last %} and {% endif %}{% endfor %}
-        when matched then update set {% for n in changed %}{{ n }} = s.{{ n }}{% if not loop.last %}, {% endif %}{% endfor %}
-        when not matched then insert ({{ names | join(', ') }}) values (s.{{ names | join(', s.') }})
-      {%- else -%}
-        insert into {{ target.include(database=false) }} ({{ names | join(', ') }}) select {{ names | join(', ') }} from {{ temporary }}
-      {%- endif -%}
-    {%- endcall %}
+    {%- set columns = process_schema_changes(on_schema_change, temporary, existing) -%}
+    {%- set arguments = {
+      'target_relation': target.include(database=false),
+      'temp_relation': temporary,
+      'unique_key': key,
+      'dest_columns': columns or adapter.get_columns_in_relation(target),
+      'incremental_predicates': config.get('predicates') or config.get('incremental_predicates'),
+    } -%}
+    {% call statement('main') -%}{{ build(arguments) }}{%- endcall %}
     {% call statement('drop_temporary') -%}drop table if exists {{ temporary }}{%- endcall %}
   {% endif %}
   {{ run_hooks(post_hooks) }}
