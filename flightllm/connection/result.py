@@ -200,7 +200,7 @@ class Result:
                 self._ran(run.used)
 
     def _ran(self, used: Callable[[], Progress | None]) -> None:
-        """Note that the statement has run. What it spent is asked for at once only where it can be something."""
+        """Note that the statement has run. Ask for its cost at once only if it can have model calls."""
         self._used, self._spent = used, None
         if may_call(self._sql):
             self._settle()
