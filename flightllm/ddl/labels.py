@@ -8,8 +8,8 @@ from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
 from flightllm.errors import CancelledError, InvalidInputError, UnsupportedError
 from flightllm.execution.context import Services
+from flightllm.execution.explain import ShownQuery
 from flightllm.execution.planning import plan
-from flightllm.execution.query import Query
 from flightllm.observe.query_record import QueryRecord
 from flightllm.sql.classify import classify
 from flightllm.sql.parsed_text import ParsedText
@@ -55,7 +55,7 @@ def change_labels(
     return services.labels.put(labels)
 
 
-def check_labels(statement: Statement, services: Services, settings: Settings) -> Query:
+def check_labels(statement: Statement, services: Services, settings: Settings) -> ShownQuery:
     """Return the query of a change of labels, planned; it changes nothing.
 
     Raises:
@@ -91,7 +91,7 @@ def _check_columns(columns: tuple[str, ...], width: int) -> None:
         raise InvalidInputError(f"the statement names {len(columns)} columns, but its rows have {width} values")
 
 
-def _given(query: Query, statement: Statement, record: QueryRecord, services: Services) -> Iterator[Label]:
+def _given(query: ShownQuery, statement: Statement, record: QueryRecord, services: Services) -> Iterator[Label]:
     user = services.rights.principal.name
     for batch in _rows(query.run(record), record):
         for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):

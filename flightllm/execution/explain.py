@@ -75,7 +75,7 @@ def explain(
     lines: Sequence[tuple[str, str]] = (),
 ) -> pa.RecordBatch:
     """Return a query's plan and figures, as titles and texts or as one JSON document; `lines` come first."""
-    told, costs = _told(query, record, analyze=analyze, by_rule=savings)
+    told, costs = _told(query, record, analyze=analyze, by_rule=savings, drawn=as_json)
     told = replace(told, plan=[*lines, *told.plan])
     if as_json:
         text = json.dumps(document(told, costs), ensure_ascii=False)
@@ -84,14 +84,16 @@ def explain(
     return pa.RecordBatch.from_arrays([pa.array(part) for part in zip(*lines, strict=True)], schema=TEXT_SCHEMA)
 
 
-def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool, by_rule: bool) -> tuple[Explained, ModelCosts]:
+def _told(
+    query: ShownQuery, record: QueryRecord, *, analyze: bool, by_rule: bool, drawn: bool
+) -> tuple[Explained, ModelCosts]:
     def shown(text: str) -> str:
         # the sizes are those of whole tables, with the rows that a user with policies cannot see
         own = text.replace(STORED_SUFFIX, "")
         return without_sizes(own) if query.services.rights.policies else own
 
     plan = [(title, shown(text)) for title, text in query.explain()]
-    parts = [_shown(part, shown) for part in query.parts()] if isinstance(query, DrawnQuery) else []
+    parts = [_shown(part, shown) for part in query.parts()] if drawn and isinstance(query, DrawnQuery) else []
     engine = query.services.engines.own_name
     if not isinstance(query, PredictableQuery):
         return Explained(

@@ -40,8 +40,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Run a server with traffic and a Prometheus that scrapes it; return the address of Prometheus's API."""
     folder = tmp_path_factory.mktemp("prometheus")
     replicas = [{"kind": "fake", "cache_blocks": 50}, {"kind": "fake", "cache_blocks": 50}]
-    prices = {"price_input": 1.0, "price_output": 2.0}
-    engine = EngineConfig("cluster", options={"replicas": replicas, "policy": "round_robin"}, **prices)
+    options = {"replicas": replicas, "policy": "round_robin"}
+    engine = EngineConfig("cluster", options=options, price_input=1.0, price_output=2.0)
     database = Database.open(Config(engine=engine, data_folder=folder / "data"))
     server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"))
     with socket.socket() as free:

@@ -419,7 +419,7 @@ def test_label_an_answer(browser: Browser, database: Database) -> None:
     browser.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
     assert browser.driver.switch_to.active_element == first
     assert [
-        cell.get_attribute("aria-label").endswith("labelled right") for cell in browser.all("button.answer")[:2]
+        (cell.get_attribute("aria-label") or "").endswith("labelled right") for cell in browser.all("button.answer")[:2]
     ] == [
         True,
         False,

@@ -1,11 +1,14 @@
 """The prompts and answers behind a row of the page: which are told, and to whom."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
+from flightllm.datafusion.run import Batches
 from flightllm.execution.staged_query import StagedQuery
+from flightllm.observe.query_record import QueryRecord
+from flightllm.operators.call_context import ModelBinding
 from flightllm.session.database import Database
 from tests.web.support import Visitor
 
@@ -135,7 +138,12 @@ def test_rows_of_other_forms(visit: Callable[[str], Visitor], row: object) -> No
 def test_the_query_runs_once(visit: Callable[[str], Visitor], monkeypatch: pytest.MonkeyPatch) -> None:
     """A click runs the query once, also where answers decide which rows are asked."""
     ran, run_on = list[object](), StagedQuery.run_on
-    monkeypatch.setattr(StagedQuery, "run_on", lambda self, *rest: (ran.append(self), run_on(self, *rest))[1])
+
+    def counted(query: StagedQuery, bindings: Mapping[str, ModelBinding], record: QueryRecord) -> Batches:
+        ran.append(query)
+        return run_on(query, bindings, record)
+
+    monkeypatch.setattr(StagedQuery, "run_on", counted)
     ann = visit("ann")
     row = ann.rows(SQL)[0]
     ran.clear()
@@ -176,7 +184,7 @@ def test_an_answer_that_is_lost(visit: Callable[[str], Visitor]) -> None:
     assert why(ann, "SELECT ai_gen('Lost {a}?', a) AS g FROM open_t WHERE a <= 3", ["old"])[0] == 404
 
 
-FORMS = {
+FORMS: dict[str, tuple[str, list[list[str | None]] | None, list[int]]] = {
     "equal values share a prompt": (
         "SELECT a, ai_gen('Of {b}?', b) AS g FROM open_t WHERE a <= 4",
         [["b", "text"]],

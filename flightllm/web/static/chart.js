@@ -1,9 +1,10 @@
 // A chart of a result, drawn by ECharts. The library is loaded once a chart is opened.
 
-import { AGGREGATES, choose, drawn, KINDS, typeOf } from "./charting.js";
+import { AGGREGATES, choose, drawn, KINDS } from "./charting.js";
 import { alert, h, replace } from "./dom.js";
 import { download, downloadFrom } from "./download.js";
 import { count } from "./format.js";
+import { typeOf } from "./numbers.js";
 
 const LIBRARY = "/static/vendor/echarts/echarts.common.min.js";
 const COLOURS = { light: ["#2b5fb3", "#c2571a", "#22703a", "#7a3fa0", "#a4262c", "#0f7280", "#7d6208", "#5c6672"],

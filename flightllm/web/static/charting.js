@@ -1,6 +1,6 @@
 // What a chart of rows shows: which kind suits the columns, and the numbers to draw.
 
-import { histogram } from "./profile.js";
+import { histogram, numberOf, typeOf } from "./numbers.js";
 
 export const KINDS = ["bar", "line", "scatter", "pie", "histogram"];
 export const AGGREGATES = ["none", "sum", "avg", "count"];
@@ -8,12 +8,6 @@ const FEW = 12; // values of a column from which series are made
 const MOST_LABELS = 200;
 const SLICES = 12;
 const BINS = 20;
-
-// Return the type of a column as a chart needs it: number, time or category.
-export function typeOf(column) {
-  if (column.number) return "number";
-  return /^(date|timestamp)/.test(column.type) ? "time" : "category";
-}
 
 function distinct(rows, at) {
   return new Set(rows.map((row) => row[at])).size;
@@ -37,19 +31,6 @@ export function choose(columns, rows) {
   }
   if (numbers.length > 1) return { kind: "scatter", x: numbers[0], ys: [numbers[1]], series: -1, aggregate: "none" };
   return { kind: "histogram", x: numbers[0] ?? 0, ys: [], series: -1, aggregate: "count" };
-}
-
-// Return the milliseconds of a date or time. A time without a zone is one of UTC, and fractions end with milliseconds.
-function millisOf(text) {
-  const whole = text.replace(" ", "T").replace(/(\.\d{3})\d+/, "$1");
-  return Date.parse(/T[\d:.]+$/.test(whole) ? `${whole}Z` : whole);
-}
-
-// Return the number that a text stands for, or null: NULL and NaN have no place on an axis.
-function numberOf(text, type) {
-  if (text === null) return null;
-  const value = type === "time" ? millisOf(text) : Number(text);
-  return Number.isFinite(value) ? value : null;
 }
 
 function aggregated(values, aggregate, rows) {

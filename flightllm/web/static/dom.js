@@ -51,6 +51,11 @@ export function keyed(parent, items, key, make) {
   });
 }
 
+// Make a list of names and values; a value is a text or an element's children.
+export function figures(pairs, style = "figures") {
+  return h("dl", { class: style }, pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}
+
 export function alert(error) {
   return h("p", { class: "error", role: "alert" }, error.message ?? String(error));
 }

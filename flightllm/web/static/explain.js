@@ -1,18 +1,18 @@
 // The answer to EXPLAIN as text: the calls and their price first, then the plan.
 
-import { h } from "./dom.js";
+import { figures, h } from "./dom.js";
 
 const FIRST = /^(total|saved|calls of|notes)/;
 
 // Return the figures of a table of text with one line, or null if the text has another form.
-function figures(text) {
+function figuresOf(text) {
   const [heads, values, ...rest] = text.split("\n").map((line) => line.trim().split(/\s{2,}/));
   if (rest.length || values?.length !== heads.length + 1) return null;
-  return h("dl", { class: "figures" }, heads.map((name, at) => h("div", {}, h("dt", {}, name), h("dd", {}, values[at + 1]))));
+  return figures(heads.map((name, at) => [name, values[at + 1]]));
 }
 
 function part([title, text]) {
-  const known = /^(total|saved)$/.test(title) ? figures(text ?? "") : null;
+  const known = /^(total|saved)$/.test(title) ? figuresOf(text ?? "") : null;
   const name = title === "total" ? "In total, as predicted" : `${(title ?? "").slice(0, 1).toUpperCase()}${(title ?? "").slice(1)}`;
   return [h("h3", {}, name), known ?? h("pre", { class: title === "notes" && "text", tabindex: "0" }, text ?? "")];
 }

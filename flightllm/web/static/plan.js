@@ -1,6 +1,6 @@
 // A plan as a graph: its stages and AI operators, with what they cost. It is drawn from the JSON document of EXPLAIN.
 
-import { h, replace, table } from "./dom.js";
+import { figures, h, replace, table } from "./dom.js";
 import { shares, sums, withActual } from "./figures.js";
 import { count, seconds, share } from "./format.js";
 import { layout } from "./layout.js";
@@ -38,10 +38,6 @@ function svg(tag, properties) {
   const element = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(properties)) element.setAttribute(name, value);
   return element;
-}
-
-function figure(name, value) {
-  return h("div", {}, h("dt", {}, name), h("dd", {}, value));
 }
 
 // Return "predicted; real" of a count, where both are known.
@@ -209,10 +205,10 @@ export class Plan {
 
   drawTotals() {
     const { predicted, actual } = this.found.total;
-    const group = (title, work, rows) => (work ? [h("h3", {}, title), h("dl", { class: "figures" },
-      figure("rows", count(rows)), figure("calls", count(work.calls)), figure("tokens in", count(work.prompt_tokens)),
-      figure("prefix hits", share(work.cached_tokens, work.prompt_tokens)), figure("tokens out", count(work.completion_tokens)),
-      figure("seconds", seconds(work.seconds)), figure("price", price(work.price)))] : []);
+    const group = (title, work, rows) => (work ? [h("h3", {}, title), figures([
+      ["rows", count(rows)], ["calls", count(work.calls)], ["tokens in", count(work.prompt_tokens)],
+      ["prefix hits", share(work.cached_tokens, work.prompt_tokens)], ["tokens out", count(work.completion_tokens)],
+      ["seconds", seconds(work.seconds)], ["price", price(work.price)]])] : []);
     replace(this.totals, group(this.again ? "In total, as predicted for the next run" : "In total, as predicted", predicted, this.found.rows.predicted), group("In total, as it ran", actual, this.found.rows.actual));
   }
 
@@ -242,7 +238,7 @@ function callDetails(call) {
   const rows = [["Rows", "rows"], ["Prompts", "distinct_prompts"], ["Known answers", "cache_hits"], ["Calls", "calls"], ["Repairs", "repairs"],
     ["Tokens in", "prompt_tokens"], ["of them prefix hits", "cached_tokens"], ["Tokens out", "completion_tokens"], ["Rows without answer", "failed_rows"]];
   const cells = (of) => [call.predicted, call.actual].map((counts) => h("td", { class: "number" }, of(counts)));
-  return [h("p", {}, h("code", {}, call.text)), h("dl", { class: "figures wide" }, facts.map(([name, value]) => figure(name, value))),
+  return [h("p", {}, h("code", {}, call.text)), figures(facts, "figures wide"),
     table(`Figures of ${call.function}`, ["", ["Predicted", "number"], ["Real", "number"]], h("tbody", {},
       rows.map(([name, key]) => h("tr", {}, h("th", { scope: "row" }, name), cells((counts) => count(counts?.[key])))),
       h("tr", {}, h("th", { scope: "row" }, "Price"), cells((counts) => price(counts?.price)))))];

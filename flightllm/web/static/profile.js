@@ -1,7 +1,8 @@
 // The profile of a column: what its fetched values are. No query runs for it.
 
-import { h, table } from "./dom.js";
+import { figures, h, table } from "./dom.js";
 import { count, share } from "./format.js";
+import { histogram, numberOf, typeOf } from "./numbers.js";
 import { comparison } from "./sorting.js";
 import { openDialog, short } from "./value.js";
 
@@ -10,18 +11,8 @@ const TOP = 8;
 
 // Return the values as numbers with equal distances, or null for a column of another kind.
 function distances(column, values) {
-  if (column.number) return values.map(Number).filter(Number.isFinite);
-  if (!/^(date|timestamp)/.test(column.type)) return null;
-  return values.map((text) => Date.parse(text.replace(" ", "T"))).filter(Number.isFinite);
-}
-
-// Return how many numbers are in each of equal parts of their range.
-export function histogram(numbers, bins) {
-  const least = numbers.reduce((one, two) => Math.min(one, two), Infinity);
-  const most = numbers.reduce((one, two) => Math.max(one, two), -Infinity);
-  const found = new Array(bins).fill(0);
-  for (const number of numbers) found[Math.min(bins - 1, Math.floor((bins * (number - least)) / (most - least || 1)))] += 1;
-  return found;
+  const type = typeOf(column);
+  return type === "category" ? null : values.map((text) => numberOf(text, type)).filter((value) => value !== null);
 }
 
 function bars(numbers, first, last) {
@@ -45,19 +36,19 @@ export function openProfile(column, at, rows, more) {
   const least = values.reduce((one, two) => (one === null || compare(two, one) < 0 ? two : one), null);
   const most = values.reduce((one, two) => (one === null || compare(two, one) > 0 ? two : one), null);
   const numbers = distances(column, values);
-  const figures = [["Type", column.type], ["Rows", count(rows.length)],
+  const facts = [["Type", column.type], ["Rows", count(rows.length)],
     ["NULL", `${count(rows.length - values.length)} (${share(rows.length - values.length, rows.length)})`],
     ["Distinct", count(counts.size)], ["Least", least === null ? "–" : short(least)], ["Greatest", most === null ? "–" : short(most)]];
   if (column.number && numbers.length) {
-    figures.push(["Mean", String(Number((numbers.reduce((one, two) => one + two, 0) / numbers.length).toPrecision(6)))]);
+    facts.push(["Mean", String(Number((numbers.reduce((one, two) => one + two, 0) / numbers.length).toPrecision(6)))]);
   } else if (!numbers && values.length) {
     const lengths = values.reduce((sum, text) => sum + text.length, 0);
-    figures.push(["Mean length", `${count(lengths / values.length)} characters`]);
+    facts.push(["Mean length", `${count(lengths / values.length)} characters`]);
   }
   const top = [...counts].sort(([, one], [, two]) => two - one).slice(0, TOP);
   const of = more ? `Of the first ${count(rows.length)} rows, which were fetched; there are more.` : `Of all ${count(rows.length)} rows.`;
   const dialog = openDialog(column.name, `Profile of ${column.name}`, h("p", { class: "hint" }, of),
-    h("dl", { class: "figures" }, figures.map(([name, text]) => h("div", {}, h("dt", {}, name), h("dd", {}, text)))),
+    figures(facts),
     numbers?.length && least !== most ? bars(numbers, short(least), short(most)) : null,
     values.length > 1 && counts.size === values.length ? h("p", { class: "hint" }, "All values differ.") : null,
     counts.size < values.length ? [h("h3", {}, "Most frequent values"), table("Most frequent values", ["Value", ["Rows", "number"], ["Share", "number"]],

@@ -1,7 +1,7 @@
 // Why a row has its answers: the prompts as they were sent, and what the models answered.
 
 import { post } from "./api.js";
-import { alert, h, replace, table } from "./dom.js";
+import { alert, figures, h, replace, table } from "./dom.js";
 import { count } from "./format.js";
 import { labelForm, remember } from "./label.js";
 import { openDialog } from "./value.js";
@@ -17,7 +17,7 @@ function facts(call) {
     ["top_p", parameters.top_p === 1 ? null : String(parameters.top_p)], ["Seed", parameters.seed === null ? null : String(parameters.seed)],
     ["Reasoning", parameters.reasoning], ["Constraint", parameters.options ? `one of: ${parameters.options.join(", ")}` : parameters.constraint],
     ["Calibrated", call.calibrated ? "yes: examples or rows move the cut between the options" : null]];
-  return h("dl", { class: "figures wide" }, found.filter(([, value]) => value !== null).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+  return figures(found.filter(([, value]) => value !== null), "figures wide");
 }
 
 function probabilities({ probabilities: found, parameters: { options } }) {
