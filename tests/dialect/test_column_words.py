@@ -118,7 +118,8 @@ def test_all_places_of_postgres(session: Session) -> None:
 
 def _rows_of(session: Session, word: str, place: str) -> list[list[str]]:
     """Run the statement of a place; return the sorted rows that it gives, or that it leaves."""
-    _make(session, word, "places")
+    if place not in QUERIES[1:]:  # a query changes nothing
+        _make(session, word, "places")
     *before, query = steps(place, word, "places")
     for sql in before:
         (session.update_returning if "RETURNING" in sql else session.update)(sql)

@@ -84,7 +84,8 @@ class DecimalWriter:
 
         A value that is computed from anything but whole numbers and decimals stays.
         """
-        name, fields = kind(value), body(value) if kind(value) else None
+        name = kind(value)
+        fields: Json = body(value) if name else None
         if is_inexact(value):
             return exact(value)
         if name == "Nested":
@@ -180,7 +181,8 @@ class DecimalWriter:
 
 
 def _scale(value: Json, types: ExpressionTypes) -> int | None:
-    name, fields = kind(value), body(value) if kind(value) else None
+    name = kind(value)
+    fields: Json = body(value) if name else None
     if is_inexact(value):
         made = exact(value)
         given = cast_type(body(made)["data_type"]) if made is not value else None
