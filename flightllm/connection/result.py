@@ -200,7 +200,7 @@ class Result:
                 self._ran(run.used)
 
     def _ran(self, used: Callable[[], Progress | None]) -> None:
-        """Note that the statement has run. What it spent is asked for at once only where it can be something."""
+        """Note that the statement has run. Ask at once for its cost only where the text has an AI call."""
         self._used, self._spent = used, None
         if may_call(self._sql):
             self._settle()
