@@ -77,8 +77,24 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'flightllm' has no attribute {name!r}")
     from importlib import import_module
 
+    _register_accessors()
     value = globals()[name] = getattr(import_module(_PLACES[name]), name)
     return value
+
+
+def _register_accessors() -> None:
+    """Give `ai` to the frames of libraries that the program has imported; the first use of a name does so again."""
+    import sys
+
+    if "pandas" in sys.modules or "polars" in sys.modules:
+        try:
+            from flightllm.connection.accessor import register_accessors
+        except ImportError:  # the distribution flightllm-kv has no connections
+            return
+        register_accessors()
+
+
+_register_accessors()
 
 
 def __dir__() -> list[str]:

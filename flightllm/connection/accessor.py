@@ -1,0 +1,118 @@
+"""`frame.ai`: AI functions on frames of pandas and polars. It writes SQL and sends it by a connection."""
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flightllm.connection.connection import Connection
+
+_ROW = "_ai_row"
+_numbers = count()
+_FIELD = re.compile(r"\{([^{}]+)\}")
+_own: list["Connection"] = []
+"""The connection of calls that name none."""
+
+
+def register_accessors() -> None:
+    """Give `ai` to the frames of pandas and polars, as far as the program has imported them. Idempotent."""
+    pandas: Any = sys.modules.get("pandas")
+    polars: Any = sys.modules.get("polars")
+    if hasattr(pandas, "DataFrame") and not hasattr(pandas.DataFrame, "ai"):
+        pandas.api.extensions.register_dataframe_accessor("ai")(FrameAI)
+    if hasattr(polars, "DataFrame") and not hasattr(polars.DataFrame, "ai"):
+        polars.api.register_dataframe_namespace("ai")(FrameAI)
+
+
+class FrameAI:
+    """The AI functions of one frame. `{column}` in a prompt stands for a column's value.
+
+    `connection` is one of `flightllm.connect`; by default one is opened by `connect()`, for all frames.
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    def filter(self, prompt: str, *, connection: "Connection | None" = None) -> Any:
+        """Return the rows for which the model says yes; pandas keeps their index.
+
+        Raises:
+            FlightLLMError: the prompt names no column, or the query fails.
+        """
+        chosen = [answer is True for answer in self._asked(f"ai_filter({self._prompt(prompt)})", connection)]
+        return self._frame.loc[chosen] if self._is_pandas else self._frame.filter(chosen)
+
+    def gen(self, prompt: str, *, connection: "Connection | None" = None) -> Any:
+        """Return a series with the model's text for each row; errors as for `filter`."""
+        return self._series(f"ai_gen({self._prompt(prompt)})", connection)
+
+    def score(self, prompt: str, *, connection: "Connection | None" = None) -> Any:
+        """Return a series with the model's number for each row; errors as for `filter`."""
+        return self._series(f"ai_score({self._prompt(prompt)})", connection)
+
+    def classify(
+        self, column: str, labels: Sequence[str] | Mapping[str, str], *, connection: "Connection | None" = None
+    ) -> Any:
+        """Return a series with the label of each value of a column; a mapping describes its labels.
+
+        Raises:
+            FlightLLMError: the frame has no such column, or the query fails.
+        """
+        if isinstance(labels, Mapping):
+            items = "{" + ", ".join(f"{_text(name)}: {_text(told)}" for name, told in labels.items()) + "}"
+        else:
+            items = f"[{', '.join(map(_text, labels))}]"
+        return self._series(f"ai_classify({self._column(column)}, {items})", connection)
+
+    @property
+    def _is_pandas(self) -> bool:
+        return type(self._frame).__module__.startswith("pandas")
+
+    def _prompt(self, prompt: str) -> str:
+        names = dict.fromkeys(_FIELD.findall(prompt))
+        if not names:
+            from flightllm.errors import InvalidInputError
+
+            raise InvalidInputError("the prompt names no column: write {column} where its value belongs")
+        return ", ".join([_text(prompt), *map(self._column, names)])
+
+    def _column(self, name: str) -> str:
+        from flightllm.common.names import quoted
+        from flightllm.errors import InvalidInputError
+
+        if name not in map(str, self._frame.columns):
+            known = ", ".join(map(str, self._frame.columns))
+            raise InvalidInputError(f"the frame has no column {name!r}; its columns are {known}")
+        return quoted(name)
+
+    def _asked(self, call: str, connection: "Connection | None") -> list[Any]:
+        """Return the value of a call for each row, in the order of the rows."""
+        import pyarrow as pa
+
+        from flightllm.connection.connect import connect
+        from flightllm.connection.frames import reader_of
+
+        table = reader_of(self._frame, "the frame").read_all()
+        if connection is None:
+            if not _own or _own[0].closed:
+                _own[:] = [connect()]
+            connection = _own[0]
+        name = f"_ai_frame_{next(_numbers)}"  # of its own, because several threads can use the connection
+        connection.register(name, table.append_column(_ROW, pa.array(range(table.num_rows))))
+        try:
+            found = connection.sql(f"SELECT {call} AS answer FROM {name} ORDER BY {_ROW}").arrow()
+        finally:
+            connection.unregister(name)
+        return list(found.column(0).to_pylist())
+
+    def _series(self, call: str, connection: "Connection | None") -> Any:
+        values = self._asked(call, connection)
+        if self._is_pandas:
+            return sys.modules["pandas"].Series(values, index=self._frame.index)
+        return sys.modules["polars"].Series(values)
+
+
+def _text(value: str) -> str:
+    return "'" + str(value).replace("'", "''") + "'"
