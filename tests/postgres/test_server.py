@@ -180,3 +180,20 @@ def test_early_close(flight: FlightSqlServer, monkeypatch: pytest.MonkeyPatch) -
     assert thread is not None
     thread.join(SECONDS)
     assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("sql", "position"),
+    [
+        ("SELECT nope FROM t", 8),
+        ("SELECT 1;\n SELECT a,\n  t.nope FROM t", 24),
+        ("SELECT nope, nope FROM t", None),
+        ("SELECT 'ü', nope FROM t", 13),
+    ],
+)
+def test_positions(place: Place, sql: str, position: int | None) -> None:
+    """The error of a column that no table has tells where the column stands, if it stands there once."""
+    with place.connect() as connection, pytest.raises(psycopg.errors.UndefinedColumn) as failed:
+        connection.execute(sql)
+    found = failed.value.diag.statement_position
+    assert (None if found is None else int(found)) == position
