@@ -33,7 +33,7 @@ _BY_TEXT: tuple[tuple[type[FlightLLMError], re.Pattern[str], str], ...] = tuple(
     for kind, pattern, code in (
         (SqlError, r"^syntax error|^no statement starts|unterminated|; found |, found |' was not expected: ", "42601"),
         (SqlError, r"^table '.*' not found", "42P01"),
-        # a column names a table that is not in FROM
+        # FROM has no table with the name before the column
         (SqlError, r"(?s)^no field named ([^\s.]+)\.\S+(?=.*valid fields are)(?!.*\b\1\.)", "42P01"),
         (SqlError, r"no field named", "42703"),
         (SqlError, r"ambiguous", "42702"),

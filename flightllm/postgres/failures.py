@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from flightllm.errors import CancelledError, FlightLLMError
 from flightllm.flight.errors import to_status
 from flightllm.flight.sqlstates import sqlstate
+from flightllm.sql.tokens import tokenize
 
 _PLACE = re.compile(r"(?: at Line: (\d{1,9}), Column: (\d{1,9})| at (\d{1,9}):(\d{1,9}))")
+
+_FIELD = re.compile(r'No field named ((?:"[^"]+"|\w+)(?:\.(?:"[^"]+"|\w+))*)')
 
 
 class WireError(FlightLLMError):
@@ -42,11 +45,24 @@ def fields_of(error: BaseException, sql: str = "", before: int = 0, query_id: st
     fields = {"S": severity, "V": severity, "C": code, "M": said}
     if isinstance(error, WireError) and error.hint:
         fields["H"] = error.hint
-    if sql and (place := _PLACE.search(said)):
-        line, column = (int(part) for part in place.groups() if part is not None)
-        if (offset := _offset(sql, line, column)) is not None:
-            fields["P"] = str(before + offset)
+    if sql and (offset := _position(sql, said)) is not None:
+        fields["P"] = str(before + offset)
     return fields
+
+
+def _position(sql: str, said: str) -> int | None:
+    """Return the place that a message tells: by line and column, or by the name of a column that the text has once."""
+    if place := _PLACE.search(said):
+        line, column = (int(part) for part in place.groups() if part is not None)
+        return _offset(sql, line, column)
+    if (found := _FIELD.match(said)) is None:
+        return None
+    named = found[1].replace('"', "").lower().split(".")
+    tokens = tokenize(sql)
+    texts = [token.text.lower() for token in tokens]
+    written = [part for name in named for part in (name, ".")][:-1]
+    places = [at for at in range(len(tokens)) if texts[at : at + len(written)] == written]
+    return tokens[places[0]].start + 1 if len(places) == 1 else None
 
 
 def notice(text: str, code: str = "01000", severity: str = "WARNING") -> Mapping[str, str]:

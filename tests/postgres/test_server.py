@@ -221,3 +221,20 @@ def test_names(place: Place) -> None:
         assert described.status == psycopg.pq.ExecStatus.COMMAND_OK
         columns = connection.pgconn.describe_prepared(b"s")
         assert [columns.fname(index) for index in range(2)] == [b"upper", b"?column?"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "position"),
+    [
+        ("SELECT nope FROM t", 8),
+        ("SELECT 1;\n SELECT a,\n  t.nope FROM t", 24),
+        ("SELECT nope, nope FROM t", None),
+        ("SELECT 'ü', nope FROM t", 13),
+    ],
+)
+def test_positions(place: Place, sql: str, position: int | None) -> None:
+    """The error of a column that no table has tells where the column stands, if it stands there once."""
+    with place.connect() as connection, pytest.raises(psycopg.errors.UndefinedColumn) as failed:
+        connection.execute(sql)
+    found = failed.value.diag.statement_position
+    assert (None if found is None else int(found)) == position
