@@ -110,10 +110,6 @@ class FlightLLMDialect(CatalogReader):
         kwargs.pop("autocommit", None)  # always so
         return dbapi.connect(kwargs.pop("uri"), database, connection, **kwargs)
 
-    def initialize(self, connection: Connection) -> None:
-        """Ask the server for its version and the current schema."""
-        super().initialize(connection)
-
     def _get_server_version_info(self, connection: Connection) -> tuple[int, ...] | None:
         found = _VERSION.match(str(connection.exec_driver_sql("SELECT version()").scalar()))
         return None if found is None else tuple(int(part) for part in found.groups())

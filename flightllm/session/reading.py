@@ -226,7 +226,7 @@ def plan_statement(statement: Statement, services: Services, settings: Settings)
 
 
 def _listed_view(statement: Statement, catalog: Catalog) -> Entry | None:
-    """Return the AI view that a DESCRIBE names. The answer comes from its entry, without its query."""
+    """Return the AI view that a DESCRIBE names. Its entry has the columns, because DESCRIBE reads no WITH query."""
     if statement.kind != "query" or statement.summarized or statement.target is None:
         return None
     entry = catalog.entries.get(statement.target)

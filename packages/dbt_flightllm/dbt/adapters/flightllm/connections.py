@@ -112,7 +112,7 @@ class Response(AdapterResponse):
 
     def add(self, cost: Cost) -> None:
         """Note the cost of the node."""
-        self._message = f"{self._message}, {cost}"
+        self._message = f"{self}, {cost}"
         self.calls, self.cached, self.tokens, self.price = cost.asked, cost.cached, cost.tokens, cost.price
 
 
