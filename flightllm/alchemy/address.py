@@ -8,10 +8,9 @@ from adbc_driver_manager import ConnectionOptions
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError
 
-from flightllm.common.flight_address import pem_of, scheme_of, truth
+from flightllm.common.flight_address import DEFAULT_PORT, pem_of, scheme_of, truth
 from flightllm.errors import InvalidInputError
 
-_PORT = 31337
 _HEADER = f"{DatabaseOptions.RPC_CALL_HEADER_PREFIX.value}x-flightllm-"
 _OPTIONS = "tls, tls_ca, tls_verify, tls_name, client_cert, client_key, token, timeout, and set.NAME for settings"
 
@@ -67,7 +66,7 @@ def _target(url: URL) -> Target:
     host = url.host or "127.0.0.1"
     shown = f"[{host}]" if ":" in host else host
     connection = {ConnectionOptions.CURRENT_DB_SCHEMA.value: url.database} if url.database else {}
-    return Target(f"{scheme}://{shown}:{url.port or _PORT}", database, connection)
+    return Target(f"{scheme}://{shown}:{url.port or DEFAULT_PORT}", database, connection)
 
 
 def _login(url: URL, token: str | None) -> dict[str, str]:

@@ -2,11 +2,15 @@
 
 import re
 from collections.abc import Mapping
-from ipaddress import ip_address
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
+from flightllm.common.listening import is_loopback
 from flightllm.errors import InvalidInputError
+
+DEFAULT_PORT: Final = 31337
+"""The port of a server whose address names none."""
 
 _NOISE = re.compile(r"\.? ?(Detail: |gRPC client debug context: |Client context: ).*", re.DOTALL)
 """The text that gRPC and Arrow append to a message."""
@@ -45,7 +49,7 @@ def scheme_of(host: str | None, options: Mapping[str, str]) -> str:
     if "tls" in options:
         encrypted = truth("tls", options["tls"])
     else:
-        encrypted = not _NEEDS_TLS.isdisjoint(options) or not _is_here(host)
+        encrypted = not _NEEDS_TLS.isdisjoint(options) or bool(host and not is_loopback(host))
     return "grpc+tls" if encrypted else "grpc"
 
 
@@ -74,13 +78,3 @@ def pem_of(name: str, path: str) -> str:
     if "-----BEGIN " not in text:
         raise InvalidInputError(f"{name}={path!r} cannot be read as a PEM file: it has no line -----BEGIN …-----")
     return text
-
-
-def _is_here(host: str | None) -> bool:
-    """Return whether `host` is this machine."""
-    if not host or host.lower() == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:  # a name
-        return False

@@ -1,6 +1,7 @@
-"""Open the socket on which a server of this process listens."""
+"""Addresses on which servers of this process listen."""
 
 import socket
+from ipaddress import ip_address
 
 from flightllm.errors import ConfigError
 
@@ -19,6 +20,14 @@ def listen_on(host: str, port: int, key: str, instead: str = "", backlog: int | 
     except OSError as error:
         where = f"{key}: cannot listen on {shown_host(host)}:{port}: {error.strerror}"
         raise ConfigError(f"{where}; {instead}" if instead else where) from error
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:  # a name
+        return host.lower() == "localhost"
 
 
 def shown_host(host: str) -> str:

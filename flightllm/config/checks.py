@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Collection
-from ipaddress import ip_address
 
 from flightllm.errors import ConfigError
 
@@ -40,14 +39,6 @@ def host_and_port(key: str, listen: str) -> tuple[str, int]:
     if not host or not port.isdecimal() or int(port) > 65_535:
         raise ConfigError(f"{key}: expected HOST:PORT, got {listen!r}")
     return host.strip("[]"), int(port)
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach an address."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def at_least_zero(section: str, **values: int) -> None:

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from flightllm.config.checks import host_and_port, is_loopback
+from flightllm.common.listening import is_loopback
+from flightllm.config.checks import host_and_port
 from flightllm.errors import ConfigError
 
 

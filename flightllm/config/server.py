@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flightllm.config.checks import host_and_port, is_loopback, one_of
+from flightllm.common.listening import is_loopback
+from flightllm.config.checks import host_and_port, one_of
 from flightllm.config.secrets import check_reference, read_secret
 from flightllm.errors import ConfigError
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from flightllm.common.flight_address import pem_of, scheme_of
+from flightllm.common.flight_address import DEFAULT_PORT, pem_of, scheme_of
 from flightllm.config import Config
 from flightllm.connection.callers import plain_errors, warn, warn_once
 from flightllm.connection.configuration import configuration_here
@@ -25,8 +25,6 @@ _SCHEMES = {
 """The scheme of Flight for each scheme of an address; "" where the host and the options decide."""
 _OPTIONS: Final = ("tls", "tls_ca", "token")
 """The options that an address can have after `?`."""
-_PORT: Final = 31337
-"""The port of `flightllm serve`."""
 _LIKE_SERVER = re.compile(r"(?:https?://)?((?:[\w.-]+|\[[0-9a-f:]+\]):\d+)/?", re.IGNORECASE)
 """Matches a host and a port without a path: perhaps the address of a server."""
 
@@ -224,7 +222,7 @@ def _read_address(address: str, tls_ca: str | None) -> _Address:
     """Read the address of a server; `tls_ca` stands for the option of the same name in the address."""
     try:
         parts = urlsplit(address)
-        host, port = parts.hostname, parts.port or _PORT
+        host, port = parts.hostname, parts.port or DEFAULT_PORT
     except ValueError as error:
         raise InvalidInputError(f"this is not the address of a server: {error}; write grpc://HOST:PORT") from error
     if not host:

@@ -9,8 +9,8 @@ import anyio
 import uvicorn
 from mcp.server.stdio import stdio_server
 
-from flightllm.common.listening import listen_on, shown_host
-from flightllm.config.checks import host_and_port, is_loopback
+from flightllm.common.listening import is_loopback, listen_on, shown_host
+from flightllm.config.checks import host_and_port
 from flightllm.errors import ConfigError
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.mcp.callers import Callers

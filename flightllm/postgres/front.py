@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
+from flightllm.common.listening import is_loopback
 from flightllm.config import PostgresConfig
-from flightllm.config.checks import is_loopback
 from flightllm.flight.core import Core
 from flightllm.postgres.failures import WireError
 

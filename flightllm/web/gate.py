@@ -3,8 +3,8 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
+from flightllm.common.listening import is_loopback
 from flightllm.common.principal import Principal
-from flightllm.config.checks import is_loopback
 from flightllm.errors import (
     InvalidInputError,
     LimitExceededError,

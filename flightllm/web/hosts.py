@@ -9,8 +9,8 @@ from starlette.datastructures import URL
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from flightllm.common.listening import is_loopback
 from flightllm.common.text import json_text
-from flightllm.config.checks import is_loopback
 from flightllm.errors import PermissionDeniedError
 from flightllm.web.errors import described, http_status
 
