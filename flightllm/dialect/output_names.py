@@ -82,6 +82,8 @@ def _names(parsed: ParsedText, *, as_postgres: bool) -> OutputNames:
     if len(wide) > 1:
         return NO_NAMES
     repeat = as_postgres and not parsed.is_word(0, "create")
+    if as_postgres and not repeat and len({item.name or item.column or item for item in items}) < len(items):
+        return _names(parsed, as_postgres=False)  # a table's columns have different names
     return OutputNames(tuple(items), wide[0] if wide else None, repeat=repeat)
 
 
@@ -197,7 +199,8 @@ def _item(parsed: ParsedText, first: int, last: int, *, as_postgres: bool) -> It
         return Item("localtimestamp")
     column = read_item(parsed, begin, end).column
     if read_item(parsed, first, last).alias is not None or column:
-        return Item(None, field=column[-1] if len(column) > 1 else "")
+        plain = column[-1] if column and (as_postgres or (begin, end) == (first, last)) else ""
+        return Item(None, field=column[-1] if len(column) > 1 else "", column=plain)
     name = postgres_name(parsed, first, last) if as_postgres else "".join(_written(parsed, first, last))
     if len(name) > _LONGEST:
         return Item(None)

@@ -111,19 +111,24 @@ class Item:
 
     `name` is None for a plain column or an item with an alias, because these items already have names. If DataFusion
     gives the column a name in `kept`, the expression is a name after all, and the column keeps DataFusion's name.
-    A dotted name can be that of a field; `field` is its last part, and DataFusion's name is `t.s[a]`.
+    A dotted name can be that of a field; `field` is its last part, and DataFusion's name is `t.s[a]`. `column` is the
+    name of a plain column: beside a cast of the column, DataFusion calls the column `t.a`.
     """
 
     name: str | None
     kept: frozenset[str] = frozenset()
     field: str = ""
+    column: str = ""
 
     def named(self, name: str) -> str:
         """Return the name that the client sees for a column; `name` is DataFusion's name."""
         if self.field:
             last = name[len(name) - len(self.field) - 1 : -1]
             is_field = name.endswith(f"[{last}]") and last.casefold() == self.field.casefold()
-            return last if is_field else name
+            if is_field:
+                return last
+        if self.column:
+            return name if name.casefold() == self.column.casefold() else self.column
         return name if self.name is None or name in self.kept else self.name
 
 

@@ -73,7 +73,7 @@ def test_names(expression: str) -> None:
         assert items[place].name == NAMES[expression]
 
 
-@pytest.mark.parametrize("item", ["a", "t.a", "a AS x", "a x", '"A"', "upper(b) AS u", "*", "t.*"])
+@pytest.mark.parametrize("item", ["a", "t.a", "(a)", "a AS x", "a x", '"A"', "upper(b) AS u", "*", "t.*"])
 def test_named_already(item: str) -> None:
     """Columns and aliases keep their names."""
     assert output_names(ParsedText(f"SELECT {item} FROM t"), as_postgres=True).items[0].name is None
@@ -84,4 +84,14 @@ def test_equal_names() -> None:
     query = "SELECT count(a), count(b) FROM t"
     kept = ["count(t.a)", "count(t.b)"]
     assert output_names(ParsedText(query), as_postgres=True).shown(kept) == ["count", "count"]
-    assert output_names(ParsedText(f"CREATE TABLE n AS {query}"), as_postgres=True).shown(kept) == kept
+    assert output_names(ParsedText(f"CREATE TABLE n AS {query}"), as_postgres=True).shown(kept) == [
+        "count(a)",
+        "count(b)",
+    ]
+
+
+@pytest.mark.parametrize("as_postgres", [False, True])
+def test_a_column_beside_its_cast(as_postgres: bool) -> None:
+    """A column keeps its name beside a cast of it, where DataFusion calls the column `t.a`."""
+    names = output_names(ParsedText("SELECT a::text, a, Kept FROM t"), as_postgres=as_postgres)
+    assert names.shown(["a::TEXT", "t.a", "KEPT"]) == ["a" if as_postgres else "a::text", "a", "KEPT"]
