@@ -22,6 +22,7 @@ from flightllm.observe.query_record import QueryRecord
 from flightllm.pg_catalog.engine import Engine
 from flightllm.pg_catalog.facts import FULL_VERSION, SERVER_VERSION, Called, Facts, Seen, Session
 from flightllm.pg_catalog.functions import function_table
+from flightllm.pg_catalog.kept import KeptCatalog
 from flightllm.pg_catalog.parsing import read
 from flightllm.pg_catalog.rows import Rows, process_number
 from flightllm.pg_catalog.translation import translate
@@ -45,12 +46,15 @@ class CatalogQuery:
         asked = read(sql)
         if asked is None or asked.mixed:
             raise SqlError("the query does not ask only the catalog")
-        rows = catalog_rows(services, place)
+        kept = kept_catalog(services, place)
         self._translated = translate(asked.tree, function_table())
         session = _session(services, place, settings)
-        self._open = partial(Engine, rows, session, self._translated, services.config.limits.memory_bytes)
+        self._open = partial(Engine, kept.rows, session, self._translated, services.config.limits.memory_bytes)
+        self.schema = kept.schema(self._translated.shape, self._described)
+
+    def _described(self) -> pa.Schema:
         with closing(self._open()) as engine:
-            self.schema: pa.Schema = engine.schema(stopped)
+            return engine.schema(stopped)
 
     def run(self, record: QueryRecord) -> Batches:
         """Yield the rows, from an engine of their own: many described statements never run."""
@@ -62,8 +66,8 @@ class CatalogQuery:
         return [("Catalog query", self._translated.sql)]
 
 
-def catalog_rows(services: Services, place: CatalogPlace) -> Rows:
-    """Return the rows of the catalog as the session's user sees them."""
+def kept_catalog(services: Services, place: CatalogPlace) -> KeptCatalog:
+    """Return the catalog as the session's user sees it."""
     temporary = next(filter(is_temporary, place.path), "")
     key = (services.rights, temporary)
     return services.pg_catalogs.of(key, services.catalog.store.entries, lambda: Rows(_facts(services)))

@@ -52,26 +52,26 @@ _ACTING: Final = frozenset(("pg_cancel_backend", "pg_terminate_backend", "set_co
 """Functions that act: the engine must not call them while it plans."""
 _MOST_ITEMS: Final = 100_000
 _TOO_LONG: Final = f"generate_series has more than {_MOST_ITEMS:,} values: ask for fewer in a query about the catalog"
-_MACROS: Final = (
-    """CREATE MACRO pg_join(x, s, n := NULL) AS CASE WHEN x IS NOT NULL AND s IS NOT NULL THEN coalesce(
+_MACROS: Final[Mapping[str, str]] = {
+    "pg_join": """CREATE MACRO pg_join(x, s, n := NULL) AS CASE WHEN x IS NOT NULL AND s IS NOT NULL THEN coalesce(
     list_aggregate(CASE WHEN n IS NULL THEN x::VARCHAR[] ELSE
     list_transform(x::VARCHAR[], lambda e: coalesce(e, n)) END, 'string_agg', s), '') END""",
     # A macro writes its argument each time that it names it; a lambda does not.
-    """CREATE MACRO pg_text(x) AS list_transform([x], lambda e: CASE WHEN ends_with(typeof(e), '[]')
+    "pg_text": """CREATE MACRO pg_text(x) AS list_transform([x], lambda e: CASE WHEN ends_with(typeof(e), '[]')
     THEN '{' || replace(trim(e::VARCHAR, '[]'), ', ', ',') || '}' ELSE e::VARCHAR END)[1]""",
-    "CREATE MACRO pg_expandarray(x) AS list_transform(x, lambda e, i: {'x': e, 'n': i})",
+    "pg_expandarray": "CREATE MACRO pg_expandarray(x) AS list_transform(x, lambda e, i: {'x': e, 'n': i})",
     # The engine makes a list of constants while it plans, without its limit of memory; an error keeps it from that.
-    f"""CREATE MACRO pg_series(a, b, step := 1) AS generate_series(a::BIGINT, CASE
+    "pg_series": f"""CREATE MACRO pg_series(a, b, step := 1) AS generate_series(a::BIGINT, CASE
     WHEN abs(b::BIGINT - a::BIGINT) > {_MOST_ITEMS} * abs(step::BIGINT) THEN error('{_TOO_LONG}')::BIGINT
     ELSE b::BIGINT END, step::BIGINT)""",
-    """CREATE MACRO pg_name_of_type(t) AS CASE WHEN t IN ('"NULL"', 'NULL') THEN 'unknown'
+    "pg_name_of_type": """CREATE MACRO pg_name_of_type(t) AS CASE WHEN t IN ('"NULL"', 'NULL') THEN 'unknown'
     WHEN starts_with(t, 'DECIMAL') THEN 'numeric' ELSE coalesce(map {'VARCHAR': 'text', 'DOUBLE': 'double precision',
     'FLOAT': 'real', 'TINYINT': 'smallint', 'UINTEGER': 'oid', 'UBIGINT': 'numeric', 'HUGEINT': 'numeric',
     'BLOB': 'bytea', 'TIMESTAMP': 'timestamp without time zone', 'TIME': 'time without time zone'}[t], lower(t)) END""",
-    """CREATE MACRO pg_typeof_of(t) AS pg_name_of_type(rtrim(t, '[]')) || CASE WHEN ends_with(t, '[]') THEN '[]'
-    ELSE '' END""",
-    "CREATE MACRO pg_array_remove(x, v) AS list_filter(x, lambda e: e IS DISTINCT FROM v)",
-)
+    "pg_typeof_of": """CREATE MACRO pg_typeof_of(t) AS pg_name_of_type(rtrim(t, '[]')) ||
+    CASE WHEN ends_with(t, '[]') THEN '[]' ELSE '' END""",
+    "pg_array_remove": "CREATE MACRO pg_array_remove(x, v) AS list_filter(x, lambda e: e IS DISTINCT FROM v)",
+}
 """PostgreSQL's functions over values of any type that the engine lacks."""
 
 
@@ -98,6 +98,7 @@ class Engine:
             config={
                 "threads": "1",
                 "memory_limit": f"{max(min(memory, _MOST_MEMORY) >> 20, 64)}MB",
+                "integer_division": "true",  # as in PostgreSQL
                 "enable_external_access": "false",
                 "autoinstall_known_extensions": "false",
                 "autoload_known_extensions": "false",
@@ -127,7 +128,8 @@ class Engine:
             self._add(waiting.pop(), waiting, views, needed)
         for name in sorted(needed & set(self._functions)):
             self._create(name, self._functions[name])
-        for macro in _MACROS:
+        texts = " ".join((translated.sql, *(query for _, query in views)))
+        for macro in _named_macros(texts):
             self._connection.execute(macro)
         if "current_schemas" in needed:
             path = ", ".join(map(text_literal, self._session.path)) or "NULL"
@@ -274,6 +276,17 @@ class Engine:
             if self._raised is not None:
                 raise self._raised from error
             raise SqlError(_plain(error)) from error
+
+
+def _named_macros(text: str) -> Iterator[str]:
+    """Yield the definitions of the macros that a text names, and of those that these name."""
+    texts, named = [text], set[str]()
+    while texts:
+        text = texts.pop()
+        found = {name for name in _MACROS if f"{name}(" in text} - named
+        named |= found
+        texts += [_MACROS[name] for name in found]
+    yield from (macro for name, macro in _MACROS.items() if name in named)
 
 
 def _plain(error: Exception) -> str:

@@ -103,13 +103,20 @@ _REPLACED: Final = _BARE | {"xmin", "tableoid"}
 class Translated:
     """A statement for the engine, the relations that it reads, and the names of its functions of this package.
 
-    `kinds` has the names in `pg_type` of the result's columns that are columns of relations.
+    `kinds` has the names in `pg_type` of the result's columns that are columns of relations. `shape` is a text that
+    statements with the same columns share: the statement without the constants that it casts or compares, and `kinds`.
     """
 
     sql: str
+    shape: str
     kinds: Mapping[str, str]
     relations: frozenset[Relation]
     functions: frozenset[str]
+
+
+def _written(tree: exp.Expression) -> str:
+    text: str = tree.sql("duckdb", identify=True, normalize_functions=False, comments=False)
+    return text
 
 
 def translate(tree: exp.Query, functions: Mapping[str, Function]) -> Translated:
@@ -153,8 +160,12 @@ class _Translator:
         for node in list(self._tree.find_all(exp.Expression, bfs=False))[::-1]:
             self._change(node)
         tree = root.this
-        sql = tree.sql("duckdb", identify=True, normalize_functions=False, comments=False)
-        return Translated(sql, kinds, frozenset(self._relations), frozenset(self._used))
+        sql = _written(tree)
+        for literal in list(tree.find_all(exp.Literal)):
+            if isinstance(literal.parent, exp.Cast | exp.Predicate):
+                literal.replace(exp.Null())
+        shape = f"{_written(tree)} {kinds}"
+        return Translated(sql, shape, kinds, frozenset(self._relations), frozenset(self._used))
 
     # --- names
 
@@ -460,12 +471,6 @@ class _Translator:
                 raise UnsupportedError("a slice of a vector is not supported here: use its elements")
             node.set("expressions", [exp.Add(this=exp.Paren(this=index.copy()), expression=exp.Literal.number(1))])
 
-    def divide(self, node: exp.Expression) -> None:
-        """Divide whole numbers as PostgreSQL does."""
-        sides = (node.this, node.expression)
-        if not any(one.find(exp.Cast) or ("." in one.sql() and one.find(exp.Literal)) for one in sides):
-            node.replace(exp.IntDiv(this=node.this.copy(), expression=node.expression.copy()))
-
     def any_of(self, node: exp.Expression) -> None:
         """Read `ANY('{a,b}')` as a list."""
         value = _inside(node.this)
@@ -529,7 +534,6 @@ _CHANGES: Final[tuple[tuple[type[exp.Expression] | tuple[type[exp.Expression], .
     (exp.Collate, _Translator.collate),
     ((exp.Like, exp.ILike), _Translator.like),
     (exp.Bracket, _Translator.bracket),
-    (exp.Div, _Translator.divide),
     ((exp.Any, exp.All), _Translator.any_of),
     (exp.Substring, _Translator.substring),
     ((exp.EQ, exp.NEQ), _Translator.comparison),

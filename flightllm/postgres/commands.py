@@ -182,8 +182,10 @@ class Commands:
             at = end + 1
         if at + 1 >= len(tokens) or not tokens[at].is_word("as"):
             raise WireError("42601", "write PREPARE name [(type, …)] AS statement")
-        prepared = Prepared(text[tokens[at + 1].start :], tuple(oids), from_sql=True)
-        self._talk.described(prepared)
+        before = tokens[at + 1].start
+        prepared = Prepared(text[before:], tuple(oids), from_sql=True)
+        with self._talk.blaming(prepared.text, before):
+            self._talk.described(prepared)
         self._talk.names.add_statement(name, prepared)
         return done("PREPARE")
 
@@ -204,7 +206,8 @@ class Commands:
                     "42601", f"wrong number of parameters: expected {len(kinds)} but got {values.num_columns}"
                 )
             values = _cast(values, kinds)
-        return self._talk.engine.start(prepared.text, values, self._talk.described(prepared))
+        with self._talk.blaming(""):
+            return self._talk.engine.start(prepared.text, values, self._talk.described(prepared))
 
     def _deallocate(self, tokens: Words, _text: str, _portal: Portal) -> Result:
         names = [token for token in tokens[1:] if not token.is_word("prepare")]
@@ -229,14 +232,16 @@ class Commands:
         hold = "hold" in words and "without" not in words
         if not hold and not self._talk.transaction.is_open:
             raise WireError("25P01", "DECLARE CURSOR can only be used in transaction blocks")
-        query = text[tokens[at + 1].start :]
+        before = tokens[at + 1].start
+        query = text[before:]
         if self._talk.engine.is_update(query):
             raise WireError("42601", "a cursor reads a query, not a change")
         cursor = Portal(Prepared(query), portal.values, (1,) if "binary" in words else (), hold=hold, is_cursor=True)
         name = _name(tokens[1])
         self._talk.names.add_portal(name, cursor)
         try:
-            self._talk.columns_of(cursor)
+            with self._talk.blaming(query, before):
+                self._talk.columns_of(cursor)
         except BaseException:
             self._talk.names.close_portal(name)
             raise

@@ -281,7 +281,7 @@ class Connection(asyncio.Protocol):
             found = self._login.answer(kind, body)
             if found is not None:
                 self.conversation = found
-                self.key = self.front.new_key(self)
+                self.key = self.front.new_key(self, found.number)
                 found.welcome(self.key)
 
     def next_message(self) -> tuple[bytes, bytes]:

@@ -12,6 +12,7 @@ from flightllm.common.names import CATALOG
 from flightllm.errors import CancelledError, FlightLLMError
 from flightllm.execution.describe import Description
 from flightllm.flight.core import Core
+from flightllm.pg_catalog.rows import process_number
 from flightllm.postgres.calls import PostgresCall
 from flightllm.postgres.commands import Commands, seconds_of, time_text
 from flightllm.postgres.engine import Engine
@@ -66,6 +67,10 @@ class Conversation:
         self._commands = Commands(self)
         self._skips = False
         """Whether messages are skipped up to the next Sync, because an earlier one failed."""
+        self._before = 0
+        """The characters of the client's text before the statement that is worked on."""
+        self._blamed: tuple[BaseException, str, int] | None = None
+        """The last error, the statement that it is about, and the characters before that statement."""
         self._changes_at_sync = 0
         """The statements that had changed something at the last Sync."""
         self._is_stopped: Callable[[], bool] = lambda: False
@@ -116,6 +121,15 @@ class Conversation:
         self._report()
         self.send(backend_key(*key))
         self.send(ready(self.transaction.state))
+
+    @property
+    def number(self) -> int:
+        """Return what `pg_backend_pid()` returns; it changes with `DISCARD ALL`, which begins another session.
+
+        Raises:
+            BusyError: the maximum number of sessions is open.
+        """
+        return process_number(self.call.session(self.core).id)
 
     def start_again(self) -> None:
         """Forget all that the client has set up: settings, prepared statements, cursors and temporary tables."""
@@ -223,8 +237,26 @@ class Conversation:
         """Send a notice."""
         self.send(response(fields, notice=True))
 
-    def _fail(self, error: BaseException, sql: str = "", before: int = 0) -> None:
+    @contextmanager
+    def blaming(self, sql: str, before: int = 0) -> Iterator[None]:
+        """Let the errors of the block tell places in `sql`, which begins `before` characters later than the last text.
+
+        An inner block comes before an outer one. An empty `sql` is one whose places the client cannot see.
+        """
+        outer, self._before = self._before, self._before + before
+        try:
+            yield
+        except Exception as error:
+            if self._blamed is None or self._blamed[0] is not error:
+                self._blamed = (error, sql, self._before)
+            raise
+        finally:
+            self._before = outer
+
+    def _fail(self, error: BaseException) -> None:
         """Send an error; the transaction fails with it."""
+        blamed, self._blamed = self._blamed, None
+        sql, before = blamed[1:] if blamed is not None and blamed[0] is error else ("", 0)
         self.core.refusals.note(error)
         if isinstance(error, WireError) and error.fatal:
             raise error
@@ -256,7 +288,6 @@ class Conversation:
     # --- simple queries
 
     def _query(self, body: Body) -> None:
-        sql, before = "", 0
         self.call.renew()
         try:
             text = body.text()
@@ -267,12 +298,13 @@ class Conversation:
             if not found:
                 self.send(EMPTY)
             for piece in found:
-                sql, before = text[piece.first : piece.end], piece.first
-                self._simple(sql)
+                sql = text[piece.first : piece.end]
+                with self.blaming(sql, piece.first):
+                    self._simple(sql)
         except ClientGoneError:
             raise
         except Exception as error:  # noqa: BLE001 - the boundary: the client gets the error, the log gets defects
-            self._fail(error, sql, before)
+            self._fail(error)
         self._sync()
 
     def _simple(self, sql: str) -> None:
@@ -345,10 +377,11 @@ class Conversation:
         found = list(splitting.pieces(text))
         if len(found) > 1:
             raise WireError("42601", "cannot insert multiple commands into a prepared statement")
-        sql = text[found[0].first : found[0].end] if found else ""
+        before = found[0].first if found else 0
+        sql = text[before : found[0].end] if found else ""
         if sql:
             self.transaction.check(tokenize(sql))
-        self.names.add_statement(name, Prepared(sql, oids))
+        self.names.add_statement(name, Prepared(sql, oids, before=before))
         self.send(PARSED)
 
     def _bind(self, body: Body) -> None:
@@ -365,7 +398,8 @@ class Conversation:
         if prepared.text:
             self.transaction.check(tokenize(prepared.text))
         each = list(formats or (0,)) * len(values) if len(formats) <= 1 else formats
-        table = self._values(prepared, values, each)
+        with self.blaming(*prepared.place):
+            table = self._values(prepared, values, each)
         size = sum(len(value) for value in values if value is not None)
         promised = None if prepared.description is None else prepared.description.schema
         portal = Portal(prepared, table, codes, size=size, promised=promised or None)
@@ -428,7 +462,9 @@ class Conversation:
         if kind == b"P":
             portal = self.names.portal(name)
             self.transaction.check(tokenize(portal.prepared.text))
-            self._send_columns(self.columns_of(portal), portal)
+            with self.blaming(*portal.prepared.place):
+                columns = self.columns_of(portal)
+            self._send_columns(columns, portal)
             return
         if kind != b"S":
             raise malformed("it describes neither a statement nor a portal")
@@ -438,7 +474,8 @@ class Conversation:
         is_own, schema = (True, None) if not tokens else self._commands.columns(tokens)
         oids = list(prepared.oids)
         if not is_own:
-            found = self.described(prepared)
+            with self.blaming(*prepared.place):
+                found = self.described(prepared)
             schema = found.schema if len(found.schema) or not found.is_update else None
             declared = [*prepared.oids, *[0] * len(found.parameters)]
             oids = [oid or oid_of_field(field) for oid, field in zip(declared, found.parameters, strict=False)]
@@ -464,7 +501,8 @@ class Conversation:
             return
         self.transaction.check(tokenize(portal.prepared.text))
         before = 0 if portal.result is None else portal.result.rows
-        result = self._started(portal)
+        with self.blaming(*portal.prepared.place):
+            result = self._started(portal)
         self._send_rows(portal, result, max(most, 0))
         if result.schema is not None and most > 0 and not result.is_over:
             self.send(SUSPENDED)

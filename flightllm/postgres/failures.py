@@ -51,10 +51,12 @@ def fields_of(error: BaseException, sql: str = "", before: int = 0, query_id: st
 
 
 def _position(sql: str, said: str) -> int | None:
-    """Return the place that a message tells: by line and column, or by the name of a column that the text has once."""
+    """Return the place that a message tells: by line and column, by the end, or by a column that the text has once."""
     if place := _PLACE.search(said):
         line, column = (int(part) for part in place.groups() if part is not None)
         return _offset(sql, line, column)
+    if said.endswith(", found: EOF"):
+        return len(sql) + 1
     if (found := _FIELD.match(said)) is None:
         return None
     named = found[1].replace('"', "").lower().split(".")

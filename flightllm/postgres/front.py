@@ -55,8 +55,8 @@ class Front:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._connections = set[Connected]()
-        self._keys: dict[int, Connected] = {}
-        self._number = 0
+        self._keys: dict[int, list[Connected]] = {}
+        """The connections by the numbers of their keys; two can have one number."""
         self._tasks = set[asyncio.Task[None]]()
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -80,26 +80,30 @@ class Front:
         """Forget a connection."""
         self._connections.discard(connection)
         if connection.key is not None:
-            self._keys.pop(connection.key[0], None)
+            left = [one for one in self._keys.pop(connection.key[0], ()) if one is not connection]
+            if left:
+                self._keys[connection.key[0]] = left
 
     @property
     def is_full(self) -> bool:
         """Return whether there are more connections than allowed."""
         return len(self._connections) > self.most
 
-    def new_key(self, connection: Connected) -> tuple[int, int]:
-        """Return the number of a connection, and the secret with which it can be cancelled."""
-        self._number += 1
-        number, secret = self._number & 0x7FFF_FFFF, secrets.randbits(_WORDS)
-        self.soon(self._keys.__setitem__, number, connection)
-        return number, secret
+    def new_key(self, connection: Connected, number: int) -> tuple[int, int]:
+        """Return the number of a connection, and a secret with which it can be cancelled."""
+        self.soon(self._know, connection, number)
+        return number, secrets.randbits(_WORDS)
+
+    def _know(self, connection: Connected, number: int) -> None:
+        if connection in self._connections:  # else it has ended meanwhile
+            self._keys.setdefault(number, []).append(connection)
 
     def cancel(self, key: tuple[int, int]) -> None:
         """Cancel the statement of the connection with this key; do nothing for another key."""
-        found = self._keys.get(key[0])
-        known = b"" if found is None or found.key is None else found.key[1].to_bytes(8)
-        if secrets.compare_digest(known, key[1].to_bytes(8)) and found is not None and found.conversation is not None:
-            found.conversation.cancel()
+        for one in self._keys.get(key[0], ()):
+            known = b"" if one.key is None else one.key[1].to_bytes(8)
+            if secrets.compare_digest(known, key[1].to_bytes(8)) and one.conversation is not None:
+                one.conversation.cancel()
 
     def submit(self, work: Callable[[], None]) -> None:
         """Run work in a thread of the pool."""

@@ -21,6 +21,13 @@ class Prepared:
     description: Description | None = None
     from_sql: bool = False
     """Whether PREPARE made it; the protocol's statements have the same names."""
+    before: int = 0
+    """The characters before it in the text that the client sent."""
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Return the text, and the number of characters before it."""
+        return self.text, self.before
 
 
 @dataclass(slots=True)

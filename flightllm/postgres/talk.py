@@ -70,5 +70,8 @@ class Talk(Protocol):
     def table_of(self, sql: str, values: pa.Table | None) -> pa.Table:
         """Return the rows of a query in memory."""
 
+    def blaming(self, sql: str, before: int = 0) -> AbstractContextManager[None]:
+        """Let the errors of the block tell places in `sql`."""
+
     def stopping(self, result: Result) -> AbstractContextManager[None]:
         """Let the block end if a query is stopped while a slow client makes it wait."""

@@ -1,9 +1,12 @@
 """Node's package `pg`, with its cursors and COPY streams."""
 
+import hashlib
 import json
 import os
 import shutil
 import subprocess
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,35 +24,44 @@ def _missing(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
-@pytest.fixture
-def seen(place: Place, tmp_path: Path) -> Any:
-    """Install the packages without their scripts, and return what the program saw.
+@pytest.fixture(scope="session")
+def packages() -> Path:
+    """Return the folder with the packages; it is filled once, without the packages' scripts.
 
     The test is skipped where Node or its registry is missing. Where `CI` is `true`, a missing registry is a failure.
     """
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
+    npm = shutil.which("npm")
+    if shutil.which("node") is None or npm is None:
         pytest.skip("Node and npm are not installed")
-    (tmp_path / "package.json").write_text('{"private": true}')
-    options = ["--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=0", "--prefer-offline"]
-    try:
-        installed = subprocess.run(
-            [npm, "install", *options, *PACKAGES],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        _missing("the Node registry does not answer")
-    if installed.returncode:
-        _missing(f"the packages cannot be installed: {installed.stderr[-300:]}")
-    shutil.copy(SCRIPT, tmp_path)
+    parent = Path(tempfile.gettempdir()) / f"flightllm-node-{os.getuid()}"
+    parent.mkdir(mode=0o700, exist_ok=True)
+    if parent.is_symlink() or parent.stat().st_uid != os.getuid():
+        pytest.skip(f"{parent} belongs to another user")
+    folder = parent / hashlib.sha256(" ".join(PACKAGES).encode()).hexdigest()[:16]
+    if folder.exists():
+        return folder
+    with tempfile.TemporaryDirectory(dir=parent) as made:
+        Path(made, "package.json").write_text('{"private": true}')
+        options = ["--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=0", "--prefer-offline"]
+        command = [npm, "install", *options, *PACKAGES]
+        try:
+            done = subprocess.run(command, cwd=made, capture_output=True, text=True, timeout=120, check=False)
+        except subprocess.TimeoutExpired:
+            _missing("the Node registry does not answer")
+        if done.returncode:
+            _missing(f"the packages cannot be installed: {done.stderr[-300:]}")
+        with suppress(OSError):  # another run was faster
+            Path(made).rename(folder)
+            Path(made).mkdir()  # for the end of the block
+    return folder
+
+
+@pytest.fixture
+def seen(place: Place, packages: Path) -> Any:
+    """Return what the program saw."""
     done = subprocess.run(
-        [node, SCRIPT.name, str(place.port)],
-        cwd=tmp_path,
-        env={**os.environ, "TZ": "UTC"},
+        ["node", str(SCRIPT), str(place.port)],  # noqa: S607 - found by `packages`
+        env={**os.environ, "TZ": "UTC", "NODE_PATH": str(packages / "node_modules")},
         capture_output=True,
         text=True,
         timeout=SECONDS,

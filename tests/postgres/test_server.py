@@ -7,10 +7,12 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 import trustme
+from psycopg import generators
 
 from flightllm.access.store import User
 from flightllm.config import Config, EngineConfig, PostgresConfig, ServerConfig
@@ -219,7 +221,8 @@ def test_names(place: Place) -> None:
         assert [column.name for column in cursor.description or ()] == ["count", "count", "?column?", "a"]
         described = connection.pgconn.prepare(b"s", b"SELECT upper('x'), 1")
         assert described.status == psycopg.pq.ExecStatus.COMMAND_OK
-        columns = connection.pgconn.describe_prepared(b"s")
+        connection.pgconn.send_describe_prepared(b"s")  # `describe_prepared` holds the interpreter, and so the server
+        (columns,) = connection.wait(generators.execute(connection.pgconn))
         assert [columns.fname(index) for index in range(2)] == [b"upper", b"?column?"]
 
 
@@ -230,6 +233,9 @@ def test_names(place: Place) -> None:
         ("SELECT 1;\n SELECT a,\n  t.nope FROM t", 24),
         ("SELECT nope, nope FROM t", None),
         ("SELECT 'ü', nope FROM t", 13),
+        ("  SELECT a,\n nope FROM t", 14),
+        ("SELECT 1; DECLARE c NO SCROLL CURSOR WITH HOLD FOR SELECT nope FROM t", 59),
+        ("PREPARE p AS SELECT a, nope FROM t", 24),
     ],
 )
 def test_positions(place: Place, sql: str, position: int | None) -> None:
@@ -238,3 +244,45 @@ def test_positions(place: Place, sql: str, position: int | None) -> None:
         connection.execute(sql)
     found = failed.value.diag.statement_position
     assert (None if found is None else int(found)) == position
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "  SELECT a,\n nope FROM t WHERE a = $1::int",
+        "SELECT a\nFROM t WHERE a = $1::int AND",
+        "DECLARE c NO SCROLL CURSOR WITH HOLD FOR SELECT a\nFROM t WHERE",
+        "PREPARE p AS\n SELECT a,, FROM t",
+    ],
+)
+def test_positions_of_messages(place: Place, reference: "psycopg.Connection[Any]", sql: str) -> None:
+    """An error has the place of PostgreSQL's, in messages of both kinds."""
+    places = list[int]()
+    values = (b"1",) if "$1" in sql else ()
+    reference.execute("CREATE TABLE IF NOT EXISTS t (a int)")
+    with place.connect() as connection:
+        for one in (connection, reference):
+            found = one.pgconn.exec_params(sql.encode(), values)
+            shown = found.error_field(psycopg.pq.DiagnosticField.STATEMENT_POSITION)
+            assert shown is not None, found.error_message
+            places.append(int(shown))
+        if not values:
+            simple = connection.pgconn.exec_(sql.encode())
+            assert simple.error_field(psycopg.pq.DiagnosticField.STATEMENT_POSITION) == str(places[0]).encode()
+    assert places[0] == places[1]
+
+
+def test_number_of_a_connection(place: Place) -> None:
+    """The number in the key is that of pg_backend_pid() and pg_stat_activity, and both ways of cancelling know it."""
+    pytest.importorskip("duckdb", reason="the extra 'postgres' is not installed")
+    with place.connect() as one, place.connect() as other:
+        numbers = [connection.info.backend_pid for connection in (one, other)]
+        assert one.execute("SELECT pg_backend_pid()").fetchone() == (numbers[0],)
+        shown = other.execute("SELECT pid FROM pg_stat_activity WHERE pid = ANY(%s::int[])", [numbers]).fetchall()
+        assert {pid for (pid,) in shown} == set(numbers)
+        timer = threading.Timer(0.5, other.execute, ("SELECT pg_cancel_backend(%s::int)", [numbers[0]]))
+        timer.start()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            one.execute("SELECT ai_classify(b || a, ['x', 'y']) FROM t").fetchall()
+        timer.join(SECONDS)
+        assert one.execute("SELECT 1").fetchone() == (1,)
