@@ -221,7 +221,8 @@ class FlightLLMConnectionManager(SQLConnectionManager):
     def get_response(cls, cursor: Any) -> Response:
         """Return how many rows a statement changed."""
         rows = cursor.rowcount
-        return Response(_message=f"OK {rows:,} rows" if rows > 0 else "OK", rows_affected=rows)
+        changed = f"OK {rows:,} {'row' if rows == 1 else 'rows'}"
+        return Response(_message=changed if rows > 0 else "OK", rows_affected=rows)
 
     def execute(
         self,
