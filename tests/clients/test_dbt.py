@@ -81,7 +81,7 @@ models:
 snapshots:
   - name: kept
     relation: ref('reviews')
-    config: {unique_key: id, strategy: check, check_cols: [body]}
+    config: {unique_key: id, strategy: check, check_cols: [price]}
 """,
 }
 _MORE = {
@@ -203,12 +203,23 @@ def test_a_project(server: FlightSqlServer, database: Database, project: Path, d
     assert "constraint type not_null is not supported" in first  # dbt's warning of a contract
     tight = dbt(server.port, "run", "--target", "tight", "-s", "topics", "--vars", "{about: tone}")
     assert "max_calls" in tight, tight
+    assert ask(database.session(), "SELECT count(*) AS n FROM shop.topics").rows == [{"n": 3}]  # the old table stays
     again = dbt(server.port, "run", "-s", "topics")
     assert "OK 3 rows, 3 calls (3 from the cache)" in again
     seed = project / "seeds" / "reviews.csv"
     for number, strategy, changed in ((4, "merge", 2), (5, "delete+insert", 3), (6, "append", 2)):
-        seed.write_text(seed.read_text(encoding="utf-8") + f"{number},New {number},3,2024-01-05\n", encoding="utf-8")
-        arguments = ("--vars", json.dumps({"strategy": strategy}), "-s", "reviews", "stg_reviews", "replies", "nulls")
+        before = seed.read_text(encoding="utf-8").replace("late,4.5", "late,4.6")
+        seed.write_text(f"{before}{number},New {number},3,2024-01-05\n", encoding="utf-8")
+        arguments = (
+            "--vars",
+            json.dumps({"strategy": strategy}),
+            "-s",
+            "reviews",
+            "stg_reviews",
+            "replies",
+            "nulls",
+            "kept",
+        )
         log = dbt(server.port, "build", "--exclude", "unique_replies_id", *arguments)
         assert "ERROR=0" in log, log
         assert f"OK {changed} rows, 2 calls (1 from the cache)" in log, log
@@ -218,6 +229,8 @@ def test_a_project(server: FlightSqlServer, database: Database, project: Path, d
     assert [number for part in found for number in part["id"]] == [1, 2, 3, 4, 5, 5, 6]
     session = database.session()
     assert ask(session, "SELECT count(*) AS n FROM shop.nulls").rows == [{"n": 2}]  # the second one is appended
+    old = ask(session, "SELECT price FROM shop.kept WHERE id = 1 AND dbt_valid_to IS NOT NULL").rows
+    assert old == [{"price": 4.5}]
     deletes = ask(session, "SELECT sql FROM system.queries WHERE kind = 'delete'").rows
     assert deletes == []  # each strategy is one statement
     assert "WARN freshness" in dbt(server.port, "source", "freshness")
@@ -306,9 +319,11 @@ def test_unsupported(server: FlightSqlServer, project: Path, dbt: Dbt) -> None:
     kinds = {"view": "materialized='materialized_view'", "batch": _MICROBATCH}
     for name, config in kinds.items():
         (project / "models" / f"{name}.sql").write_text("{{ config(" + config + ") }} select 1 as at", encoding="utf-8")
-    log = dbt(server.port, "run", "-s", *kinds)
+    (project / "models" / "frame.py").write_text("def model(dbt, session):\n    return session\n", encoding="utf-8")
+    log = dbt(server.port, "run", "-s", *kinds, "frame")
     assert "materialized_view is not supported" in log, log
     assert "microbatch is not supported" in log, log
+    assert "only supports languages ['sql']" in log, log
 
 
 def test_no_server(dbt: Dbt) -> None:
