@@ -123,6 +123,12 @@ _INCREMENTAL = {
         ("failed", "on_schema_change='fail'", _WIDER),
     )
 }
+_GROWN = """
+snapshots:
+  - name: grown
+    relation: ref('appended')
+    config: {unique_key: id, strategy: check, check_cols: all}
+"""
 _OWN = """
 {% macro get_incremental_first_only_sql(arguments) %}
 insert into {{ arguments['target_relation'] }} select * from {{ arguments['temp_relation'] }} where id = 1
@@ -255,10 +261,11 @@ def test_incremental_options(server: FlightSqlServer, database: Database, projec
     """Options of incremental models choose the columns and rows that change."""
     (project / "macros").mkdir()
     (project / "macros" / "own.sql").write_text(_OWN, encoding="utf-8")
+    (project / "snapshots" / "grown.yml").write_text(_GROWN, encoding="utf-8")
     for name, content in _INCREMENTAL.items():
         (project / "models" / f"{name}.sql").write_text(content, encoding="utf-8")
-    assert "ERROR=0" in dbt(server.port, "run", "-s", *_INCREMENTAL)
-    log = dbt(server.port, "run", "-s", *_INCREMENTAL)
+    assert "ERROR=0" in dbt(server.port, "build", "-s", *_INCREMENTAL, "grown")
+    log = dbt(server.port, "build", "-s", *_INCREMENTAL, "grown")
     assert "ERROR=1" in log, log
     assert "out of sync" in log
 
@@ -275,6 +282,11 @@ def test_incremental_options(server: FlightSqlServer, database: Database, projec
     assert rows("replaced") == [old[0], *sorted([old[1], new[0]]), new[1]]
     assert rows("own") == [old[0], *sorted([old[1], new[0]])]
     assert rows("appended") == [(0, 7, 8, None), (1, 9, None, True)]
+    assert [(row[0], row[-1]) for row in rows("grown")] == [
+        (0, None),
+        (0, None),
+        (1, True),
+    ]  # a snapshot gets the new column
     assert rows("synced") == [(0, "7", None), (1, "new", True)]
     assert rows("failed") == [(0, 7, 8)]
 

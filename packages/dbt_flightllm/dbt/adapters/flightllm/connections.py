@@ -308,7 +308,7 @@ def _connected(credentials: FlightLLMCredentials) -> Handle:
             cursor.execute(first)
             cursor.fetchall()
             cursor.execute("SELECT session_id FROM system.queries WHERE sql = ?", (first,))
-            (session,) = cursor.fetchone()
+            ((session,),) = cursor.fetchall()
     except BaseException:
         connection.close()
         raise

@@ -75,6 +75,11 @@
   {% do flightllm__make_again(relation, columns) %}
 {%- endmacro %}
 
+{#- A snapshot whose source has got columns. -#}
+{% macro flightllm__create_columns(relation, columns) -%}
+  {% if columns %}{% do flightllm__alter_relation_add_remove_columns(relation, columns, none) %}{% endif %}
+{%- endmacro %}
+
 {% macro flightllm__make_again(relation, columns) -%}
   {%- set name = relation.include(database=false) -%}
   {% do run_query('create or replace table ' ~ name ~ ' as select ' ~ columns | join(', ') ~ ' from ' ~ name) %}
