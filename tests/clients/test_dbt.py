@@ -31,7 +31,9 @@ _FILES = {
 shop:
   target: dev
   outputs:
-    dev: {type: flightllm, port: "{{ env_var('SHOP_PORT') | int }}", schema: shop, threads: 2}
+    dev: &dev {type: flightllm, port: "{{ env_var('SHOP_PORT') | int }}", schema: shop, threads: 2}
+    tight: {<<: *dev, settings: {max_calls: 1}}
+    far: {<<: *dev, host: 0.0.0.0}
 """,
     "seeds/reviews.csv": """id,body,price,written
 1,The tea came late,4.5,2024-01-02
@@ -50,7 +52,7 @@ select cast(null as bigint) as k, 1 as n, 'x' as s
 """,
     "models/topics.sql": """
 {{ config(materialized='table') }}
-select id, ai_gen('Name the topic of {body}', body) as topic from {{ ref('stg_reviews') }}
+select id, ai_gen('Name the {{ var("about", "topic") }} of {body}', body) as topic from {{ ref('stg_reviews') }}
 """,
     "models/reply_lengths.sql": "select id, length(reply) as n from {{ ref('replies') }}",
     "models/schema.yml": """
@@ -69,12 +71,17 @@ models:
         data_tests: [unique, not_null]
       - name: body
         data_tests: [{relationships: {arguments: {to: ref('reviews'), field: body}}}]
+  - name: topics
+    config: {contract: {enforced: true}}
+    columns:
+      - {name: topic, data_type: text}
+      - {name: id, data_type: bigint, constraints: [{type: not_null}]}
 """,
     "snapshots/kept.yml": """
 snapshots:
   - name: kept
     relation: ref('reviews')
-    config: {unique_key: id, strategy: check, check_cols: [body]}
+    config: {unique_key: id, strategy: check, check_cols: [price]}
 """,
 }
 _MORE = {
@@ -83,18 +90,50 @@ _MORE = {
 select id, ai_gen('Say {body}', body) as reply from {{ ref('stg_reviews') }}
 """,
     "models/heard.sql": """
-{{ config(materialized='table', grants={'select': ['ann']}) }}
+{{ config(materialized='table', grants={'select': ['ann']}, pre_hook="select 1; select ';' -- two; statements") }}
 with said as (select * from {{ ref('said') }})
 select id, reply, {{ dbt.dateadd('quarter', 1, dbt.date(2024, 1, 31)) }} as later,
     {{ dbt.last_day("cast('2024-02-03' as date)", 'month') }} as last,
-    {{ dbt.safe_cast("'x'", api.Column.translate_type('integer')) }} as no
+    {{ dbt.safe_cast("'x'", api.Column.translate_type('integer')) }} as no,
+    {{ dbt.current_timestamp() }} as at
 from said
 """,
     "models/days.sql": """
+{{ config(post_hook="set flightllm.timeout = 0.000001") }}
 {{ dbt.date_spine('day', "cast('2024-02-27' as date)", "cast('2024-03-02' as date)") }}
 """,
 }
 """Models of one test alone."""
+_OPTIONS = "materialized='incremental', unique_key='id', "
+_NEW = "{% if is_incremental() %} select 1 as id, 'new' as a, 'new' as b union all select 2, 'new', 'new'"
+_OLD = " {% else %} select 0 as id, 'old' as a, 'old' as b union all select 1, 'old', 'old' {% endif %}"
+_WIDER = (
+    "{% if is_incremental() %} select 1 as id, 9 as a, true as c {% else %} select 0 as id, 7 as a, 8 as b {% endif %}"
+)
+_INCREMENTAL = {
+    name: "{{ config(" + _OPTIONS + options + ") }} " + sql
+    for name, options, sql in (
+        ("only", "merge_update_columns=['a']", _NEW + _OLD),
+        ("excluded", "merge_exclude_columns=['a']", _NEW + _OLD),
+        ("some", "incremental_predicates=['DBT_INTERNAL_DEST.id > 1']", _NEW + _OLD),
+        ("replaced", "incremental_strategy='delete+insert', incremental_predicates=['id > 1']", _NEW + _OLD),
+        ("own", "incremental_strategy='first_only'", _NEW + _OLD),
+        ("appended", "on_schema_change='append_new_columns', merge_update_columns=['c']", _WIDER),
+        ("synced", "on_schema_change='sync_all_columns'", _WIDER.replace("9", "'new'")),
+        ("failed", "on_schema_change='fail'", _WIDER),
+    )
+}
+_GROWN = """
+snapshots:
+  - name: grown
+    relation: ref('appended')
+    config: {unique_key: id, strategy: check, check_cols: all}
+"""
+_OWN = """
+{% macro get_incremental_first_only_sql(arguments) %}
+insert into {{ arguments['target_relation'] }} select * from {{ arguments['temp_relation'] }} where id = 1
+{% endmacro %}
+"""
 
 
 @pytest.fixture
@@ -161,11 +200,32 @@ def test_a_project(server: FlightSqlServer, database: Database, project: Path, d
     assert "ERROR=0" in first, first
     assert "OK 3 rows, 3 calls (0 from the cache)" in first
     assert "This run asked for 6 calls (0 from the cache)" in first
-    assert ", $" in first
+    costs = _costs(project)
+    assert set(costs) == {"replies", "topics"}
+    assert costs["topics"].pop("tokens") > 0
+    assert costs["topics"].pop("price") > 0
+    assert costs["topics"] == {"calls": 3, "cached": 0}
+    assert f", ${costs['replies']['price']:.6f}" in first, first
+    assert "constraint type not_null is not supported" in first  # dbt's warning of a contract
+    tight = dbt(server.port, "run", "--target", "tight", "-s", "topics", "--vars", "{about: tone}")
+    assert "max_calls" in tight, tight
+    assert ask(database.session(), "SELECT count(*) AS n FROM shop.topics").rows == [{"n": 3}]  # the old table stays
+    again = dbt(server.port, "run", "-s", "topics")
+    assert "OK 3 rows, 3 calls (3 from the cache)" in again
     seed = project / "seeds" / "reviews.csv"
     for number, strategy, changed in ((4, "merge", 2), (5, "delete+insert", 3), (6, "append", 2)):
-        seed.write_text(seed.read_text(encoding="utf-8") + f"{number},New {number},3,2024-01-05\n", encoding="utf-8")
-        arguments = ("--vars", json.dumps({"strategy": strategy}), "-s", "reviews", "stg_reviews", "replies", "nulls")
+        before = seed.read_text(encoding="utf-8").replace("late,4.5", "late,4.6")
+        seed.write_text(f"{before}{number},New {number},3,2024-01-05\n", encoding="utf-8")
+        arguments = (
+            "--vars",
+            json.dumps({"strategy": strategy}),
+            "-s",
+            "reviews",
+            "stg_reviews",
+            "replies",
+            "nulls",
+            "kept",
+        )
         log = dbt(server.port, "build", "--exclude", "unique_replies_id", *arguments)
         assert "ERROR=0" in log, log
         assert f"OK {changed} rows, 2 calls (1 from the cache)" in log, log
@@ -175,6 +235,8 @@ def test_a_project(server: FlightSqlServer, database: Database, project: Path, d
     assert [number for part in found for number in part["id"]] == [1, 2, 3, 4, 5, 5, 6]
     session = database.session()
     assert ask(session, "SELECT count(*) AS n FROM shop.nulls").rows == [{"n": 2}]  # the second one is appended
+    old = ask(session, "SELECT price FROM shop.kept WHERE id = 1 AND dbt_valid_to IS NOT NULL").rows
+    assert old == [{"price": 4.5}]
     deletes = ask(session, "SELECT sql FROM system.queries WHERE kind = 'delete'").rows
     assert deletes == []  # each strategy is one statement
     assert "WARN freshness" in dbt(server.port, "source", "freshness")
@@ -182,6 +244,51 @@ def test_a_project(server: FlightSqlServer, database: Database, project: Path, d
     catalog = json.loads((project / "target" / "catalog.json").read_text(encoding="utf-8"))
     assert list(catalog["nodes"]["model.shop.replies"]["columns"]) == ["id", "body", "reply"]
     assert "ERROR=0" in dbt(server.port, "run", "--full-refresh", "-s", "replies")
+
+
+def _costs(project: Path) -> dict[str, dict[str, float]]:
+    """Return what each model of the last run cost, from the file that dbt writes."""
+    results = json.loads((project / "target" / "run_results.json").read_text(encoding="utf-8"))["results"]
+    names = ("calls", "cached", "tokens", "price")
+    found = {one["unique_id"].split(".")[-1]: one["adapter_response"] for one in results}
+    return {
+        name: {key: one[key] for key in names} for name, one in found.items() if one.get("calls") or one.get("cached")
+    }
+
+
+@pytest.mark.slow
+def test_incremental_options(server: FlightSqlServer, database: Database, project: Path, dbt: Dbt) -> None:
+    """Options of incremental models choose the columns and rows that change."""
+    (project / "macros").mkdir()
+    (project / "macros" / "own.sql").write_text(_OWN, encoding="utf-8")
+    (project / "snapshots" / "grown.yml").write_text(_GROWN, encoding="utf-8")
+    for name, content in _INCREMENTAL.items():
+        (project / "models" / f"{name}.sql").write_text(content, encoding="utf-8")
+    assert "ERROR=0" in dbt(server.port, "build", "-s", *_INCREMENTAL, "grown")
+    log = dbt(server.port, "build", "-s", *_INCREMENTAL, "grown")
+    assert "ERROR=1" in log, log
+    assert "out of sync" in log
+
+    session = database.session()
+
+    def rows(name: str) -> list[tuple[object, ...]]:
+        found = ask(session, f'SELECT * FROM shop."{name}" ORDER BY id, a').rows
+        return [tuple(row.values()) for row in found]
+
+    old, new = [(0, "old", "old"), (1, "old", "old")], [(1, "new", "new"), (2, "new", "new")]
+    assert rows("only") == [old[0], (1, "new", "old"), new[1]]
+    assert rows("excluded") == [old[0], (1, "old", "new"), new[1]]
+    assert rows("some") == [old[0], *sorted([old[1], new[0]]), new[1]]
+    assert rows("replaced") == [old[0], *sorted([old[1], new[0]]), new[1]]
+    assert rows("own") == [old[0], *sorted([old[1], new[0]])]
+    assert rows("appended") == [(0, 7, 8, None), (1, 9, None, True)]
+    assert [(row[0], row[-1]) for row in rows("grown")] == [
+        (0, None),
+        (0, None),
+        (1, True),
+    ]  # a snapshot gets the new column
+    assert rows("synced") == [(0, "7", None), (1, "new", True)]
+    assert rows("failed") == [(0, 7, 8)]
 
 
 def test_grants_and_macros(server: FlightSqlServer, database: Database, project: Path, dbt: Dbt) -> None:
@@ -199,6 +306,7 @@ def test_grants_and_macros(server: FlightSqlServer, database: Database, project:
             )
         log = dbt(server.port, "run", "-s", "+heard", "days")
         assert "ERROR=0" in log, log
+        assert "the cost of model.shop.days is not known: " in log
         session = database.session()
         grants = ask(session, f"SELECT name FROM system.grants WHERE grantee = '{grantee}'").rows
         assert sorted(row["name"] for row in grants) == ["heard", "said"]
@@ -207,6 +315,8 @@ def test_grants_and_macros(server: FlightSqlServer, database: Database, project:
         session, "SELECT DISTINCT CAST(later AS VARCHAR) AS l, CAST(last AS VARCHAR) AS d, no FROM shop.heard"
     ).rows
     assert (row["l"][:10], row["d"], row["no"]) == ("2024-04-30", "2024-02-29", None)
+    (row,) = ask(session, "SELECT DISTINCT arrow_typeof(at) AS kind FROM shop.heard").rows
+    assert row == {"kind": 'Timestamp(µs, "UTC")'}
     assert ask(session, "SELECT count(*) AS n FROM shop.days").rows == [{"n": 4}]  # dbt leaves the end out
 
 
@@ -221,9 +331,11 @@ def test_unsupported(server: FlightSqlServer, project: Path, dbt: Dbt) -> None:
     kinds = {"view": "materialized='materialized_view'", "batch": _MICROBATCH}
     for name, config in kinds.items():
         (project / "models" / f"{name}.sql").write_text("{{ config(" + config + ") }} select 1 as at", encoding="utf-8")
-    log = dbt(server.port, "run", "-s", *kinds)
+    (project / "models" / "frame.py").write_text("def model(dbt, session):\n    return session\n", encoding="utf-8")
+    log = dbt(server.port, "run", "-s", *kinds, "frame")
     assert "materialized_view is not supported" in log, log
     assert "microbatch is not supported" in log, log
+    assert "only supports languages ['sql']" in log, log
 
 
 def test_no_server(dbt: Dbt) -> None:
@@ -232,3 +344,4 @@ def test_no_server(dbt: Dbt) -> None:
     assert "cannot use the server at grpc://127.0.0.1:1" in log
     assert "see host, port, tls and the login of the profile" in log
     assert "Vendor code" not in log
+    assert "grpc+tls://0.0.0.0:1" in dbt(1, "debug", "--target", "far")  # TLS is on beyond this machine

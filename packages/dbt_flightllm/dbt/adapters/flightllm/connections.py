@@ -19,10 +19,25 @@ from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
 _LOG = AdapterLogger("FlightLLM")
 _NOISE = re.compile(r"\.? ?(Detail: | \((?=[A-Z][A-Za-z]+; )).*", re.DOTALL)
+_SKIPPED = re.compile(
+    r"""\b[eE]'(?:\\.|[^'\\])*' | '[^']*' | "[^"]*" | \$(\w*)\$.*?\$\1\$ | --[^\n]* | /\*.*?\*/""",
+    re.DOTALL | re.VERBOSE,
+)
+"""Texts, names and comments, in which a semicolon ends no statement."""
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_NAMES = {
+    pa.bool_(): "boolean",
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "integer",
+    pa.int64(): "bigint",
+    pa.float32(): "real",
+    pa.float64(): "double precision",
+    pa.date32(): "date",
+}
 _HERE = ("localhost", "127.0.0.1", "::1")
 _COST = """SELECT sum(calls), sum(cache_hits), sum(prompt_tokens + completion_tokens), sum(cost) FROM system.queries
-WHERE session_id IN (SELECT session_id FROM system.queries WHERE sql = ?)"""
-"""The cost of the session that sent a text."""
+WHERE session_id = ?"""
 
 
 @dataclass
@@ -121,8 +136,8 @@ class Handle:
     """A connection of ADBC, which is one session of the server. dbt opens one for each node."""
 
     adbc: adbc.Connection
-    first: str
-    """The text of its first query, which no other session sends."""
+    session: str
+    """The session's id on the server."""
     responses: list[Response] = field(default_factory=list)
     """Those of statements whose cost is not known yet."""
     cost: Cost = field(default_factory=Cost)
@@ -194,11 +209,20 @@ class FlightLLMConnectionManager(SQLConnectionManager):
     def add_commit_query(self) -> Any:
         """Send nothing: there are no transactions."""
 
+    def add_query(self, sql: str, auto_begin: bool = True, bindings: Any = None, *more: Any, **named: Any) -> Any:
+        """Send the statements of a text one after the other, and return the cursor of the last."""
+        *before, last = [sql] if bindings is not None else statements(sql)
+        for one in before:
+            _, cursor = super().add_query(one, auto_begin, None, *more, **named)
+            cursor.close()
+        return super().add_query(last, auto_begin, bindings, *more, **named)
+
     @classmethod
     def get_response(cls, cursor: Any) -> Response:
         """Return how many rows a statement changed."""
         rows = cursor.rowcount
-        return Response(_message=f"OK {rows:,} rows" if rows > 0 else "OK", rows_affected=rows)
+        changed = f"OK {rows:,} {'row' if rows == 1 else 'rows'}"
+        return Response(_message=changed if rows > 0 else "OK", rows_affected=rows)
 
     def execute(
         self,
@@ -264,29 +288,52 @@ class FlightLLMConnectionManager(SQLConnectionManager):
 
     @classmethod
     def data_type_code_to_name(cls, type_code: Any) -> str:
-        """Return the name of a column's type in a result."""
-        return str(type_code)
+        """Return SQL's name of a column's type in a result, as contracts compare it."""
+        return _name(type_code)
+
+
+def statements(sql: str) -> list[str]:
+    """Return the statements of a text, each with the comments before it. The server takes one at a time."""
+    hidden = _SKIPPED.sub(lambda found: "x" * len(found.group()), sql)
+    ends = [found.start() for found in re.finditer(";", hidden)]
+    parts = [sql[start:end] for start, end in zip([0, *(end + 1 for end in ends)], [*ends, len(sql)], strict=True)]
+    return [part for part in parts if _COMMENT.sub("", part).strip()] or [sql]
 
 
 def _connected(credentials: FlightLLMCredentials) -> Handle:
     connection = adbc.connect(credentials.uri, db_kwargs=credentials.options(), autocommit=True)
     try:
-        first = f"SELECT '{uuid.uuid4().hex}'"
+        first = f"SELECT '{uuid.uuid4().hex}'"  # no other session sends this text
         with connection.cursor() as cursor:  # this needs a server, and a login that it accepts
             cursor.execute(first)
             cursor.fetchall()
+            cursor.execute("SELECT session_id FROM system.queries WHERE sql = ?", (first,))
+            ((session,),) = cursor.fetchall()
     except BaseException:
         connection.close()
         raise
-    return Handle(connection, first)
+    return Handle(connection, session)
 
 
 def _cost(handle: Handle) -> Cost:
     """Return the cost of the session's statements."""
     with handle.cursor() as cursor:
-        cursor.execute(_COST, (handle.first,))
+        cursor.execute(_COST, (handle.session,))
         asked, cached, tokens, price = cursor.fetchone()
     return Cost(asked or 0, cached or 0, tokens or 0, price)
+
+
+def _name(kind: pa.DataType) -> str:
+    """Return SQL's name of a type. Precisions are no part of a contract."""
+    if kind in _NAMES:
+        return _NAMES[kind]
+    if pa.types.is_timestamp(kind):
+        return "timestamp with time zone" if kind.tz else "timestamp"
+    if pa.types.is_list(kind):
+        return f"{_name(kind.value_type)}[]"
+    shown = {pa.types.is_string: "varchar", pa.types.is_large_string: "varchar", pa.types.is_string_view: "varchar"}
+    shown |= {pa.types.is_decimal: "numeric", pa.types.is_time: "time", pa.types.is_binary: "bytea"}
+    return next((name for test, name in shown.items() if test(kind)), str(kind))
 
 
 def _whole(kind: pa.DataType) -> pa.DataType:

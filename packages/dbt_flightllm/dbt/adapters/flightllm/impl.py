@@ -3,12 +3,14 @@
 import re
 from typing import Any
 
+from dbt.adapters.base.impl import ConstraintSupport
 from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import BaseRelation
 from dbt.adapters.capability import Capability, CapabilityDict, CapabilitySupport, Support
 from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.flightllm.connections import FlightLLMConnectionManager
 from dbt.adapters.sql import SQLAdapter
+from dbt_common.contracts.constraints import ConstraintType
 
 
 class FlightLLMAdapter(SQLAdapter):
@@ -16,6 +18,9 @@ class FlightLLMAdapter(SQLAdapter):
 
     ConnectionManager = FlightLLMConnectionManager
     _capabilities = CapabilityDict({Capability.SchemaMetadataByRelations: CapabilitySupport(support=Support.Full)})
+
+    CONSTRAINT_SUPPORT = dict.fromkeys(ConstraintType, ConstraintSupport.NOT_SUPPORTED)
+    """A table that is made of a query's rows has no constraints, so dbt warns of each."""
 
     @classmethod
     def date_function(cls) -> str:

@@ -26,7 +26,8 @@
 
 {% macro flightllm__get_columns_in_relation(relation) -%}
   {% call statement('get_columns_in_relation', fetch_result=True) %}
-    select column_name, data_type, character_maximum_length, numeric_precision, numeric_scale
+    select column_name, case when data_type like 'DECIMAL(%' then 'DECIMAL' else data_type end as data_type,
+      character_maximum_length, numeric_precision, numeric_scale
     from information_schema.columns
     where table_name = '{{ relation.identifier }}'
     {% if relation.schema %}and table_schema = '{{ relation.schema }}'{% else %}and table_schema like 'pg_temp_%'{% endif %}
@@ -36,6 +37,7 @@
 {%- endmacro %}
 
 {% macro flightllm__get_empty_subquery_sql(select_sql, select_sql_header=none) -%}
+  {{ select_sql_header or '' }}
   select * from ({{ select_sql }}) as __dbt_sbq where false limit 0
 {%- endmacro %}
 
@@ -73,19 +75,28 @@
   {% do flightllm__make_again(relation, columns) %}
 {%- endmacro %}
 
+{#- A snapshot whose source has got columns. -#}
+{% macro flightllm__create_columns(relation, columns) -%}
+  {% if columns %}{% do flightllm__alter_relation_add_remove_columns(relation, columns, none) %}{% endif %}
+{%- endmacro %}
+
 {% macro flightllm__make_again(relation, columns) -%}
   {%- set name = relation.include(database=false) -%}
   {% do run_query('create or replace table ' ~ name ~ ' as select ' ~ columns | join(', ') ~ ' from ' ~ name) %}
 {%- endmacro %}
 
 {% macro flightllm__create_table_as(temporary, relation, compiled_code, language='sql') -%}
-  {%- set header = config.get('sql_header', none) -%}
-  {{ header if header is not none }}
+  {%- set contract = config.get('contract').enforced and not temporary -%}
+  {{ config.get('sql_header') or '' }}
+  {% if contract %}{{ get_assert_columns_equivalent(compiled_code) }}{% do flightllm__warn_of_constraints() %}{% endif %}
   create or replace {% if temporary %}temporary {% endif %}table {{ relation.include(database=false, schema=not temporary) }}
-  {% if config.get('contract').enforced and not temporary -%}
-    {{ get_assert_columns_equivalent(compiled_code) }}
-  {%- endif %}
-  as {{ compiled_code }}
+  as {{ get_select_subquery(compiled_code) if contract else compiled_code }}
+{%- endmacro %}
+
+{#- Rendered for dbt's warnings alone. -#}
+{% macro flightllm__warn_of_constraints() -%}
+  {%- do adapter.render_raw_columns_constraints(raw_columns=model['columns']) -%}
+  {%- do adapter.render_raw_model_constraints(raw_constraints=model['constraints']) -%}
 {%- endmacro %}
 
 {% macro flightllm__create_view_as(relation, sql) -%}
