@@ -29,24 +29,24 @@ class FlightLLMCompiler(PGCompiler):
         del select, kw
         return ""
 
-    def visit_truediv_binary(self, binary: BinaryExpression[Any], operator: Any, **kw: Any) -> str:
+    def visit_truediv_binary(self, binary: BinaryExpression, operator: Any, **kw: Any) -> str:
         """Return a quotient; that of two whole numbers is a double."""
         del operator
         left, right = (self.process(side, **kw) for side in (binary.left, binary.right))
         is_whole = binary.right.type._type_affinity is types.Integer  # noqa: SLF001 -- SQLAlchemy's own compilers ask it
         return f"{left} / CAST({right} AS DOUBLE PRECISION)" if is_whole else f"{left} / {right}"
 
-    def visit_json_getitem_op_binary(self, binary: BinaryExpression[Any], operator: Any, **kw: Any) -> str:
+    def visit_json_getitem_op_binary(self, binary: BinaryExpression, operator: Any, **kw: Any) -> str:
         """Return `j['a']` as a call of a function, because the server reads no parameters after `->`."""
         del operator
         return self._json(binary, kw)
 
-    def visit_json_path_getitem_op_binary(self, binary: BinaryExpression[Any], operator: Any, **kw: Any) -> str:
+    def visit_json_path_getitem_op_binary(self, binary: BinaryExpression, operator: Any, **kw: Any) -> str:
         """Return `j[('a', 'b', 0)]` as a call of a function."""
         del operator
         return self._json(binary, kw)
 
-    def _json(self, binary: BinaryExpression[Any], kw: dict[str, Any]) -> str:
+    def _json(self, binary: BinaryExpression, kw: dict[str, Any]) -> str:
         as_text = kw.pop("_as_text", False)
         kind = binary.type
         if not as_text and not isinstance(kind, types.JSON | types.NullType):
