@@ -1,7 +1,5 @@
 """The Flight connections of the callers: each caller has a login and sessions of its own."""
 
-import base64
-import binascii
 import hashlib
 import threading
 import time
@@ -10,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from flightllm.client import BOOKKEEPING, Client
+from flightllm.common.basic_credentials import read_basic
 from flightllm.errors import BusyError, FlightLLMError, UnauthenticatedError
 
 _IDLE_SECONDS = 30 * 60.0
@@ -149,10 +148,5 @@ def credentials(authorization: str) -> tuple[tuple[str, str] | None, str | None]
     if scheme.lower() == "bearer" and value:
         return None, value
     if scheme.lower() == "basic":
-        try:
-            user, found, password = base64.b64decode(value, validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
-            found = ""
-        if found:
-            return (user, password), None
+        return read_basic(value), None
     raise UnauthenticatedError("write `Authorization: Bearer TOKEN`, or `Authorization: Basic` with user:password")
