@@ -1,5 +1,6 @@
 """SQL of SQLAlchemy's statements and types. The base is SQL of PostgreSQL."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import cast, types
@@ -24,29 +25,45 @@ _SINGLE_BITS = 24
 class FlightLLMCompiler(PGCompiler):
     """Writes statements."""
 
+    def visit_insert(self, insert_stmt: Any, *args: Any, **kw: Any) -> str:
+        """Return an INSERT.
+
+        Raises:
+            CompileError: a primary key has no value, and no default makes one.
+        """
+        key = insert_stmt.table._autoincrement_column  # noqa: SLF001 -- SQLAlchemy's own compilers ask it
+        is_made = key is None or key.default is not None or key.server_default is not None
+        given = None if is_made else _given(insert_stmt, self.column_keys)
+        if given is not None and key.key not in given:
+            raise CompileError(
+                f"the server numbers no keys: give {key.table.name}.{key.name} a value, or make it with a default of"
+                " Python, such as mapped_column(default=uuid.uuid4)"
+            )
+        return str(super().visit_insert(insert_stmt, *args, **kw))
+
     def for_update_clause(self, select: Any, **kw: Any) -> str:
         """Return nothing: the server has no locks of rows."""
         del select, kw
         return ""
 
-    def visit_truediv_binary(self, binary: BinaryExpression[Any], operator: Any, **kw: Any) -> str:
+    def visit_truediv_binary(self, binary: BinaryExpression, operator: Any, **kw: Any) -> str:
         """Return a quotient; that of two whole numbers is a double."""
         del operator
         left, right = (self.process(side, **kw) for side in (binary.left, binary.right))
         is_whole = binary.right.type._type_affinity is types.Integer  # noqa: SLF001 -- SQLAlchemy's own compilers ask it
         return f"{left} / CAST({right} AS DOUBLE PRECISION)" if is_whole else f"{left} / {right}"
 
-    def visit_json_getitem_op_binary(self, binary: BinaryExpression[Any], operator: Any, **kw: Any) -> str:
+    def visit_json_getitem_op_binary(self, binary: BinaryExpression, operator: Any, **kw: Any) -> str:
         """Return `j['a']` as a call of a function, because the server reads no parameters after `->`."""
         del operator
         return self._json(binary, kw)
 
-    def visit_json_path_getitem_op_binary(self, binary: BinaryExpression[Any], operator: Any, **kw: Any) -> str:
+    def visit_json_path_getitem_op_binary(self, binary: BinaryExpression, operator: Any, **kw: Any) -> str:
         """Return `j[('a', 'b', 0)]` as a call of a function."""
         del operator
         return self._json(binary, kw)
 
-    def _json(self, binary: BinaryExpression[Any], kw: dict[str, Any]) -> str:
+    def _json(self, binary: BinaryExpression, kw: dict[str, Any]) -> str:
         as_text = kw.pop("_as_text", False)
         kind = binary.type
         if not as_text and not isinstance(kind, types.JSON | types.NullType):
@@ -57,6 +74,16 @@ class FlightLLMCompiler(PGCompiler):
         steps = kw | {"literal_execute": True} if isinstance(right, BindParameter) else kw
         function = "json_as_text" if as_text else "json_get_json"
         return f"{function}({self.process(binary.left, **kw)}, {self.process(right, **steps)})"
+
+
+def _given(insert: Any, parameters: Iterable[str] | None) -> set[str] | None:
+    """Return the columns that get values, by their keys; None if nothing says which."""
+    # SQLAlchemy's own compilers read these members.
+    values = insert._multi_values[0][0] if insert._multi_values else insert._values  # noqa: SLF001
+    named = insert._select_names if insert.select is not None else values  # noqa: SLF001
+    if not named and parameters is None:
+        return None
+    return {getattr(column, "key", column) for column in named or ()} | set(parameters or ())
 
 
 class FlightLLMDDLCompiler(PGDDLCompiler):

@@ -51,7 +51,7 @@ class FlightLLMDialect(CatalogReader):
     execution_ctx_cls = FlightLLMContext
     statement_compiler = FlightLLMCompiler
     ddl_compiler = FlightLLMDDLCompiler
-    type_compiler_cls = FlightLLMTypeCompiler
+    type_compiler = type_compiler_cls = FlightLLMTypeCompiler  # the names of SQLAlchemy 1.4 and 2
     preparer = FlightLLMIdentifierPreparer
     colspecs: ClassVar = dict(SPECIFIC)
     max_identifier_length = 255
@@ -93,6 +93,8 @@ class FlightLLMDialect(CatalogReader):
     def import_dbapi(cls) -> ModuleType:
         """Return the DB-API module."""
         return dbapi
+
+    dbapi = import_dbapi  # the name of SQLAlchemy 1.4
 
     def create_connect_args(self, url: URL) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments of `dbapi.connect`."""

@@ -1,8 +1,8 @@
 """Reflection: schemas, tables, views, columns and keys of the catalog."""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 from sqlalchemy import text
 from sqlalchemy.engine import Connection, reflection
@@ -11,6 +11,8 @@ from sqlalchemy.exc import NoSuchTableError
 
 from flightllm.alchemy.types import of_arrow
 
+_Asked = ParamSpec("_Asked")
+_Found = TypeVar("_Found")
 _TEMPORARY = "pg_temp_"
 _SYSTEM = ("information_schema",)
 _KEYS = """
@@ -42,17 +44,29 @@ WHERE table_schema = :schema AND table_name = :name
 """
 
 
+def _cached(method: Callable[_Asked, _Found]) -> Callable[_Asked, _Found]:
+    """Return a method that remembers its answers as SQLAlchemy's own do."""
+
+    def ask(self: Any, connection: Any, *args: Any, **kw: Any) -> Any:
+        return method(self, connection, *args, **kw)
+
+    ask.__name__ = method.__name__
+    ask.__annotations__ = {}  # SQLAlchemy 1.4 fails at annotations
+    found: Callable[_Asked, _Found] = reflection.cache(ask)
+    return found
+
+
 class CatalogReader(DefaultDialect):
     """The part of the dialect that reads the catalog. Without a schema, tables are those of the current one."""
 
-    @reflection.cache
+    @_cached
     def get_schema_names(self, connection: Connection, **kw: Any) -> list[str]:
         """Return the schemas, without those of temporary tables."""
         del kw
         found = connection.execute(text("SELECT schema_name FROM information_schema.schemata ORDER BY 1")).scalars()
         return [name for name in found if not name.startswith(_TEMPORARY) and name not in _SYSTEM]
 
-    @reflection.cache
+    @_cached
     def _tables(self, connection: Connection, **kw: Any) -> list[tuple[str, str, bool]]:
         """Return schema, name, and whether it is a view, of each table that lasts."""
         del kw
@@ -82,7 +96,7 @@ class CatalogReader(DefaultDialect):
         wanted = self._schema(schema)
         return [name for place, name, view in self._tables(connection, **kw) if place == wanted and view]
 
-    @reflection.cache
+    @_cached
     def _temporary(self, connection: Connection, **kw: Any) -> dict[str, bool]:
         """Return the names of temporary tables and views of this session, and whether each is a view."""
         del kw
@@ -121,7 +135,7 @@ class CatalogReader(DefaultDialect):
         del connection, table_name, index_name, schema, kw
         return False
 
-    @reflection.cache
+    @_cached
     def get_columns(
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
     ) -> list[dict[str, Any]]:
@@ -160,7 +174,7 @@ class CatalogReader(DefaultDialect):
                 return str(row.table_schema)
         raise NoSuchTableError(f"{schema}.{table_name}" if schema else table_name)
 
-    @reflection.cache
+    @_cached
     def _keys(self, connection: Connection, schema: str, **kw: Any) -> dict[str, dict[tuple[str, str], list[str]]]:
         """Return the columns of each key, by its table, kind and name."""
         del kw
@@ -169,7 +183,7 @@ class CatalogReader(DefaultDialect):
             found[row.table_name][row.constraint_type, row.constraint_name].append(row.column_name)
         return found
 
-    @reflection.cache
+    @_cached
     def _foreign(self, connection: Connection, schema: str, **kw: Any) -> dict[str, dict[str, list[Any]]]:
         """Return the rows of each foreign key, by its table and name."""
         del kw

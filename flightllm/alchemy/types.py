@@ -8,32 +8,33 @@ from typing import Any
 
 import pyarrow as pa
 from sqlalchemy import types
-from sqlalchemy.dialects.postgresql import INTERVAL
+from sqlalchemy.dialects.postgresql import DOUBLE_PRECISION, INTERVAL, UUID
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import JSON, NullType, TypeEngine
 
 Processor = Callable[[Any], Any] | None
+Uuid: Any = getattr(types, "Uuid", UUID)  # SQLAlchemy 1.4 has only the type of PostgreSQL
 _DIGITS = 38
 """Most digits of an exact number."""
 
 
-class Struct(TypeEngine[dict[str, Any]]):
+class Struct(TypeEngine):
     """A struct, whose values are dictionaries; `fields` are its names and types."""
 
     __visit_name__ = "STRUCT"
     cache_ok = True
 
-    def __init__(self, *fields: tuple[str, TypeEngine[Any]]) -> None:
+    def __init__(self, *fields: tuple[str, TypeEngine]) -> None:
         self.fields = fields
 
 
-class Map(TypeEngine[dict[Any, Any]]):
+class Map(TypeEngine):
     """A map of one kind of key to one kind of value. The server refuses it in CREATE TABLE."""
 
     __visit_name__ = "MAP"
     cache_ok = True
 
-    def __init__(self, key: TypeEngine[Any], value: TypeEngine[Any]) -> None:
+    def __init__(self, key: TypeEngine, value: TypeEngine) -> None:
         self.key = key
         self.value = value
 
@@ -44,7 +45,7 @@ class UnsignedInteger(types.BigInteger):
     __visit_name__ = "UNSIGNED"
 
 
-class TextUuid(types.Uuid[Any]):
+class TextUuid(Uuid):
     """UUIDs, which the server keeps as text."""
 
     def bind_processor(self, dialect: Dialect) -> Processor:
@@ -82,7 +83,7 @@ def _literal_span(value: dt.timedelta) -> str:
     return f"INTERVAL '{value.days} days {value.seconds}.{value.microseconds:06d} seconds'"
 
 
-class Exact(types.Numeric[Any]):
+class Exact(types.Numeric):
     """Exact numbers."""
 
     def literal_processor(self, dialect: Dialect) -> Processor:
@@ -133,8 +134,8 @@ def _step(step: str | int) -> str:
     return str(step) if isinstance(step, int) else "'" + step.replace("'", "''") + "'"
 
 
-SPECIFIC: Mapping[type[TypeEngine[Any]], type[TypeEngine[Any]]] = {
-    types.Uuid: TextUuid,
+SPECIFIC: Mapping[type[TypeEngine], type[TypeEngine]] = {
+    Uuid: TextUuid,
     types.Numeric: Exact,
     types.Float: types.Float,
     types.Interval: Span,
@@ -147,7 +148,7 @@ SPECIFIC: Mapping[type[TypeEngine[Any]], type[TypeEngine[Any]]] = {
 }
 """The types of this dialect by the types of SQLAlchemy that they replace."""
 
-_SIMPLE: tuple[tuple[Callable[[pa.DataType], bool], type[TypeEngine[Any]]], ...] = (
+_SIMPLE: tuple[tuple[Callable[[pa.DataType], bool], type[TypeEngine]], ...] = (
     (pa.types.is_boolean, types.BOOLEAN),
     (pa.types.is_int8, types.SMALLINT),
     (pa.types.is_int16, types.SMALLINT),
@@ -157,7 +158,7 @@ _SIMPLE: tuple[tuple[Callable[[pa.DataType], bool], type[TypeEngine[Any]]], ...]
     (pa.types.is_int64, types.BIGINT),
     (pa.types.is_uint32, types.BIGINT),
     (pa.types.is_uint64, UnsignedInteger),
-    (pa.types.is_float64, types.DOUBLE_PRECISION),
+    (pa.types.is_float64, DOUBLE_PRECISION),
     (pa.types.is_floating, types.REAL),
     (pa.types.is_string, types.VARCHAR),
     (pa.types.is_large_string, types.VARCHAR),
@@ -173,12 +174,12 @@ _SIMPLE: tuple[tuple[Callable[[pa.DataType], bool], type[TypeEngine[Any]]], ...]
 )
 
 
-def of_arrow(kind: pa.DataType) -> TypeEngine[Any]:
+def of_arrow(kind: pa.DataType) -> TypeEngine:
     """Return SQLAlchemy's type of an Arrow type; `NullType` if SQLAlchemy lacks it."""
     if isinstance(kind, pa.BaseExtensionType):
         if kind.extension_name == "arrow.json":
             return JSON()
-        return types.Uuid() if kind.extension_name == "arrow.uuid" else of_arrow(kind.storage_type)
+        return Uuid() if kind.extension_name == "arrow.uuid" else of_arrow(kind.storage_type)
     if pa.types.is_decimal(kind):
         return types.NUMERIC(kind.precision, kind.scale)
     if pa.types.is_timestamp(kind):

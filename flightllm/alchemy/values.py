@@ -25,9 +25,7 @@ def rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    whole = _in_microseconds(column.type)
-    if whole != column.type:  # nanoseconds would need pandas
-        column = column.cast(whole, safe=False)
+    column = column.cast(_in_microseconds(column.type), safe=False)  # nanoseconds would need pandas
     values: list[Any] = column.to_pylist()
     change = _change(column.type)
     return values if change is None else [None if value is None else change(value) for value in values]

@@ -1,7 +1,5 @@
 """The user and the settings of a call, read once from its headers."""
 
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Protocol
@@ -10,8 +8,8 @@ import pyarrow as pa
 from pyarrow import flight
 
 from flightllm.access.login import LOGIN_PREFIX, Login
+from flightllm.common.basic_credentials import read_basic
 from flightllm.common.principal import Principal
-from flightllm.errors import UnauthenticatedError
 from flightllm.flight.activity import Activity
 from flightllm.flight.errors import statuses
 from flightllm.flight.messages import parse_flight
@@ -135,7 +133,7 @@ class CallFactory(flight.ServerMiddlewareFactory):
                 return self._call(None, "", texts)  # `Handshake` reads the credentials
             scheme, _, value = texts.get("authorization", "").partition(" ")
             if scheme.lower() == "basic":
-                principal, token = self._login.by_password(*_credentials(value))
+                principal, token = self._login.by_password(*read_basic(value))
                 return self._call(principal, token, texts, new=True)
             if scheme.lower() == "bearer" and value:
                 return self._call(self._login.by_token(value), value, texts)
@@ -149,16 +147,6 @@ class CallFactory(flight.ServerMiddlewareFactory):
 
 def _text(value: str | bytes) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-def _credentials(value: str) -> tuple[str, str]:
-    """Return name and password of Basic credentials; Go clients omit the base64 padding."""
-    try:
-        plain = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError) as exc:
-        raise UnauthenticatedError("the Basic credentials are not base64 of user:password") from exc
-    name, _, password = plain.partition(":")
-    return name, password
 
 
 def _cookie(header: str) -> str | None:

@@ -2,5 +2,5 @@
 
 Each tool call is a statement of a Flight SQL client with the login of its caller.
 
-Imports: client, common, config, errors, flightllm, functions, sql.
+Imports: client, common, config, connection, errors, flightllm, functions, sql.
 """

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from flightllm.client import Progress
-from flightllm.common.amounts import counted, money
+from flightllm.connection.cost import Cost, spent_by
 
 COST_SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -31,34 +31,19 @@ class Answer:
     text: str
 
 
-def answer(
-    body: str, structured: Mapping[str, Any], progress: Iterable[Progress | None] = (), notes: Sequence[str] = ()
-) -> Answer:
-    """Return an answer that ends with its notes and its cost; `progress` is that of each of its statements."""
-    cost = _cost([one for one in progress if one is not None])
-    lines = [body, *(f"Note: {note}" for note in notes), f"Cost: {_cost_line(cost)}"]
-    return Answer({**structured, "notes": list(notes), "cost": cost}, "\n\n".join(filter(None, lines)))
+def answer(body: str, structured: Mapping[str, Any], used: Progress | None = None, notes: Sequence[str] = ()) -> Answer:
+    """Return an answer that ends with its notes and its cost; `used` is the progress of its statement."""
+    cost = Cost(spent=True) if used is None else spent_by(used)
+    shown = {name: getattr(cost, name) for name in ("calls", "cached", "tokens", "price")}
+    lines = [body, *(f"Note: {note}" for note in notes), sentence(cost)]
+    answered = {**structured, "notes": list(notes), "cost": shown | {"seconds": round(cost.seconds, 3)}}
+    return Answer(answered, "\n\n".join(filter(None, lines)))
 
 
-def _cost(parts: Sequence[Progress]) -> dict[str, Any]:
-    """Return the sum of what several statements used."""
-    prices = [one.cost for one in parts if one.cost is not None]
-    return {
-        "calls": sum(one.asked for one in parts),
-        "cached": sum(one.cached for one in parts),
-        "tokens": sum(one.tokens for one in parts),
-        "price": sum(prices) if prices else None,
-        "seconds": round(sum(one.seconds for one in parts), 3),
-    }
-
-
-def _cost_line(cost: Mapping[str, Any]) -> str:
-    seconds = f"{cost['seconds']:,.2f} s"
-    if not cost["calls"] and not cost["cached"]:
-        return f"no model calls, {seconds}"
-    calls = f"{counted(cost['calls'], 'model call')}, {counted(cost['cached'], 'answer')} from the cache"
-    price = "no known price" if cost["price"] is None else money(cost["price"])
-    return f"{calls}, {counted(cost['tokens'], 'token')}, {price}, {seconds}"
+def sentence(cost: Cost) -> str:
+    """Return a cost as a line of its own."""
+    said = str(cost)
+    return said[0].upper() + said[1:]
 
 
 def markdown_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -1,15 +1,14 @@
 """The Flight connections of the callers: each caller has a login and sessions of its own."""
 
-import base64
-import binascii
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from flightllm.client import BOOKKEEPING, Client
+from flightllm.common.basic_credentials import read_basic
 from flightllm.errors import BusyError, FlightLLMError, UnauthenticatedError
 
 _IDLE_SECONDS = 30 * 60.0
@@ -44,11 +43,16 @@ class Callers:
 
     `connect` opens a connection with the credentials of an `Authorization` header, or without credentials for an
     empty text.
-    Two callers share a connection only if both their session and their credentials are equal.
+    Two callers share a connection only if both their session and their credentials are equal. A connection that
+    nobody used for `idle_seconds` is closed.
     """
 
-    def __init__(self, connect: Callable[[str], Client]) -> None:
+    def __init__(self, connect: Callable[[str], Client], idle_seconds: float = _IDLE_SECONDS) -> None:
         self._connect = connect
+        self._idle_seconds = idle_seconds
+        self._closed = threading.Event()
+        self._sweeps = False
+        """Whether a thread closes idle connections; it ends when no connection is left."""
         self._lock = threading.Lock()
         self._entries: dict[tuple[str, str], _Entry] = {}
 
@@ -110,29 +114,50 @@ class Callers:
             if entry is None:
                 entry = self._entries[key] = _Entry(client, time.monotonic())
             entry.running += 1
+            if not self._sweeps:
+                self._sweeps = True
+                threading.Thread(target=self._sweep, name="mcp-idle", daemon=True).start()
         if entry.client is not client:  # another thread was quicker
             client.close()
         return entry
 
+    def _sweep(self) -> None:
+        while not self._closed.wait(self._idle_seconds / 2):
+            with self._lock:
+                old = [self._entries.pop(key) for key in self._idle()]
+                self._sweeps = bool(self._entries)
+                ends = not self._sweeps
+            _close(old)
+            if ends:
+                return
+
+    def _idle(self) -> list[tuple[str, str]]:
+        horizon = time.monotonic() - self._idle_seconds
+        return [key for key, one in self._entries.items() if not one.running and one.used < horizon]
+
     def _make_room(self) -> None:
-        horizon = time.monotonic() - _IDLE_SECONDS
         with self._lock:
-            idle = [key for key, one in self._entries.items() if not one.running and one.used < horizon]
+            idle = self._idle()
             if len(self._entries) - len(idle) >= _MOST:
                 unused = [key for key, one in self._entries.items() if not one.running]
                 if not unused:
                     raise BusyError(f"{_MOST:,} connections of agents are open and in use: try again later")
                 idle.append(min(unused, key=lambda key: self._entries[key].used))
             old = [self._entries.pop(key) for key in dict.fromkeys(idle)]
-        for one in old:
-            one.client.close()
+        _close(old)
 
     def close(self) -> None:
         """Close all connections."""
+        self._closed.set()
         with self._lock:
             entries = list(self._entries.values())
             self._entries.clear()
-        for one in entries:
+        _close(entries)
+
+
+def _close(entries: Iterable[_Entry]) -> None:
+    for one in entries:
+        with suppress(FlightLLMError):  # the server is gone
             one.client.close()
 
 
@@ -149,10 +174,5 @@ def credentials(authorization: str) -> tuple[tuple[str, str] | None, str | None]
     if scheme.lower() == "bearer" and value:
         return None, value
     if scheme.lower() == "basic":
-        try:
-            user, found, password = base64.b64decode(value, validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
-            found = ""
-        if found:
-            return (user, password), None
+        return read_basic(value), None
     raise UnauthenticatedError("write `Authorization: Bearer TOKEN`, or `Authorization: Basic` with user:password")

@@ -81,7 +81,7 @@ def run_statement(work: Work, client: Client, sql: str, most_rows: int, most_cel
         body = f"{markdown_table(schema.names, found.rows)}\n\n{shown}" if found.rows else f"{shown}: {schema.names}"
     else:
         body = "Done." if affected is None else f"Done: {counted(affected, 'row')} affected."
-    return answer(body, structured, [progress], notes)
+    return answer(body, structured, progress, notes)
 
 
 def _read(work: Work, client: Client, batches: Any, cells: Cells, most: int) -> _Read:

@@ -1,8 +1,9 @@
 """The MCP server: it answers requests by statements of the caller's Flight client."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 import anyio
@@ -19,7 +20,6 @@ from flightllm.common.text import check_well_formed, excerpt
 from flightllm.errors import FlightLLMError, InvalidInputError, UnauthenticatedError
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.mcp import guide
-from flightllm.mcp.answers import Answer
 from flightllm.mcp.callers import Caller, Callers
 from flightllm.mcp.limits import Limits
 from flightllm.mcp.tables import describe, find_table, list_tables
@@ -27,6 +27,7 @@ from flightllm.mcp.tools.base import Tool
 from flightllm.mcp.tools.registry import TOOLS
 from flightllm.mcp.work import Work
 
+_Found = TypeVar("_Found")
 _log = structlog.get_logger(__name__)
 _REPORT_SECONDS = 0.5
 _PAGE = 200
@@ -34,6 +35,13 @@ _PAGE = 200
 _SCHEME = "flightllm://tables/"
 _MOST_CALLS = 64
 """The most tool calls that run at once; further ones wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """The message of an error, for the agent to read."""
+
+    message: str
 
 
 class AgentServer:
@@ -93,13 +101,13 @@ class AgentServer:
         if problem is not None:
             return _failed(f"{tool.name}: {problem}")
         found = await self._in_thread(context, lambda work: tool.run(work, arguments))
-        if isinstance(found, str):
-            return _failed(found)
+        if isinstance(found, _Failure):
+            return _failed(found.message)
         content = types.TextContent(type="text", text=found.text)
         return types.CallToolResult(content=[content], structured_content=dict(found.structured))
 
-    async def _in_thread(self, context: Any, run: Callable[[Work], Answer]) -> Answer | str:
-        """Run the statements of a request in a thread; return their answer, or the message of an error.
+    async def _in_thread(self, context: Any, run: Callable[[Work], _Found]) -> _Found | _Failure:
+        """Run the statements of a request in a thread; return what `run` returns, or the message of an error.
 
         If the request is cancelled, its statement is stopped, and with it the model calls.
         """
@@ -121,19 +129,19 @@ class AgentServer:
             raise
         return found
 
-    def _run(self, caller: Caller, run: Callable[[Work], Answer], started: list[Work]) -> Answer | str:
+    def _run(self, caller: Caller, run: Callable[[Work], _Found], started: list[Work]) -> _Found | _Failure:
         try:
             try:
                 return self._run_once(caller, run, started)
             except UnauthenticatedError:  # a login by password lasts for some hours: log in again, once
                 return self._run_once(caller, run, started)
         except FlightLLMError as error:
-            return str(error)
+            return _Failure(str(error))
         except Exception:  # noqa: BLE001 - the boundary: a traceback never reaches an agent
             _log.exception("a tool failed")
-            return "internal error: the log of `flightllm mcp` has the details"
+            return _Failure("internal error: the log of `flightllm mcp` has the details")
 
-    def _run_once(self, caller: Caller, run: Callable[[Work], Answer], started: list[Work]) -> Answer:
+    def _run_once(self, caller: Caller, run: Callable[[Work], _Found], started: list[Work]) -> _Found:
         with self._callers.client(caller) as client:
             work = Work(client, self._limits)
             started.append(work)
@@ -165,9 +173,8 @@ class AgentServer:
         if not cursor.isdecimal():
             raise MCPError(types.INVALID_PARAMS, f"{cursor[:50]!r} is not a cursor of this server")
         offset = int(cursor)
-        pages: list[types.ListResourcesResult] = []
 
-        def run(work: Work) -> Answer:
+        def run(work: Work) -> types.ListResourcesResult:
             tables, total = list_tables(work, "", "", _PAGE, offset)
             resources = [
                 types.Resource(
@@ -180,13 +187,12 @@ class AgentServer:
             ]
             end = offset + len(tables)
             following = str(end) if tables and end < total else None
-            pages.append(types.ListResourcesResult(resources=resources, next_cursor=following))
-            return Answer({}, "")
+            return types.ListResourcesResult(resources=resources, next_cursor=following)
 
         found = await self._in_thread(context, run)
-        if isinstance(found, str):
-            raise MCPError(types.INTERNAL_ERROR, found)
-        return pages[0]
+        if isinstance(found, _Failure):
+            raise MCPError(types.INTERNAL_ERROR, found.message)
+        return found
 
     async def _list_templates(self, _context: Any, _params: Any) -> types.ListResourceTemplatesResult:
         template = types.ResourceTemplate(
@@ -204,14 +210,14 @@ class AgentServer:
         if not uri.startswith(_SCHEME) or not name:
             raise MCPError(types.INVALID_PARAMS, f"no resource {excerpt(uri)!r}: write {_SCHEME}SCHEMA/TABLE")
 
-        def run(work: Work) -> Answer:
+        def run(work: Work) -> str:
             wanted = f"{unquote(schema)}.{unquote(name)}"
-            return Answer({}, describe(work, find_table(work, wanted)).as_markdown())
+            return describe(work, find_table(work, wanted)).as_markdown()
 
         found = await self._in_thread(context, run)
-        if isinstance(found, str):
-            raise MCPError(types.INVALID_PARAMS, found)
-        contents = types.TextResourceContents(uri=uri, mime_type="text/markdown", text=found.text)
+        if isinstance(found, _Failure):
+            raise MCPError(types.INVALID_PARAMS, found.message)
+        contents = types.TextResourceContents(uri=uri, mime_type="text/markdown", text=found)
         return types.ReadResourceResult(contents=[contents])
 
     # --- prompts

@@ -70,6 +70,23 @@ def test_no_numbering() -> None:
     assert _sql(alchemy.schema.CreateTable(table)) == "CREATE TABLE k ( id INTEGER NOT NULL, PRIMARY KEY (id) )"
 
 
+def test_missing_keys() -> None:
+    """An INSERT without its primary key is an error that says what to write, unless something makes the key."""
+    columns = (alchemy.Column("id", alchemy.Integer, primary_key=True), alchemy.Column("n", alchemy.Integer))
+    table = alchemy.Table("k", alchemy.MetaData(), *columns)
+    numbers = alchemy.select(table.c.n)
+    empty = table.insert()
+    for insert in (empty.values(n=1), empty.values([{"n": 1}]), empty.from_select(["n"], numbers)):
+        with pytest.raises(alchemy.exc.CompileError, match=r"k\.id a value"):
+            _sql(insert)
+    with pytest.raises(alchemy.exc.CompileError, match="numbers no keys"):
+        empty.compile(dialect=FlightLLMDialect(), column_keys=["n"])
+    for good in (empty, empty.values(id=1), empty.values([{"id": 1, "n": 2}]), empty.from_select(["id"], numbers)):
+        assert _sql(good).startswith("INSERT INTO k (id")
+    table.c.id.default = alchemy.ColumnDefault(lambda: 1)
+    assert _sql(empty.values(n=1)).startswith("INSERT INTO k (id, n)")
+
+
 def test_refused() -> None:
     """A computed column is an error before anything is sent."""
     columns = (alchemy.Column("a", alchemy.Integer), alchemy.Column("b", alchemy.Integer, alchemy.Computed("a + 1")))

@@ -105,6 +105,29 @@ def test_files_over_stdio(tmp_path: Path, run: Run) -> None:
             assert found.data["cost"]["calls"] == 2
             for sql in (f"SELECT * FROM '{tmp_path}/secret.csv'", f"SELECT * FROM read_csv('{tmp_path}/secret.csv')"):
                 assert (await told(client, "query", {"sql": sql})).failed
+            assert "'nope' was unexpected" in (await told(client, "query", {"sql": "SELECT 1", "nope": 1})).text
+            cut = await told(client, "query", {"sql": "SELECT id FROM tickets", "max_rows": 1})
+            assert (cut.data["rows_left"], "OFFSET 1" in cut.text) == (1, True)
+
+    run(work())
+
+
+def test_price_limits_over_http(address: str, database: Database, run: Run) -> None:
+    """A limit of the price refuses a dear statement, and a cheap one says what it cost."""
+    token = f"Bearer {database.access.store.add_token('root')}"
+    sql = "SELECT ai_gen('Over HTTP {b}', b) AS told FROM open_t WHERE a <= 3"
+
+    async def work() -> None:
+        async with connected(address, token) as client:
+            dear = await told(client, "query", {"sql": sql, "max_cost": 0.000001})
+            assert dear.failed
+            assert "flightllm.max_cost" in dear.text
+            wrong = await told(client, "query", {"sql": sql, "max_cost": "much"})
+            assert "max_cost: 'much' is not of type 'number'" in wrong.text
+            good = await told(client, "query", {"sql": sql, "max_cost": 0.5, "max_rows": 1})
+            assert 0 < good.data["cost"]["price"] <= 0.5
+            assert f"{good.data['cost']['calls']} model call" in good.text
+            assert "the rows are cut" in good.text
 
     run(work())
 

@@ -110,7 +110,7 @@ def test_answers_say_what_they_cost(as_user: Agents) -> None:
     first, again = root.call("query", sql=sql), root.call("query", sql=sql)
     assert (first.data["cost"]["calls"], first.data["cost"]["cached"]) == (3, 0)
     assert first.data["cost"]["price"] > 0
-    assert "3 model calls, 0 answers from the cache" in first.text
+    assert "Spent: 3 model calls, " in first.text
     assert (again.data["cost"]["calls"], again.data["cost"]["cached"]) == (0, 3)
 
 

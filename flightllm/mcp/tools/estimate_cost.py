@@ -1,35 +1,29 @@
 """`estimate_cost`: predict what a statement would cost, without running it."""
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from flightllm.client import BOOKKEEPING
 from flightllm.common.amounts import counted, money
-from flightllm.mcp.answers import Answer, answer, markdown_table
+from flightllm.connection.cost import Cost, read_prediction
+from flightllm.mcp.answers import Answer, answer, markdown_table, sentence
 from flightllm.mcp.limits import Limits
 from flightllm.mcp.tools.base import Arguments, Tool, text
 from flightllm.mcp.work import Work
-
-_NOTHING = {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "price": None, "seconds": 0.0}
 
 
 def _run(work: Work, arguments: Arguments) -> Answer:
     [row] = work.rows(f"{BOOKKEEPING}EXPLAIN (FORMAT JSON, SAVINGS off) {arguments['sql']}")
     plan = json.loads(str(row["plan"]))
-    total: Mapping[str, Any] = plan["total"]["predicted"] or _NOTHING
-    calls, price = int(total["calls"]), total["price"]
-    tokens = int(total["prompt_tokens"]) + int(total["completion_tokens"])
-    seconds = float(total["seconds"] or 0.0)
+    cost = read_prediction(str(row["plan"])) or Cost()
     functions = [_call(call) for operator in plan["operators"] for call in operator["calls"]]
-    refusal = _refusal(work.limits, calls, price)
+    refusal = _refusal(work.limits, cost)
     structured = {
-        "predicted": {"calls": calls, "tokens": tokens, "price": price, "seconds": seconds},
+        "predicted": {"calls": cost.calls, "tokens": cost.tokens, "price": cost.price, "seconds": cost.seconds},
         "functions": functions,
         "allowed": refusal is None,
     }
-    cost = "no known price" if price is None else money(price)
-    body = f"Predicted: {counted(calls, 'model call')}, {counted(tokens, 'token')}, {cost}, {seconds:,.1f} s"
+    body = sentence(cost)
     if functions:
         rows = [[one["text"], one["rows"], one["known"], one["calls"]] for one in functions]
         body += "\n\n" + markdown_table(["call", "rows", "known answers", "model calls"], rows)
@@ -47,11 +41,11 @@ def _call(call: Any) -> dict[str, Any]:
     }
 
 
-def _refusal(limits: Limits, calls: int, price: float | None) -> str | None:
+def _refusal(limits: Limits, cost: Cost) -> str | None:
     """Return why `query` would refuse the statement; None if it would run."""
-    if limits.calls is not None and calls > limits.calls:
+    if limits.calls is not None and cost.calls > limits.calls:
         return f"query would refuse this statement: its limit is {counted(limits.calls, 'model call')}"
-    if limits.cost is not None and price is not None and price > limits.cost:
+    if limits.cost is not None and cost.price is not None and cost.price > limits.cost:
         return f"query would refuse this statement: its limit is {money(limits.cost)}"
     return None
 
