@@ -59,7 +59,7 @@ _MACROS: Final[Mapping[str, str]] = {
     # A macro writes its argument each time that it names it; a lambda does not.
     "pg_text": """CREATE MACRO pg_text(x) AS list_transform([x], lambda e: CASE WHEN ends_with(typeof(e), '[]')
     THEN '{' || replace(trim(e::VARCHAR, '[]'), ', ', ',') || '}' ELSE e::VARCHAR END)[1]""",
-    "pg_expandarray": "CREATE MACRO pg_expandarray(x) AS list_transform(x, lambda e, i: {'x': e, 'n': i})",
+    "pg_expandarray": "CREATE MACRO pg_expandarray(x) AS list_transform(x, lambda e, i: {'x': e, 'n': i::INTEGER})",
     # The engine makes a list of constants while it plans, without its limit of memory; an error keeps it from that.
     "pg_series": f"""CREATE MACRO pg_series(a, b, step := 1) AS generate_series(a::BIGINT, CASE
     WHEN abs(b::BIGINT - a::BIGINT) > {_MOST_ITEMS} * abs(step::BIGINT) THEN error('{_TOO_LONG}')::BIGINT
