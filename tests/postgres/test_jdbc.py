@@ -41,18 +41,18 @@ def both(place: Place) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     with place.connect() as connection:
         connection.execute("DROP TABLE t")  # PostgreSQL lacks it
         for text in TABLES:
-            connection.execute(text)
+            connection.execute(text.encode())
     ours = answers(place.port, "local")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
     with cluster(port) as real:
-        where = {"host": str(real.folder), "port": port, "user": real.user, "autocommit": True}
-        with psycopg.connect(dbname="postgres", **where) as first:
+        where = f"host={real.folder} port={port}"
+        with psycopg.connect(f"{where} user={real.user} dbname=postgres", autocommit=True) as first:
             first.execute("CREATE ROLE local SUPERUSER LOGIN")
             first.execute("CREATE DATABASE flightllm")
-        with psycopg.connect(dbname="flightllm", **{**where, "user": "local"}) as connection:
+        with psycopg.connect(f"{where} user=local dbname=flightllm", autocommit=True) as connection:
             for text in TABLES:
-                connection.execute(text)
+                connection.execute(text.encode())
         return ours, answers(port, "local")
 
 
