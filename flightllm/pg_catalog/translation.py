@@ -12,7 +12,7 @@ from sqlglot import exp
 from flightllm.errors import FlightLLMError, InternalError, SqlError, UnsupportedError
 from flightllm.pg_catalog.columns import VECTORS, columns_of_kind
 from flightllm.pg_catalog.data import Relation, relations
-from flightllm.pg_catalog.functions import Function, name_parts
+from flightllm.pg_catalog.functions import ENGINE_TYPES, Function, name_parts
 from flightllm.pg_catalog.growing import GROWING, HELPERS
 from flightllm.pg_catalog.parsing import cast_name, names_common, relation_of
 from flightllm.pg_catalog.views import local_name
@@ -63,7 +63,6 @@ _TYPES: Final[Mapping[str, str]] = {
 _REGISTERED: Final = frozenset(
     ("regclass", "regtype", "regnamespace", "regrole", "regproc", "regprocedure", "regcollation")
 )
-_DUCK: Final = {"oid": "UINTEGER", "int": "INTEGER", "bigint": "BIGINT", "text": "VARCHAR", "bool": "BOOLEAN"}
 _WRITTEN: Final = "written"
 """Marks the calls that are already those of the engine."""
 _COMMON: Final = "common"
@@ -404,7 +403,7 @@ class _Translator:
         return _call(
             f"f_{name}",
             *(
-                exp.cast(one, _DUCK[kind], dialect="duckdb")
+                exp.cast(one, ENGINE_TYPES[kind], dialect="duckdb")
                 for one, kind in zip(padded, function.parameters, strict=True)
             ),
         )
