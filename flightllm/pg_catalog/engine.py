@@ -13,7 +13,7 @@ from flightllm.errors import CancelledError, FlightLLMError, LimitExceededError,
 from flightllm.pg_catalog.columns import result_field
 from flightllm.pg_catalog.data import Relation, relations
 from flightllm.pg_catalog.facts import Session
-from flightllm.pg_catalog.functions import Function, Functions
+from flightllm.pg_catalog.functions import ENGINE_TYPES, Function, Functions
 from flightllm.pg_catalog.growing import GROWING, HELPERS
 from flightllm.pg_catalog.keywords import RESERVED
 from flightllm.pg_catalog.rows import Rows
@@ -27,7 +27,6 @@ _MOST_MEMORY: Final = 256 << 20
 _POLL_SECONDS: Final = 0.05
 _MOST_TEXT: Final = 32 << 20
 """The characters that a function gives for the rows of one batch: the engine's limit does not count them."""
-_DUCK: Final = {"oid": "UINTEGER", "int": "INTEGER", "bigint": "BIGINT", "text": "VARCHAR", "bool": "BOOLEAN"}
 _ARROW: Final = {
     "oid": pa.uint32(),
     "int": pa.int32(),
@@ -59,7 +58,7 @@ _MACROS: Final[Mapping[str, str]] = {
     # A macro writes its argument each time that it names it; a lambda does not.
     "pg_text": """CREATE MACRO pg_text(x) AS list_transform([x], lambda e: CASE WHEN ends_with(typeof(e), '[]')
     THEN '{' || replace(trim(e::VARCHAR, '[]'), ', ', ',') || '}' ELSE e::VARCHAR END)[1]""",
-    "pg_expandarray": "CREATE MACRO pg_expandarray(x) AS list_transform(x, lambda e, i: {'x': e, 'n': i})",
+    "pg_expandarray": "CREATE MACRO pg_expandarray(x) AS list_transform(x, lambda e, i: {'x': e, 'n': i::INTEGER})",
     # The engine makes a list of constants while it plans, without its limit of memory; an error keeps it from that.
     "pg_series": f"""CREATE MACRO pg_series(a, b, step := 1) AS generate_series(a::BIGINT, CASE
     WHEN abs(b::BIGINT - a::BIGINT) > {_MOST_ITEMS} * abs(step::BIGINT) THEN error('{_TOO_LONG}')::BIGINT
@@ -168,8 +167,8 @@ class Engine:
         self._connection.create_function(
             target,
             call,
-            [_DUCK[kind] for kind in kinds],
-            _DUCK[function.returns],
+            [ENGINE_TYPES[kind] for kind in kinds],
+            ENGINE_TYPES[function.returns],
             type=func.ARROW,
             null_handling=func.SPECIAL,
             side_effects=name in _ACTING,

@@ -19,6 +19,14 @@ from flightllm.sql.client_parameters import keeps_value
 from flightllm.sql.keys import ForeignKey
 from flightllm.sql.literals import text_literal
 
+ENGINE_TYPES: Final[Mapping[str, str]] = {
+    "oid": "UINTEGER",
+    "int": "INTEGER",
+    "bigint": "BIGINT",
+    "text": "VARCHAR",
+    "bool": "BOOLEAN",
+}
+"""The engine's types by the names that `Function` has for types."""
 _PLAIN: Final = re.compile(r"[a-z_][a-z0-9_$]*\Z")
 _PARTS: Final = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^".\s]+))\s*(\.|\Z)')
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB", "PB")

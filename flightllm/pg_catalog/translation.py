@@ -12,7 +12,7 @@ from sqlglot import exp
 from flightllm.errors import FlightLLMError, InternalError, SqlError, UnsupportedError
 from flightllm.pg_catalog.columns import VECTORS, columns_of_kind
 from flightllm.pg_catalog.data import Relation, relations
-from flightllm.pg_catalog.functions import Function, name_parts
+from flightllm.pg_catalog.functions import ENGINE_TYPES, Function, name_parts
 from flightllm.pg_catalog.growing import GROWING, HELPERS
 from flightllm.pg_catalog.parsing import cast_name, names_common, relation_of
 from flightllm.pg_catalog.views import local_name
@@ -63,7 +63,6 @@ _TYPES: Final[Mapping[str, str]] = {
 _REGISTERED: Final = frozenset(
     ("regclass", "regtype", "regnamespace", "regrole", "regproc", "regprocedure", "regcollation")
 )
-_DUCK: Final = {"oid": "UINTEGER", "int": "INTEGER", "bigint": "BIGINT", "text": "VARCHAR", "bool": "BOOLEAN"}
 _WRITTEN: Final = "written"
 """Marks the calls that are already those of the engine."""
 _COMMON: Final = "common"
@@ -91,6 +90,8 @@ _LISTS: Final = frozenset(
     )
 )
 """Functions whose values are lists, by their names in PostgreSQL and in the engine."""
+_COUNTS: Final = frozenset(("array_lower", "array_upper", "array_length", "cardinality", "len"))
+"""Functions whose values are whole numbers of 32 bits."""
 _BARE: Final = frozenset(("user", "current_role"))
 """Functions without parentheses that the parser reads as columns."""
 
@@ -402,7 +403,7 @@ class _Translator:
         return _call(
             f"f_{name}",
             *(
-                exp.cast(one, _DUCK[kind], dialect="duckdb")
+                exp.cast(one, ENGINE_TYPES[kind], dialect="duckdb")
                 for one, kind in zip(padded, function.parameters, strict=True)
             ),
         )
@@ -800,7 +801,7 @@ def _as_list(name: str, call: exp.Expression, translator: "_Translator") -> exp.
         listed: exp.Expression = arguments[0].copy()
         return listed
     if name == "generate_series":
-        return _call("pg_series", *(one.copy() for one in arguments))
+        return _listed_series(arguments)
     if name == "generate_subscripts":
         return _subscripts(arguments[0])
     if name == "pg_partition_ancestors":
@@ -812,11 +813,26 @@ def _subscripts(value: exp.Expression) -> exp.Expression:
     first = 0 if _is_vector(value) else 1
     last = _call("len", value.copy())
     end = exp.Sub(this=last, expression=exp.Literal.number(1)) if first == 0 else last
-    return _call("pg_series", exp.Literal.number(first), end)
+    return exp.cast(_call("pg_series", exp.Literal.number(first), end), "INTEGER[]", dialect="duckdb")
+
+
+def _listed_series(arguments: list[exp.Expression]) -> exp.Expression:
+    """Write a series; whole numbers of 32 bits, as far as the form tells, give such numbers."""
+    series = _call("pg_series", *(one.copy() for one in arguments))
+    return exp.cast(series, "INTEGER[]", dialect="duckdb") if all(map(_is_int4, arguments)) else series
+
+
+def _is_int4(value: exp.Expression) -> bool:
+    inner = _inside(value)
+    if isinstance(inner, exp.Neg):
+        return _is_int4(inner.this)
+    if isinstance(inner, exp.Literal):
+        return inner.is_int and abs(int(inner.name)) < 1 << 31
+    return isinstance(inner, exp.Anonymous) and _function_name(inner) in _COUNTS
 
 
 def _series(node: exp.Expression, _: _Translator) -> exp.Expression:
-    return _call("unnest", _call("pg_series", *(one.copy() for one in node.expressions)))
+    return _call("unnest", _listed_series(node.expressions))
 
 
 def _generated_subscripts(node: exp.Expression, _: _Translator) -> exp.Expression:

@@ -136,6 +136,8 @@ def test_each_runs(session: Session, tool: str) -> None:
         ("SELECT pg_typeof('a'::text)", "text"),
         ("SELECT pg_typeof(ARRAY[1.5::float8])", "double precision[]"),
         ("SELECT pg_typeof('pg_am'::regclass)", "regclass"),
+        ("SELECT pg_typeof(i) FROM generate_series(1, 2) i, pg_am LIMIT 1", "integer"),
+        ("SELECT pg_typeof(i) FROM generate_series(1, 3000000000, 1000000000) i, pg_am LIMIT 1", "bigint"),
         ("SELECT 7::bigint / 2 FROM pg_am LIMIT 1", 3),
         ("SELECT -7 / 2 FROM pg_am LIMIT 1", -3),
         ("SELECT sum(oid::bigint) / 2 FROM pg_am WHERE amname IN ('btree', 'heap')", 202),

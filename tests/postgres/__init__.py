@@ -44,8 +44,8 @@ def binaries() -> Path | None:
 
 
 @contextmanager
-def cluster() -> Iterator["Postgres"]:
-    """Run a server that listens on a socket in a folder of its own."""
+def cluster(port: int | None = None) -> Iterator["Postgres"]:
+    """Run a server that listens on a socket in a folder of its own, and on a port of this machine if one is given."""
     bin_folder = binaries()
     assert bin_folder is not None
     user = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
@@ -59,7 +59,8 @@ def cluster() -> Iterator["Postgres"]:
             account = user if os.geteuid() == 0 else None
             subprocess.run(command, user=account, check=True, capture_output=True, cwd=folder)
 
-        start = ["-o", f"-k {folder} -c listen_addresses='' -c fsync=off", "-l", str(log), "-w"]
+        listen = "''" if port is None else f"127.0.0.1 -p {port}"
+        start = ["-o", f"-k {folder} -c fsync=off -c listen_addresses={listen}", "-l", str(log), "-w"]
         locale = ("-E", "UTF8", "--locale", "C.UTF-8")  # texts are ordered by their code points, as here
         run(bin_folder / "initdb", "-D", data, "-A", "trust", "-U", user, *locale)
         run(bin_folder / "pg_ctl", "-D", data, *start, "start")
