@@ -95,7 +95,7 @@ with said as (select * from {{ ref('said') }})
 select id, reply, {{ dbt.dateadd('quarter', 1, dbt.date(2024, 1, 31)) }} as later,
     {{ dbt.last_day("cast('2024-02-03' as date)", 'month') }} as last,
     {{ dbt.safe_cast("'x'", api.Column.translate_type('integer')) }} as no,
-    {{ dbt.current_timestamp() }} as at
+    {{ dbt.current_timestamp() }} as at, cast('1.2345' as {{ dbt.type_float() }}) as f
 from said
 """,
     "models/days.sql": """
@@ -315,8 +315,8 @@ def test_grants_and_macros(server: FlightSqlServer, database: Database, project:
         session, "SELECT DISTINCT CAST(later AS VARCHAR) AS l, CAST(last AS VARCHAR) AS d, no FROM shop.heard"
     ).rows
     assert (row["l"][:10], row["d"], row["no"]) == ("2024-04-30", "2024-02-29", None)
-    (row,) = ask(session, "SELECT DISTINCT arrow_typeof(at) AS kind FROM shop.heard").rows
-    assert row == {"kind": 'Timestamp(µs, "UTC")'}
+    (row,) = ask(session, "SELECT DISTINCT arrow_typeof(at) AS kind, f FROM shop.heard").rows
+    assert row == {"kind": 'Timestamp(µs, "UTC")', "f": 1.2345}
     assert ask(session, "SELECT count(*) AS n FROM shop.days").rows == [{"n": 4}]  # dbt leaves the end out
 
 

@@ -11,3 +11,6 @@
 {% macro flightllm__date(year, month, day) -%}
   make_date({{ year }}, {{ month }}, {{ day }})
 {%- endmacro %}
+
+{#- The server's FLOAT has 32 bits. -#}
+{% macro flightllm__type_float() -%}double precision{%- endmacro %}
