@@ -123,6 +123,8 @@ def _text(value: Any) -> str | None:
 def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
     if pa.types.is_timestamp(wanted):
         return bool(pa.types.is_timestamp(found))
+    if pa.types.is_time(wanted):
+        return bool(pa.types.is_time(found))
     if pa.types.is_integer(wanted):
         return bool(pa.types.is_integer(found))
     if pa.types.is_nested(wanted):

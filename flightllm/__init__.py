@@ -85,13 +85,14 @@ def __getattr__(name: str) -> Any:
 def _register_accessors() -> None:
     """Give `ai` to the frames of libraries that the program has imported; the first use of a name does so again."""
     import sys
+    from importlib import import_module
 
     if "pandas" in sys.modules or "polars" in sys.modules:
         try:
-            from flightllm.connection.accessor import register_accessors
+            accessor = import_module("flightllm.connection.accessor")
         except ImportError:  # the distribution flightllm-kv has no connections
             return
-        register_accessors()
+        accessor.register_accessors()
 
 
 _register_accessors()

@@ -108,7 +108,7 @@ class _Trailer(flight.ClientMiddleware):
         ("SELECT ai_gen()", "22023"),
         ("SELECT 1 + ?", "07001"),
         ("DROP TABLE nope", "42P01"),
-        ("CREATE SCHEMA public", "42P07"),
+        ("CREATE SCHEMA public", "42P06"),
         ("DELETE FROM system.queries", "42809"),
         ("COPY a TO 'b'", "0A000"),
         ("PREPARE p AS SELECT 1", "0A000"),
