@@ -82,13 +82,24 @@ def _from_pandas(frame: Any) -> pa.Table:
 
 
 def _column(values: Any, name: str) -> pa.Array:
+    if str(values.dtype).startswith(("period[", "interval[")):  # Arrow has numbers or structs for them
+        values = values.astype("object").where(values.notna(), None).map(str, na_action="ignore")
     try:
-        return pa.array(values, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        column = pa.array(values, from_pandas=True)
+        return pa.array(map(_text, column.to_pylist()), pa.string()) if isinstance(column.type, pa.UuidType) else column
+    except OverflowError as error:
+        raise InvalidInputError(
+            f"the column {name!r} has a whole number of more than 64 bits: make Decimals or texts of the numbers"
+        ) from error
+    except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidInputError(
             f"the column {name!r} ({values.dtype}) cannot become a column of a table, as for values of several types:"
             f" {_told(error)}; astype('str') makes texts"
         ) from error
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 def _from_polars(frame: Any) -> pa.Table:

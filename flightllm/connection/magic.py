@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +34,8 @@ _HELP: Final = """\
 
 NAME << puts the result into a variable; NAME =<< shows the result too. :name takes a variable's value."""
 _NAME: Final = re.compile(r"\s*([A-Za-z_]\w*)\s*(=?)<<\s*")
+_FILE: Final = re.compile(r"[\w.~:/\\-]*(?:[/\\]|\w\.)\w+")
+"""Matches what looks like a file rather than SQL."""
 _WORD: Final = re.compile(r"\s*(\S+)")
 
 
@@ -123,7 +126,7 @@ class SqlMagic:
             return False
         if isinstance(self._variables.get(text), Connection) or text == ":memory:":
             return True
-        return "://" in text or Path(text).expanduser().exists()
+        return "://" in text or Path(text).expanduser().exists() or _FILE.fullmatch(text) is not None
 
     @property
     def _variables(self) -> Mapping[str, Any]:
@@ -200,5 +203,13 @@ def _agree(predicted: Cost | None, above: float | None) -> None:
 
 def load_ipython_extension(shell: Any) -> None:
     """Register the magics; `%load_ext flightllm` calls it."""
+    from IPython.core.magic import no_var_expand
+
     magic = SqlMagic(shell)
-    shell.register_magic_function(magic.sql, "line_cell", "sql")
+
+    @no_var_expand  # `{body}` is a field of a prompt
+    @wraps(magic.sql)
+    def run(line: str, cell: str | None = None) -> Result | None:
+        return magic.sql(line, cell)
+
+    shell.register_magic_function(run, "line_cell", "sql")

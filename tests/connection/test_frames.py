@@ -1,6 +1,7 @@
 """Frames of Python's libraries as tables."""
 
 import datetime as dt
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -126,3 +127,17 @@ def test_series_and_results(embedded: Connection) -> None:
     assert embedded.register("t", pd.Series([4])).register("u", earlier).sql("SELECT t, five FROM t, u").fetchall() == [
         (4, 5)
     ]
+
+
+def test_periods_uuids_and_intervals(embedded: Connection) -> None:
+    """Types of pandas that Arrow has as numbers, bytes or structs are texts in SQL and in prompts."""
+    frame = pd.DataFrame(
+        {"p": pd.period_range("2024-01", periods=2, freq="M"), "i": pd.interval_range(0, 2), "u": [UUID(int=1), None]}
+    )
+    frame.loc[1, "p"] = pd.NaT
+    embedded.register("spans", frame)
+    rows = embedded.sql("SELECT p, i, u FROM spans").fetchall()
+    assert rows == [("2024-01", "(0, 1]", str(UUID(int=1))), (None, "(1, 2]", None)]
+    assert embedded.sql("SELECT p FROM spans WHERE u = ?", [UUID(int=1)]).fetchall() == [("2024-01",)]
+    with pytest.raises(InvalidInputError, match="'n' has a whole number of more than 64 bits"):
+        embedded.register("big", pd.DataFrame({"n": [2**70, 1]}))

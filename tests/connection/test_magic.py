@@ -166,6 +166,9 @@ def test_files_are_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert result.fetchall() == [(7,)]
     assert len(magic._opened) == 1
     magic._opened["notes.csv"].close()
+    for name in ("absent.csv", "data/absent"):
+        with pytest.raises(usage_error, match="absent"):
+            magic.sql(name)
 
 
 _CELLS = (
@@ -176,7 +179,7 @@ con = flightllm.connect("ADDRESS")""",
     "%sql names << SELECT 1",
     "names.df()",
     "%sql SELECT ai_gen('stop {n}', n::text) AS answer FROM generate_series(1, 4000) AS s(n)",
-    "%sql SELECT 2 AS after",
+    "n = 'variable'\n%sql SELECT 2 AS after, '{n}' AS field",
     "%load_ext sql\n%sql ADDRESS --alias server",
     "%config SqlMagic.feedback = 0\n%sql SELECT n, 'i' AS tag FROM generate_series(1, 2) AS s(n)",
     "%%sql counts <<\nSELECT count(ai_gen('jupysql {n}', n::text)) AS c FROM generate_series(1, 2) AS s(n)",
@@ -223,5 +226,6 @@ def test_a_real_kernel(tmp_path: Path, address: str, monkeypatch: pytest.MonkeyP
     assert "dataframe" in outputs[3][-1]["data"]["text/html"]
     assert [one["ename"] for one in outputs[4] if one["output_type"] == "error"] == ["KeyboardInterrupt"]
     assert "(1 row)" in outputs[5][-1]["data"]["text/plain"]
+    assert "{n}" in outputs[5][-1]["data"]["text/plain"]
     assert "<td>2</td>" in outputs[7][-1]["data"]["text/html"]  # JupySQL escapes no texts
     assert outputs[9][-1]["data"]["text/plain"] == "[2]"
