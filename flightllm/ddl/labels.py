@@ -1,7 +1,8 @@
 """INSERT and DELETE of `system.labels`: a user adds, replaces and removes judgements about answers."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import closing
+from itertools import chain
 
 from flightllm.common.names import TableName
 from flightllm.config.session_settings import Settings
@@ -17,6 +18,8 @@ from flightllm.sql.statement import Statement
 from flightllm.system_tables.labels import GIVEN, Label, label_of
 
 LABELS = TableName("system", "labels")
+_ROWS = 128
+"""The rows that become Python values at once."""
 _CHANGES = ("insert", "update", "delete", "merge", "truncate")
 _INSERT = "INSERT INTO system.labels (function, task, fields, label, …) SELECT … or VALUES …"
 _DELETE = "DELETE FROM system.labels WHERE …"
@@ -42,17 +45,16 @@ def change_labels(
 
     Raises:
         CancelledError: the record was cancelled.
+        LimitExceededError: the user's labels, or those of all users, are too large.
         FlightLLMError: the statement is wrong, or the user is readonly.
     """
     query = check_labels(statement, services, settings)
     if statement.kind == "delete":
         found = [one for batch in _rows(query.run(record), record) for one in batch.column(0).to_pylist()]
         return services.labels.remove(found)
-    labels = list(_given(query, statement, record, services))
-    for text in more or ():
-        further = classify(text)
-        labels += _given(plan(further.parsed_query, services, settings), statement, record, services)
-    return services.labels.put(labels)
+    further = (plan(classify(text).parsed_query, services, settings) for text in more or ())
+    with closing(_given(chain([query], further), statement, record, services)) as labels:
+        return services.labels.put(services.rights.principal.name, labels)
 
 
 def check_labels(statement: Statement, services: Services, settings: Settings) -> ShownQuery:
@@ -91,11 +93,16 @@ def _check_columns(columns: tuple[str, ...], width: int) -> None:
         raise InvalidInputError(f"the statement names {len(columns)} columns, but its rows have {width} values")
 
 
-def _given(query: ShownQuery, statement: Statement, record: QueryRecord, services: Services) -> Iterator[Label]:
+def _given(
+    queries: Iterable[ShownQuery], statement: Statement, record: QueryRecord, services: Services
+) -> Generator[Label, None, None]:
+    """Yield the labels of the queries' rows, a few at a time: the texts of a whole batch can be large."""
     user = services.rights.principal.name
-    for batch in _rows(query.run(record), record):
-        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            yield label_of(dict(zip(statement.columns, row, strict=True)), user)
+    for batch in chain.from_iterable(_rows(query.run(record), record) for query in queries):
+        for start in range(0, batch.num_rows, _ROWS):
+            columns = [column.to_pylist() for column in batch.slice(start, _ROWS).columns]
+            for row in zip(*columns, strict=True):
+                yield label_of(dict(zip(statement.columns, row, strict=True)), user)
 
 
 def _rows(batches: Batches, record: QueryRecord) -> Batches:

@@ -12,7 +12,7 @@ from flightllm.common.cells import rows_of
 from flightllm.common.text import json_text
 from flightllm.datafusion.run import Batches
 from flightllm.engines.registry import OpenModel
-from flightllm.errors import InvalidInputError, NotFoundError, UnsupportedError
+from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, UnsupportedError
 from flightllm.execution.accounting import models_of, predict
 from flightllm.execution.cancel_token import stopped_by
 from flightllm.execution.query import Query
@@ -79,10 +79,12 @@ class WhyQuery:
         return self._query.explain()
 
     def run(self, record: QueryRecord) -> Batches:
-        """Yield one row with a JSON document: `rows` that look like this one, `several`, `by`, `whole`, and `calls`.
+        """Yield one row with a JSON document about the row and its calls.
 
+        Its keys are `rows` that look like this one, `several`, `by`, `whole`, `unlabelled` and `calls`.
         `by` is `values` if a row has all the values. It is `others` if only the columns without answers are equal,
         because an answer is not kept. `whole` tells whether all rows of the result were compared.
+        `unlabelled` is the reason why the user cannot label the answers, or None.
 
         Raises:
             NotFoundError: the result has no such row any more, or the row is not among those that could be compared.
@@ -96,7 +98,7 @@ class WhyQuery:
                 raise NotFoundError(_LOST if whole else _UNSEEN.format(rows=self._compared))
             values = found.values[0]
             calls = [told for call in self._calls if (told := self._told(call, models, values)) is not None]
-        about = {"rows": found.rows, "several": len(found.values) > 1}
+        about = {"rows": found.rows, "several": len(found.values) > 1, "unlabelled": self._unlabelled()}
         told = {**about, "by": "values" if found is self._exact else "others", "whole": whole, "calls": calls}
         yield pa.RecordBatch.from_arrays([pa.array([json_text(told)])], schema=self.schema)
 
@@ -167,6 +169,13 @@ class WhyQuery:
             "answer_tokens": model.engine.count_tokens(text),
             "probabilities": [None if p != p else p for p in probabilities] or None,  # NaN is unknown  # noqa: PLR0124
         }
+
+    def _unlabelled(self) -> str | None:
+        try:
+            self.services.rights.check_writer("labelling an answer")
+        except PermissionDeniedError as error:
+            return str(error)
+        return None
 
     def _labels(self, ai: AICall, fields: Fields) -> dict[str, Any]:
         """Return what names the answer to people's labels, and the labels that the user can see, the oldest first."""

@@ -6,14 +6,15 @@ A label names a call by its function, task and fields, and not by its model. So 
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -26,7 +27,6 @@ GIVEN = ("function", "task", "fields", "answer", "model", "verdict", "label", "c
 VERDICTS = ("right", "wrong")
 Fields: TypeAlias = Mapping[str, str | Sequence[str]]
 """The values of a prompt's fields by name; a field with a list has several."""
-_T = TypeVar("_T")
 
 _COLUMNS = ("label_id", "key", *GIVEN, "user", "labelled_at")
 _SCHEMA = pa.schema([*((name, pa.string()) for name in _COLUMNS[:-1]), ("labelled_at", pa.timestamp("us", tz="UTC"))])
@@ -36,7 +36,22 @@ CREATE TABLE IF NOT EXISTS labels (
     answer TEXT, model TEXT, verdict TEXT, label TEXT, comment TEXT, user TEXT NOT NULL, labelled_at INTEGER NOT NULL)
 """
 _NAMES = ", ".join(f'"{name}"' for name in _COLUMNS)
-_PUT = f"INSERT OR REPLACE INTO labels ({_NAMES}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+_ROW_BYTES = 256
+"""The bytes of a label in the file beside its texts: of ids, the time and the indexes."""
+_SIZE = " + ".join((str(_ROW_BYTES), *(f"ifnull(length(CAST({name} AS BLOB)), 0)" for name in (*GIVEN, "user"))))
+_INDEXES = (
+    'CREATE INDEX IF NOT EXISTS of_key ON labels ("key")',
+    f"CREATE INDEX IF NOT EXISTS of_user ON labels (user, ({_SIZE}), label_id)",
+)
+_STAGED = f"""
+CREATE TEMP TABLE staged ({", ".join(f'"{name}"' for name in _COLUMNS)}, size INTEGER NOT NULL, PRIMARY KEY (label_id))
+"""
+_STAGE = f"INSERT OR REPLACE INTO staged VALUES ({', '.join('?' * len(_COLUMNS))}, ?)"
+_PUT = f"INSERT OR REPLACE INTO labels ({_NAMES}) SELECT {_NAMES} FROM staged"
+_OTHERS = (
+    f"SELECT ifnull(sum({_SIZE}), 0) FROM labels INDEXED BY of_user WHERE label_id NOT IN (SELECT label_id FROM staged)"
+)
+"""The bytes of the labels that the staged ones do not replace."""
 _SELECT = f"SELECT {_NAMES} FROM labels"
 _MOST_TEXT = 65_536
 """The most characters of a task, of the fields together, of an answer and of a label."""
@@ -44,6 +59,10 @@ _MOST_COMMENT = 4_096
 _MOST_NAME = 256
 _MOST_BYTES = 256 << 20
 """The most bytes of all labels: a query of `system.labels` holds them in memory."""
+_SHARES = 4
+"""A user's labels can take the most bytes divided by this number."""
+_BATCH_BYTES = 1 << 20
+"""The bytes of labels that `put` holds in memory."""
 _BUSY_SECONDS = 5.0
 _YES_NO = {"yes": "Yes", "true": "Yes", "no": "No", "false": "No"}
 
@@ -207,7 +226,8 @@ def _judged(verdict: str | None, label: str | None, answer: str | None) -> tuple
 class LabelStore:
     """All labels of a server, in the file `labels.sqlite`. Thread-safe; several processes can share the file.
 
-    A label is on disk when `put` returns. The first label creates the file.
+    A label is on disk when `put` returns. The first label creates the file. Readers never wait for a writer: each has a
+    connection of its own, and a writer adds to a write-ahead log. A user's labels can take a quarter of `most_bytes`.
     """
 
     schemas: Mapping[str, pa.Schema] = MappingProxyType({"labels": _SCHEMA})
@@ -215,32 +235,63 @@ class LabelStore:
     def __init__(self, path: Path, most_bytes: int = _MOST_BYTES) -> None:
         self._path = path
         self._most_bytes = most_bytes
-        self._lock = threading.Lock()
+        self._writer = threading.Lock()
+        """One thread writes at a time; other processes wait for SQLite's own lock."""
 
-    def put(self, labels: Iterable[Label]) -> int:
-        """Keep labels, all or no one; return their number. A user's label replaces that user's one with the same key.
+    def put(self, user: str, labels: Iterable[Label]) -> int:
+        """Keep labels of `user`, all or no one; return their number. A label replaces the user's one with the same key.
+
+        The labels wait in a temporary table on disk until `labels` ends. So little of them is in memory, and the file
+        has no lock meanwhile. `put` stops to read at the label that exceeds a limit.
 
         Raises:
-            LimitExceededError: all labels together are too large.
+            LimitExceededError: the user's labels, or those of all users, are too large. The file has not changed.
             InternalError: the file cannot be written.
         """
-        rows = [(*(getattr(one, name) for name in _COLUMNS[:-1]), _micros(one.labelled_at)) for one in labels]
+        batches = _batches(labels)
+        first = next(batches, None)
+        if first is None:
+            return 0
+        with self._told():
+            database = self._open_to_write()
+        with closing(database):
+            count = room = 0
+            for rows in chain([first], batches):
+                count += len(rows)
+                room -= sum(row[-1] for row in rows)
+                with self._told():
+                    self._stage(database, rows)
+                    if room < 0:
+                        room = self._room(database, user)
+            with self._told(), self._writer, database:
+                database.execute("BEGIN IMMEDIATE")
+                self._room(database, user)
+                database.execute(_PUT)
+        return count
 
-        def write(database: sqlite3.Connection) -> None:
-            database.executemany(_PUT, rows)
-            pages, free, size = (
-                int(database.execute(f"PRAGMA {name}").fetchone()[0])
-                for name in ("page_count", "freelist_count", "page_size")
-            )
-            if (pages - free) * size > self._most_bytes:
+    @staticmethod
+    def _stage(database: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+        with database:
+            database.execute("BEGIN")
+            database.executemany(_STAGE, rows)
+
+    def _room(self, database: sqlite3.Connection, user: str) -> int:
+        """Return how many bytes the user can add to the staged labels.
+
+        Raises:
+            LimitExceededError: the staged labels are too large beside those that they do not replace.
+        """
+        ((staged,),) = database.execute("SELECT ifnull(sum(size), 0) FROM staged")
+        ((own,),) = database.execute(f"{_OTHERS} AND user = ?", (user,))
+        ((all_,),) = database.execute(_OTHERS)
+        share = self._most_bytes // _SHARES
+        for whose, most, size in (("your labels", share, own), ("all labels", self._most_bytes, all_)):
+            if size + staged > most:
                 raise LimitExceededError(
-                    f"all labels together can take {self._most_bytes >> 20} MiB: copy some to a table by CREATE TABLE"
-                    " … AS SELECT … FROM system.labels, and delete them"
+                    f"{whose} together can take {most >> 20} MiB: copy some to a table by CREATE TABLE … AS SELECT …"
+                    " FROM system.labels, and delete them"
                 )
-
-        if rows:
-            self._writing(write)
-        return len(rows)
+        return int(min(share - own, self._most_bytes - all_) - staged)
 
     def remove(self, label_ids: Iterable[str]) -> int:
         """Delete labels; return how many there were.
@@ -251,9 +302,9 @@ class LabelStore:
         if not self._path.exists():
             return 0
         ids = [(one,) for one in label_ids]
-        return self._writing(
-            lambda database: database.executemany("DELETE FROM labels WHERE label_id = ?", ids).rowcount
-        )
+        with self._told(), closing(self._open_to_write()) as database, self._writer, database:
+            database.execute("BEGIN IMMEDIATE")
+            return database.executemany("DELETE FROM labels WHERE label_id = ?", ids).rowcount
 
     def get(self, label_id: str) -> Label | None:
         """Return a label, or None."""
@@ -270,31 +321,63 @@ class LabelStore:
     def _read(self, condition: str, *values: str) -> list[Label]:
         if not self._path.exists():
             return []
-        with self._lock, self._open() as database:
+        with self._told(), closing(self._open()) as database:
             rows = database.execute(f"{_SELECT} {condition} ORDER BY labelled_at, label_id", values).fetchall()
         return [Label(*(*row[:-1], datetime.fromtimestamp(row[-1] / 1e6, UTC))) for row in rows]
 
-    def _writing(self, write: Callable[[sqlite3.Connection], _T]) -> _T:
-        with self._lock:
+    def _open_to_write(self) -> sqlite3.Connection:
+        """Open the file, and make what it lacks: the file itself, its log, the indexes and the temporary table."""
+        with self._writer:
             if not self._path.exists():
                 make_private(self._path.parent)
                 self._path.touch(mode=0o600)
-            with self._open() as database, database:
-                return write(database)
+            database = self._open()
+            try:
+                with suppress(sqlite3.OperationalError):  # a reader has it open: the next writer tries again
+                    database.execute("PRAGMA journal_mode = WAL")
+                for statement in (*_INDEXES, "PRAGMA temp_store = FILE", _STAGED):
+                    database.execute(statement)
+            except BaseException:
+                database.close()
+                raise
+            return database
+
+    def _open(self) -> sqlite3.Connection:
+        """Open the file for one use: nothing stays open, so that a backup or a restore finds a whole file."""
+        database = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)
+        try:
+            database.execute("PRAGMA synchronous = FULL")
+            database.execute(_TABLE)
+        except BaseException:
+            database.close()
+            raise
+        return database
 
     @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        """Open the file for one use: nothing stays open, so that a backup or a restore finds a whole file."""
+    def _told(self) -> Iterator[None]:
+        """Tell a failure of the file in the server's words."""
         try:
-            with closing(sqlite3.connect(self._path, timeout=_BUSY_SECONDS)) as database:
-                database.execute("PRAGMA synchronous = FULL")
-                database.execute(_TABLE)
-                yield database
+            yield
         except (sqlite3.Error, OSError) as error:
             raise InternalError(
                 f"the labels cannot be read or written ({error}): {self._path.name} in the data folder can be restored"
                 " from a backup"
             ) from error
+
+
+def _batches(labels: Iterable[Label]) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield the rows of the temporary table, some at a time: a row's last value is its size."""
+    rows, size = list[tuple[Any, ...]](), 0
+    for label in labels:
+        given = [getattr(label, name) for name in _COLUMNS[:-1]]
+        bytes_ = _ROW_BYTES + sum(len((getattr(label, name) or "").encode()) for name in (*GIVEN, "user"))
+        rows.append((*given, _micros(label.labelled_at), bytes_))
+        size += bytes_
+        if size >= _BATCH_BYTES:
+            yield rows
+            rows, size = [], 0
+    if rows:
+        yield rows
 
 
 def _micros(moment: datetime) -> int:

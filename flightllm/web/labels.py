@@ -20,6 +20,9 @@ _REMOVE: Final = "DELETE FROM system.labels WHERE label_id = $1"
 def label_values(values: Values) -> dict[str, str | None]:
     """Return the values of a request for a label, by the columns of `system.labels`.
 
+    `options` guards against slips only: it is the page's own list of the call's options. A request without it, as SQL,
+    gives any label.
+
     Raises:
         InvalidInputError: a value has a wrong type, or the label is not among the `options` of the call.
     """

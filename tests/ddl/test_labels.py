@@ -9,7 +9,14 @@ import pytest
 from flightllm.access.store import User
 from flightllm.common.principal import Principal
 from flightllm.config import Config, EngineConfig
-from flightllm.errors import FlightLLMError, InvalidInputError, PermissionDeniedError, SqlError, UnsupportedError
+from flightllm.errors import (
+    FlightLLMError,
+    InvalidInputError,
+    LimitExceededError,
+    PermissionDeniedError,
+    SqlError,
+    UnsupportedError,
+)
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from flightllm.storage.backup import back_up
@@ -58,6 +65,15 @@ def test_all_or_nothing(database: Database) -> None:
     session = database.session()
     with pytest.raises(InvalidInputError, match="'Yes' or 'No'"):
         session.update(f"{INSERT} VALUES ('f', 't', '{{}}', 'x'), ('ai_filter', 't', '{{}}', 'maybe')")
+    assert shown(session) == []
+
+
+def test_the_size_of_a_statement_is_bounded(database: Database) -> None:
+    """A query with far more rows than a user's share ends at the share, and adds no row."""
+    session = database.session()
+    endless = "SELECT 'f', 't', struct(value AS n), repeat('x', 10000) FROM generate_series(1, 1000000000)"
+    with pytest.raises(LimitExceededError, match="your labels together can take 64 MiB"):
+        session.update(f"{INSERT} {endless}")
     assert shown(session) == []
 
 

@@ -1,8 +1,8 @@
 """Each panel of the dashboard asks a real Prometheus for something that the server's metrics have."""
 
 import json
+import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
@@ -44,25 +44,40 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     engine = EngineConfig("cluster", options=options, price_input=1.0, price_output=2.0)
     database = Database.open(Config(engine=engine, data_folder=folder / "data"))
     server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     with HttpServer(HttpConfig("127.0.0.1:0"), database, server) as http_server:
         target = (http_server.uri or "").removeprefix("http://")
         jobs = [{"job_name": "flightllm", "static_configs": [{"targets": [target]}]}]
-        settings = {"global": {"scrape_interval": "250ms", "scrape_timeout": "250ms"}, "scrape_configs": jobs}
+        # Prometheus wants no timeout above the interval, and a busy machine needs a long one
+        settings = {"global": {"scrape_interval": "5s", "scrape_timeout": "5s"}, "scrape_configs": jobs}
         (folder / "prometheus.yml").write_text(yaml.safe_dump(settings))
         command = [PROMETHEUS, f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'tsdb'}"]
-        with subprocess.Popen(
-            [*command, f"--web.listen-address=127.0.0.1:{port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        ) as process:
+        log = folder / "prometheus.log"
+        with (
+            log.open("wb") as written,
+            subprocess.Popen([*command, "--web.listen-address=127.0.0.1:0"], stdout=written, stderr=written) as process,
+        ):
             try:
-                _serve_until_seen(database, f"http://127.0.0.1:{port}")
-                yield f"http://127.0.0.1:{port}"
+                address = _address(process, log)
+                _serve_until_seen(database, address)
+                yield address
             finally:
                 process.terminate()
     server.drain(0)
     database.close()
+
+
+def _address(process: subprocess.Popen[bytes], log: Path) -> str:
+    """Return the address that Prometheus says it listens on, with the port that the system chose."""
+    said = re.compile(r'"?Listening on"? address=(127\.0\.0\.1:[0-9]+)\s')
+
+    def listens() -> bool:
+        assert process.poll() is None, log.read_text()
+        return said.search(log.read_text()) is not None
+
+    await_true(listens, seconds=120)
+    found = said.search(log.read_text())
+    assert found
+    return f"http://{found[1]}"
 
 
 def _serve_until_seen(database: Database, address: str) -> None:
@@ -77,11 +92,11 @@ def _serve_until_seen(database: Database, address: str) -> None:
             ask(session, f"{sql} UNION ALL SELECT ai_gen('Again {{a}}', a) FROM (SELECT 1 AS a) u")
         try:
             called = _asked(address, "sum(rate(flightllm_ai_calls_total[1m])) > 0")["result"]
-        except httpx2.HTTPError:  # Prometheus has not begun to listen
+        except (httpx2.HTTPError, json.JSONDecodeError):  # Prometheus listens, but is not ready
             return False
         return bool(called) and turn > 20
 
-    await_true(seen, look=0.1)
+    await_true(seen, seconds=240, look=0.1)
 
 
 def _asked(address: str, expression: str) -> dict[str, Any]:

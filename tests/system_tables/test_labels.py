@@ -1,14 +1,20 @@
 """People's labels: their keys, what a label can say, and the file that keeps them."""
 
+import sqlite3
 import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from itertools import count, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from flightllm.errors import InternalError, InvalidInputError, LimitExceededError
-from flightllm.system_tables.labels import LabelStore, fields_of, key_of, label_of
+from flightllm.system_tables.labels import Label, LabelStore, fields_of, key_of, label_of
 
+_T = TypeVar("_T")
 ASKED: dict[str, object] = {"function": "ai_gen", "task": "Of `a`?", "fields": '{"a": "1"}', "answer": "one"}
 
 
@@ -81,7 +87,7 @@ def test_refused(given: dict[str, object], message: str) -> None:
 
 def _put(store: LabelStore, user: str, **given: object) -> str:
     label = label_of({**ASKED, **given}, user)
-    store.put([label])
+    store.put(user, [label])
     return label.label_id
 
 
@@ -106,12 +112,81 @@ def test_each_user_has_one_label(tmp_path: Path) -> None:
 
 
 def test_the_whole_size_is_bounded(tmp_path: Path) -> None:
-    """A label that would make all labels too large is refused, and the others stay."""
+    """A label that would make all labels too large is refused, and the others stay; a replaced label does not count."""
     store = LabelStore(tmp_path / "labels.sqlite", most_bytes=100_000)
+    for number in range(4):
+        _put(store, f"user{number}", label="x" * 24_000)
+    with pytest.raises(LimitExceededError, match=r"all labels together .* delete"):
+        _put(store, "user4", label="x" * 4_000)
+    _put(store, "user3", label="y" * 24_000)
+    assert [row["label"][0] for row in store.snapshot("labels").to_pylist()] == ["x", "x", "x", "y"]
+
+
+def _many(user: str, seen: list[int]) -> Iterator[Label]:
+    """Yield labels without an end; `seen` gets their numbers."""
+    for number in count():
+        seen.append(number)
+        yield label_of({**ASKED, "fields": {"a": str(number)}, "label": "x" * 10_000}, user)
+
+
+def test_each_user_has_a_share(tmp_path: Path) -> None:
+    """A user's labels take a quarter of the room. A statement is read no further, adds nothing, and others label on."""
+    store = LabelStore(tmp_path / "labels.sqlite", most_bytes=40 << 20)
     _put(store, "ann", label="kept")
-    with pytest.raises(LimitExceededError, match="delete"):
-        store.put([label_of({**ASKED, "label": "x" * 60_000}, f"user{number}") for number in range(3)])
-    assert [row["label"] for row in store.snapshot("labels").to_pylist()] == ["kept"]
+    seen: list[int] = []
+    with pytest.raises(LimitExceededError, match="your labels together can take 10 MiB"):
+        store.put("ann", _many("ann", seen))
+    assert 900 < len(seen) < 1_200
+    _put(store, "bob", label="his")
+    assert [row["label"] for row in store.snapshot("labels").to_pylist()] == ["kept", "his"]
+    assert store.put("ann", islice(_many("ann", []), 900)) == 900
+    assert store.put("ann", islice(_many("ann", []), 900)) == 900
+    with pytest.raises(LimitExceededError, match="your labels"):
+        store.put("ann", islice(_many("ann", []), 900, 1_100))
+    assert store.snapshot("labels").num_rows == 901
+
+
+def test_readers_wait_for_no_writer(tmp_path: Path) -> None:
+    """Labels are read, and others write, while a statement's rows come; a writer's transaction stops no reader."""
+    store = LabelStore(tmp_path / "labels.sqlite")
+    _put(store, "ann", label="kept")
+    (key,) = store.snapshot("labels").column("key").to_pylist()
+
+    def slow() -> Iterator[Label]:
+        for number in range(300):
+            yield label_of({**ASKED, "fields": {"b": str(number)}, "label": "x" * 10_000}, "ann")
+            found = _within_seconds(lambda: [one.label for one in store.of(key)])
+            assert found == (["kept", "his"] if number else ["kept"])
+            if not number:
+                _within_seconds(lambda: _put(store, "bob", label="his"))
+
+    assert store.put("ann", slow()) == 300
+    with closing(sqlite3.connect(tmp_path / "labels.sqlite", isolation_level=None)) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
+        writer.execute("DELETE FROM labels")
+        assert _within_seconds(lambda: len(store.of(key))) == 2
+        assert _within_seconds(lambda: store.snapshot("labels").num_rows) == 302
+
+
+def _within_seconds(work: Callable[[], _T]) -> _T:
+    """Return what another thread's work returns; the limit only shows what hangs."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result(60)
+
+
+def test_a_file_without_a_log(tmp_path: Path) -> None:
+    """The first writer gives a file of an earlier version its log and indexes, and its labels stay."""
+    path = tmp_path / "labels.sqlite"
+    _put(LabelStore(path), "ann", label="kept")
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        for statement in ("PRAGMA journal_mode = DELETE", "DROP INDEX of_key", "DROP INDEX of_user"):
+            database.execute(statement)
+    store = LabelStore(path)
+    assert store.snapshot("labels").num_rows == 1
+    _put(store, "bob", label="his")
+    assert [row["label"] for row in store.snapshot("labels").to_pylist()] == ["kept", "his"]
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def test_a_damaged_file(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.select import Select
 
+from flightllm.common.principal import Principal
 from flightllm.session.database import Database
 from tests.databases import rows
 from tests.servers import await_true
@@ -436,6 +437,40 @@ def test_label_an_answer(browser: Browser, database: Database) -> None:
     browser.await_text("The label is removed.")
     assert len(kept()) == 1
     assert browser.driver.execute_script("return window.broken") is None
+
+
+def test_undo_to_a_label_that_is_no_option(browser: Browser, database: Database) -> None:
+    """SQL gives a label that the call's options lack; undo brings it back."""
+    browser.sign_in("root")
+    browser.run("SELECT a, ai_score('How undone is {a}?', a) AS s FROM open_t WHERE a < 2")
+    browser.all("button.answer")[0].send_keys(Keys.ENTER)
+    browser.await_text("Is this answer right?")
+    browser.driver.switch_to.active_element.send_keys("r")
+    browser.await_text("The label is kept.")
+    labels = database.session()
+    ours = "FROM system.labels WHERE task LIKE '%undone%' AND user = 'root'"
+    browser.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+    root = database.session(Principal("root", "admin"))
+    columns = "function, task, fields, answer"
+    root.update(f"INSERT INTO system.labels ({columns}, label) SELECT {columns}, '99' {ours}")
+    browser.all("button.answer")[0].send_keys(Keys.ENTER)
+    browser.await_text("the right answer is 99")
+    browser.driver.switch_to.active_element.send_keys("r")
+    browser.await_text("You: right")
+    browser.button("Undo").click()
+    browser.await_text("The earlier label is back.")
+    assert [tuple(row.values()) for row in rows(labels, f"SELECT verdict, label {ours}")] == [("wrong", "99")]
+
+
+def test_a_readonly_user_labels_nothing(browser: Browser) -> None:
+    """Instead of the buttons, the panel says why; the keys do nothing."""
+    browser.sign_in("rob")
+    browser.run("SELECT a, ai_filter('Is {a} read?', a) AS x FROM open_t WHERE a < 2")
+    browser.all("button.answer")[0].send_keys(Keys.ENTER)
+    browser.await_text("requires the role user or admin")
+    browser.driver.switch_to.active_element.send_keys("r")
+    assert not {"Right", "Wrong", "Undo"} & {button.text for button in browser.all("dialog button")}
+    assert not browser.says("R, W and U")
 
 
 def test_many_rows_and_columns(browser: Browser) -> None:

@@ -103,6 +103,11 @@ def test_rights(visit: Callable[[str], Visitor], page: str) -> None:
     assert rob.post("/api/label", subject)[0] == 403
     assert Visitor(page).post("/api/label", subject)[0] == 401
     assert ann.post("/api/label", subject, origin="http://elsewhere")[0] == 403
+    assert (
+        "requires the role user or admin"
+        in rob.post("/api/why", {"sql": SQL, "row": rob.rows(SQL)[0]})[1]["unlabelled"]
+    )
+    assert ann.post("/api/why", {"sql": SQL, "row": ann.rows(SQL)[0]})[1]["unlabelled"] is None
     label = ann.post("/api/label", subject)[1]["label"]
     assert rob.post("/api/label/remove", {"label_id": label["label_id"]})[0] == 403
     assert visit("root").post("/api/label/remove", {"label_id": label["label_id"]})[0] == 200

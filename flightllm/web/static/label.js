@@ -48,6 +48,12 @@ function said({ user, own, verdict, label, comment, labelled_at: at }, answer) {
 
 let made = 0;
 
+// Return the labels of a call, for a visitor who cannot label; `reason` says why.
+export function labelList(call, reason) {
+  return h("div", { class: "label" }, h("h3", {}, "Is this answer right?"), h("p", { class: "hint" }, `You cannot say it here: ${reason}.`),
+    h("ul", { class: "labels" }, call.labels.map((one) => said(one, call.answer))));
+}
+
 // Return the form for a call's label. `changed` is called with the visitor's verdict, or with null after an undo.
 export function labelForm(call, changed) {
   made += 1;
@@ -83,6 +89,7 @@ export function labelForm(call, changed) {
     return own;
   }
 
+  // Return whether the server did what it was asked for.
   async function ask(path, values, done, told) {
     replace(problem);
     try {
@@ -93,8 +100,10 @@ export function labelForm(call, changed) {
       changed(show()?.verdict ?? null);
       setText(status, told);
       if (focused && !focused.checkVisibility()) wrong.focus();
+      return true;
     } catch (error) {
       replace(problem, alert(error));
+      return false;
     }
   }
 
@@ -107,14 +116,14 @@ export function labelForm(call, changed) {
   }
 
   async function takeBack() {
-    if (before) {
-      await save({ verdict: before.verdict, label: before.label, comment: before.comment }, "The earlier label is back.");
-    } else {
-      const { label_id: id } = labels.find((one) => one.own);
-      await ask("/api/label/remove", { label_id: id }, () => {
+    const own = labels.find((one) => one.own);
+    const done = before
+      // without options: the earlier label can be none of them, because SQL gives any label
+      ? await save({ verdict: before.verdict, label: before.label, comment: before.comment, options: [] }, "The earlier label is back.")
+      : await ask("/api/label/remove", { label_id: own.label_id }, () => {
         labels = labels.filter((one) => !one.own);
       }, "The label is removed.");
-    }
+    if (!done) return;
     before = undefined;
     undo.hidden = true;
     wrong.focus();

@@ -3,7 +3,7 @@
 import { post } from "./api.js";
 import { alert, figures, h, replace, table } from "./dom.js";
 import { count } from "./format.js";
-import { labelForm, remember } from "./label.js";
+import { labelForm, labelList, remember } from "./label.js";
 import { openDialog } from "./value.js";
 
 const NOT_KEPT = "The answer cache does not have the answer: it was evicted, or the session or the call keeps no answers.";
@@ -66,6 +66,7 @@ export async function openWhy(sql, columns, row, at, number, button) {
     const { own, filters, others } = grouped(found.calls, at);
     const forms = [];
     const form = (call) => {
+      if (found.unlabelled) return labelList(call, found.unlabelled);
       const marks = at >= 0 && call === own[0];
       const made = labelForm(call, (verdict) => marks && remember(sql, row, at, verdict, button));
       if (marks) remember(sql, row, at, call.labels.find((one) => one.own)?.verdict ?? null, button);
