@@ -123,7 +123,7 @@ def test_no_connection_of_another_process(opened: list[Connection], monkeypatch:
     ask = FrameAI(pd.DataFrame(ROWS)).gen
     ask("Name {body}")
     process = os.getpid()
-    monkeypatch.setattr(accessor.os, "getpid", lambda: process + 1)
+    monkeypatch.setattr(os, "getpid", lambda: process + 1)
     with pytest.raises(UnsupportedError, match=f"was forked from process {process}"):
         ask("Name {body}")
     assert len(opened) == 1
