@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from flightllm.common.amounts import counted, money
-from flightllm.common.flight_address import checked_uri, plain
+from flightllm.common.flight_address import Tls, checked_uri, plain
 from flightllm.errors import (
     CancelledError,
     EngineUnavailableError,
@@ -19,6 +19,7 @@ from flightllm.errors import (
     InvalidInputError,
     NotFoundError,
     PermissionDeniedError,
+    StatementTimeoutError,
     UnauthenticatedError,
     UnsupportedError,
 )
@@ -55,6 +56,7 @@ _KINDS: tuple[tuple[type[Exception], type[FlightLLMError]], ...] = (
     (flight.FlightUnauthorizedError, PermissionDeniedError),
     (flight.FlightUnavailableError, EngineUnavailableError),
     (flight.FlightCancelledError, CancelledError),
+    (flight.FlightTimedOutError, StatementTimeoutError),
     (pa.ArrowKeyError, NotFoundError),
     (pa.ArrowNotImplementedError, UnsupportedError),
     (pa.ArrowInvalid, InvalidInputError),
@@ -111,7 +113,7 @@ class Client:
     """A connection to one server. Several threads can use it; `progress` describes the query that started last.
 
     Each call sends `headers`: the token as `authorization`, settings as `x-flightllm-…`. `login` is a user's name and
-    password. `trusted` holds the certificates to trust, as PEM, in place of the system's.
+    password. A call ends after `timeout` seconds, if it has a value.
 
     Raises:
         FlightLLMError: from each method, of the class in `flightllm.errors` that the server raised.
@@ -124,7 +126,8 @@ class Client:
         headers: Mapping[str, str] | None = None,
         *,
         login: tuple[str, str] | None = None,
-        trusted: bytes | None = None,
+        tls: Tls | None = None,
+        timeout: float | None = None,
         options: OptionNames = OptionNames(),
     ) -> None:
         self._names = options
@@ -142,7 +145,7 @@ class Client:
         self._login = login
         self._sends_token = "authorization" in {name.lower() for name in headers or {}}
         with self._our_errors():
-            self._client = flight.FlightClient(uri, **({} if trusted is None else {"tls_root_certs": trusted}))
+            self._client = flight.FlightClient(uri, **_tls_arguments(tls or Tls()))
             try:
                 if login is not None:
                     pairs.append(self._logged_in(*login))
@@ -150,7 +153,8 @@ class Client:
                 self._client.close()
                 raise
         self._pairs = pairs
-        self._options = flight.FlightCallOptions(headers=pairs)
+        self._timeout = timeout
+        self._options = flight.FlightCallOptions(timeout=timeout, headers=pairs)
 
     def beside(self, headers: Mapping[str, str]) -> "Client":
         """Return a client of the same connection, login and session, which follows a statement of its own.
@@ -161,7 +165,9 @@ class Client:
         names = {name for name, _ in added}
         pairs = [*(pair for pair in self._pairs if pair[0] not in names), *added]
         nothing = dict.fromkeys(("_query_id", "_asking", "_changing", "_change", "_affected"))
-        vars(other).update(nothing, _pairs=pairs, _options=flight.FlightCallOptions(headers=pairs))
+        vars(other).update(
+            nothing, _pairs=pairs, _options=flight.FlightCallOptions(timeout=self._timeout, headers=pairs)
+        )
         return other
 
     def _logged_in(self, user: str, password: str) -> tuple[bytes, bytes]:
@@ -447,6 +453,17 @@ class Client:
 
 def _pairs(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+
+
+def _tls_arguments(tls: Tls) -> dict[str, Any]:
+    given = {
+        "tls_root_certs": tls.trusted,
+        "cert_chain": tls.certificate,
+        "private_key": tls.key,
+        "override_hostname": tls.name,
+        "disable_server_verification": None if tls.verify else True,
+    }
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _prepared_query(handle: bytes) -> flight.FlightDescriptor:

@@ -8,11 +8,10 @@ from adbc_driver_manager import ConnectionOptions
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError
 
-from flightllm.common.flight_address import DEFAULT_PORT, pem_of, scheme_of, truth
+from flightllm.common.flight_address import TWO_LOGINS, read_server
 from flightllm.errors import InvalidInputError
 
 _HEADER = f"{DatabaseOptions.RPC_CALL_HEADER_PREFIX.value}x-flightllm-"
-_OPTIONS = "tls, tls_ca, tls_verify, tls_name, client_cert, client_key, token, timeout, and set.NAME for settings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class Target:
 def read_url(url: URL) -> Target:
     """Return the options of ADBC for the server of `url`.
 
-    `common.flight_address.scheme_of` tells whether the connection has TLS.
+    `common.flight_address.read_server` reads them, as for `flightllm.connect`.
 
     Raises:
         ArgumentError: an option is unknown or has a wrong value.
@@ -40,45 +39,27 @@ def read_url(url: URL) -> Target:
 
 def _target(url: URL) -> Target:
     options = {name: value if isinstance(value, str) else value[-1] for name, value in url.query.items()}
-    database: dict[str, str] = {}
-    scheme = scheme_of(url.host, options)
-    options.pop("tls", None)
-    for name, key in (
-        ("tls_ca", DatabaseOptions.TLS_ROOT_CERTS),
-        ("client_cert", DatabaseOptions.MTLS_CERT_CHAIN),
-        ("client_key", DatabaseOptions.MTLS_PRIVATE_KEY),
-    ):
-        if name in options:
-            database[key.value] = pem_of(name, options.pop(name))
-    if "tls_name" in options:
-        database[DatabaseOptions.TLS_OVERRIDE_HOSTNAME.value] = options.pop("tls_name")
-    if not truth("tls_verify", options.pop("tls_verify", "true")):
-        database[DatabaseOptions.TLS_SKIP_VERIFY.value] = "true"
-    if "timeout" in options:
-        seconds = options.pop("timeout")
-        for key in (DatabaseOptions.TIMEOUT_FETCH, DatabaseOptions.TIMEOUT_QUERY, DatabaseOptions.TIMEOUT_UPDATE):
-            database[key.value] = _seconds(seconds)
-    database.update(_login(url, options.pop("token", None)))
-    for name in [name for name in options if name.startswith("set.")]:
-        database[_HEADER + name.removeprefix("set.")] = options.pop(name)
-    if options:
-        raise ArgumentError(f"the address has the unknown option {next(iter(options))!r}: it can have {_OPTIONS}")
-    host = url.host or "127.0.0.1"
-    shown = f"[{host}]" if ":" in host else host
+    server = read_server(url.host, url.port, options)
+    tls = server.tls
+    given = {
+        DatabaseOptions.TLS_ROOT_CERTS: tls.trusted,
+        DatabaseOptions.MTLS_CERT_CHAIN: tls.certificate,
+        DatabaseOptions.MTLS_PRIVATE_KEY: tls.key,
+        DatabaseOptions.TLS_OVERRIDE_HOSTNAME: tls.name,
+        DatabaseOptions.TLS_SKIP_VERIFY: None if tls.verify else "true",
+    }
+    limits = (DatabaseOptions.TIMEOUT_FETCH, DatabaseOptions.TIMEOUT_QUERY, DatabaseOptions.TIMEOUT_UPDATE)
+    given |= dict.fromkeys(limits, None if server.timeout is None else str(server.timeout))
+    database = {key.value: value for key, value in given.items() if value is not None}
+    database |= _login(url, server.token)
+    database |= {_HEADER + name: value for name, value in server.settings.items()}
     connection = {ConnectionOptions.CURRENT_DB_SCHEMA.value: url.database} if url.database else {}
-    return Target(f"{scheme}://{shown}:{url.port or DEFAULT_PORT}", database, connection)
+    return Target(server.uri, database, connection)
 
 
 def _login(url: URL, token: str | None) -> dict[str, str]:
     if token is not None:
         if url.username:
-            raise ArgumentError("the address has both a user and a token: leave one out")
+            raise InvalidInputError(TWO_LOGINS)
         return {DatabaseOptions.AUTHORIZATION_HEADER.value: f"Bearer {token}"}
     return {"username": url.username, "password": url.password or ""} if url.username else {}
-
-
-def _seconds(value: str) -> str:
-    try:
-        return str(float(value))
-    except ValueError:
-        raise ArgumentError(f"timeout={value!r} of the address is not a number of seconds") from None

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 from datafusion.catalog import Table
 
-from flightllm.common.arrow_types import in_unit_of_time, plain_bytes, with_plain_types
+from flightllm.common.arrow_types import plain_bytes, with_plain_types
 from flightllm.common.limits import over_limit
+from flightllm.common.times_of_day import in_unit_of_time
 from flightllm.datafusion.contexts import scratch_context
 from flightllm.errors import InvalidInputError, SqlError
 
@@ -23,6 +24,8 @@ def memory_table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> Table:
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
     """Return a table's schema for an upload's schema: see `with_plain_types` and `in_unit_of_time`.
+
+    Times of the day have nanoseconds, as TIME has.
 
     Raises:
         UnsupportedError: a column's type cannot be stored; names the column.

@@ -12,6 +12,7 @@ import click
 
 from flightllm.client import Client
 from flightllm.common.command_line import Server, login_options, read_login
+from flightllm.common.flight_address import Tls, pem_of
 from flightllm.config import ENGINES, Config, TablePlace
 from flightllm.connection.configuration import OWN_CONFIG, configuration_here
 from flightllm.errors import ConfigError, SqlError
@@ -227,5 +228,5 @@ def client_of(
     headers = {f"x-flightllm-{name}": value for name, value in (settings or {}).items()}
     if server.token and login is None:
         headers["authorization"] = f"Bearer {server.token}"
-    trusted = None if server.tls_ca is None else server.tls_ca.read_bytes()
-    return Client(server.uri, headers, login=login, trusted=trusted)
+    trusted = None if server.tls_ca is None else pem_of("--tls-ca", str(server.tls_ca))
+    return Client(server.uri, headers, login=login, tls=Tls(trusted))

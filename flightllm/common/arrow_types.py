@@ -17,8 +17,6 @@ from datafusion.expr import Projection
 from flightllm.common.expressions import unaliased
 from flightllm.errors import InvalidInputError, UnsupportedError
 
-TIME = pa.time64("ns")
-"""The type of TIME."""
 _VARIABLE = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
 _OFFSET = 4
 """The bytes of one offset: the position at which a string or list begins in its column's data."""
@@ -39,7 +37,6 @@ _ON_STORAGE: Mapping[str, Callable[[pa.DataType, pa.DataType], pa.DataType]] = {
 def with_plain_types(schema: pa.Schema, *, unions: bool = False) -> pa.Schema:
     """Return a schema without views, large layouts, dictionaries, extension types and metadata, at any depth.
 
-    Times of the day have nanoseconds, as TIME has.
     With `unions`, union columns stay as they are.
 
     Raises:
@@ -48,21 +45,6 @@ def with_plain_types(schema: pa.Schema, *, unions: bool = False) -> pa.Schema:
         UnsupportedError: a column is a union, and `unions` is False.
     """
     return pa.schema([_plain_field(field, field.name, unions) for field in schema])
-
-
-def in_unit_of_time(kind: pa.DataType) -> pa.DataType:
-    """Return a type with the unit of TIME, nanoseconds, for times of the day, also in lists and structs.
-
-    DataFusion compares no times of two units.
-    """
-    types = pa.types
-    if types.is_time(kind):
-        return TIME
-    if types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(in_unit_of_time(kind.value_type)))
-    if types.is_struct(kind):
-        return pa.struct([part.with_type(in_unit_of_time(part.type)) for part in kind.fields])
-    return kind
 
 
 def without_view_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:

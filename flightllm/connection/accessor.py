@@ -1,9 +1,10 @@
 """`frame.ai`: AI functions on frames of pandas and polars. It writes SQL and sends it by a connection."""
 
-import re
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import count
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,9 +12,34 @@ if TYPE_CHECKING:
 
 _ROW = "_ai_row"
 _numbers = count()
-_FIELD = re.compile(r"\{([^{}]+)\}")
-_own: list["Connection"] = []
-"""The connection of calls that name none."""
+
+
+class _OwnConnection:
+    """The connection of calls that name none. It closes at the end of the process, as every connection does."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._open: tuple[int, Connection] | None = None
+        if hasattr(os, "register_at_fork"):  # in a fork, the thread that holds the lock does not exist
+            os.register_at_fork(after_in_child=self._renew_lock)
+
+    def _renew_lock(self) -> None:
+        self._lock = Lock()
+
+    def get(self) -> "Connection":
+        """Return the open connection of this process, or open one. Safe to call from several threads.
+
+        A forked process cannot use the connection of its parent, so it opens its own.
+        """
+        from flightllm.connection.connect import connect
+
+        with self._lock:
+            if self._open is None or self._open[0] != os.getpid() or self._open[1].closed:
+                self._open = (os.getpid(), connect())
+            return self._open[1]
+
+
+_own = _OwnConnection()
 
 
 def register_accessors() -> None:
@@ -71,34 +97,38 @@ class FrameAI:
         return type(self._frame).__module__.startswith("pandas")
 
     def _prompt(self, prompt: str) -> str:
-        names = dict.fromkeys(_FIELD.findall(prompt))
+        from flightllm.functions.guidance import names_of  # slow to import
+
+        names = names_of(prompt)
         if not names:
             from flightllm.errors import InvalidInputError
 
             raise InvalidInputError("the prompt names no column: write {column} where its value belongs")
-        return ", ".join([_text(prompt), *map(self._column, names)])
+        columns = dict.fromkeys(map(self._column, names))  # `{a}` and `{A}` can be one column
+        return ", ".join([_text(prompt), *columns])
 
     def _column(self, name: str) -> str:
+        """Return a column's name in SQL; it matches exactly, or else without regard to case."""
         from flightllm.common.names import quoted
         from flightllm.errors import InvalidInputError
 
-        if name not in map(str, self._frame.columns):
-            known = ", ".join(map(str, self._frame.columns))
-            raise InvalidInputError(f"the frame has no column {name!r}; its columns are {known}")
+        columns = [str(column) for column in self._frame.columns]
+        if name not in columns:
+            alike = [column for column in columns if column.lower() == name.lower()]
+            if not alike:
+                raise InvalidInputError(f"the frame has no column {name!r}; its columns are {', '.join(columns)}")
+            name = alike[0]
         return quoted(name)
 
     def _asked(self, call: str, connection: "Connection | None") -> list[Any]:
         """Return the value of a call for each row, in the order of the rows."""
         import pyarrow as pa
 
-        from flightllm.connection.connect import connect
         from flightllm.connection.frames import reader_of
 
         table = reader_of(self._frame, "the frame").read_all()
         if connection is None:
-            if not _own or _own[0].closed:
-                _own[:] = [connect()]
-            connection = _own[0]
+            connection = _own.get()
         name = f"_ai_frame_{next(_numbers)}"  # of its own, because several threads can use the connection
         connection.register(name, table.append_column(_ROW, pa.array(range(table.num_rows))))
         try:

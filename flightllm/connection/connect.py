@@ -2,12 +2,13 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
+from typing import Any, NamedTuple, TypeAlias, TypedDict
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from flightllm.common.flight_address import DEFAULT_PORT, pem_of, scheme_of
+from flightllm.common.flight_address import TWO_LOGINS, ServerAddress, read_server
+from flightllm.common.names import quoted
 from flightllm.config import Config
 from flightllm.connection.callers import plain_errors, warn, warn_once
 from flightllm.connection.configuration import configuration_here
@@ -23,8 +24,6 @@ _SCHEMES = {
     "flightllm+tls": "grpc+tls",
 }
 """The scheme of Flight for each scheme of an address; "" where the host and the options decide."""
-_OPTIONS: Final = ("tls", "tls_ca", "token")
-"""The options that an address can have after `?`."""
 _LIKE_SERVER = re.compile(r"(?:https?://)?((?:[\w.-]+|\[[0-9a-f:]+\]):\d+)/?", re.IGNORECASE)
 """Matches a host and a port without a path: perhaps the address of a server."""
 
@@ -67,7 +66,7 @@ def connect(  # noqa: PLR0913 - all but one have names at the call
         target: None for an empty database, or a file, folder or address, or a list of these: each becomes a table. Also
             a dict of frames by the names of their tables, a configuration, or the address of a server. Such an
             address is `grpc://HOST:PORT`, `grpc+tls://HOST:PORT`, or `flightllm://HOST:PORT`, which has TLS beyond
-            this machine; `?tls=false` turns it off.
+            this machine. `flightllm://HOST:PORT/SCHEMA?OPTIONS` has the options of SQLAlchemy's addresses.
         config: a TOML file, the name of a shipped one, or a `Config`; by default `flightllm.toml` of this folder.
         engine: the engine in place of the configuration's; the first AI call loads it.
         model: the model in place of the configuration's.
@@ -88,7 +87,7 @@ def connect(  # noqa: PLR0913 - all but one have names at the call
     of_files = {"config": config, "engine": engine, "model": model, "data_folder": data_folder, "csv": csv}
     if isinstance(target, str) and target.split("://", 1)[0].lower() in _SCHEMES and "://" in target:
         _refuse(of_files, "a database in this process: a server has its own")
-        connection = _to_server(target, user, password, token, tls_ca, progress)
+        connection = _to_server(target, user, password, token, tls_ca, set(settings or ()), progress)
     else:
         _refuse(of_server, "a server: name one with grpc://HOST:PORT")
         connection = _embedded(target, config, engine, model, data_folder, csv, progress)
@@ -184,21 +183,35 @@ def _to_server(
     password: str | None,
     token: str | None,
     tls_ca: str | os.PathLike[str] | None,
+    replaced: Collection[str],
     progress: bool | None,  # noqa: FBT001 - private
 ) -> Connection:
+    """Connect to a server. `replaced` are the settings that the caller gives in place of those of the address."""
     from flightllm.client import BOOKKEEPING, IN_PYTHON, Client
     from flightllm.connection.remote import RemoteSession
 
     place = _read_address(address, None if tls_ca is None else os.fspath(tls_ca))
-    name = user or place.user or (None if token or place.token else os.environ.get("FLIGHTLLM_USER"))
+    server = place.server
+    name = user or place.user or (None if token or server.token else os.environ.get("FLIGHTLLM_USER"))
     secret = password or place.password or os.environ.get("FLIGHTLLM_PASSWORD")
     if name and secret is None:
         raise InvalidInputError(f"give the password of {name} as password=, or in FLIGHTLLM_PASSWORD")
-    bearer = None if name else token or place.token or os.environ.get("FLIGHTLLM_TOKEN")
+    bearer = None if name else token or server.token or os.environ.get("FLIGHTLLM_TOKEN")
     headers = {"authorization": f"Bearer {bearer}"} if bearer else {}
+    headers |= {f"x-flightllm-{key}": value for key, value in server.settings.items() if key not in replaced}
     login = (name, secret) if name and secret is not None else None
-    trusted = None if place.tls_ca is None else pem_of("tls_ca", place.tls_ca).encode()
-    session = RemoteSession(lambda: Client(place.uri, headers, login=login, trusted=trusted, options=IN_PYTHON))
+
+    def open_client() -> Client:
+        client = Client(server.uri, headers, login=login, tls=server.tls, timeout=server.timeout, options=IN_PYTHON)
+        try:
+            if place.schema is not None:
+                list(client.query(f"{BOOKKEEPING}USE {quoted(place.schema)}")[1])
+        except BaseException:
+            client.close()
+            raise
+        return client
+
+    session = RemoteSession(open_client)
     connection = Connection(session, progress=progress)
     try:
         connection.execute(f"{BOOKKEEPING}SELECT 1")  # fails at once if no server answers
@@ -209,45 +222,34 @@ def _to_server(
 
 
 class _Address(NamedTuple):
-    """A server's address as Flight wants it, and what else the given address holds."""
+    """A server, and what else the given address holds."""
 
-    uri: str
+    server: ServerAddress
     user: str | None
     password: str | None
-    tls_ca: str | None
-    token: str | None
+    schema: str | None
 
 
 def _read_address(address: str, tls_ca: str | None) -> _Address:
     """Read the address of a server; `tls_ca` stands for the option of the same name in the address."""
     try:
         parts = urlsplit(address)
-        host, port = parts.hostname, parts.port or DEFAULT_PORT
+        host, port = parts.hostname, parts.port
     except ValueError as error:
         raise InvalidInputError(f"this is not the address of a server: {error}; write grpc://HOST:PORT") from error
-    if not host:
+    scheme = _SCHEMES[parts.scheme.lower()] or None
+    if scheme and not host:
         raise InvalidInputError("the address of a server lacks its host: write grpc://HOST:PORT")
+    if parts.fragment:
+        raise InvalidInputError(f"the address has {'#' + parts.fragment!r}, which means nothing: write %23 for #")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if tls_ca is not None:
         options["tls_ca"] = tls_ca
-    unknown = [f"the option {name!r}" for name in options if name not in _OPTIONS]
-    if parts.path.strip("/") or parts.fragment:
-        unknown.append(f"{parts.path or '#'!r}")
-    if unknown:
-        raise InvalidInputError(
-            f"the address has {unknown[0]}, which connect() does not know: after HOST:PORT it can have"
-            f" ?{', '.join(_OPTIONS)}; settings= takes settings"
-        )
-    scheme = _SCHEMES[parts.scheme.lower()]
-    if not scheme:
-        scheme = scheme_of(host, options)
-    elif "tls" in options and scheme_of(host, options) != scheme:
-        raise InvalidInputError(f"the address says both {parts.scheme}:// and tls={options['tls']}: leave one out")
-    if scheme == "grpc" and "tls_ca" in options:
-        raise InvalidInputError(f"tls_ca has no use without TLS: write grpc+tls:// in place of {parts.scheme}://")
-    shown = f"[{host}]" if ":" in host else host
+    server = read_server(host, port, options, scheme=scheme)
     user, password = (None if one is None else unquote(one) for one in (parts.username, parts.password))
-    return _Address(f"{scheme}://{shown}:{port}", user, password, options.get("tls_ca"), options.get("token"))
+    if user and server.token:
+        raise InvalidInputError(TWO_LOGINS)
+    return _Address(server, user, password, unquote(parts.path.removeprefix("/")) or None)
 
 
 def _quiet() -> None:

@@ -2,6 +2,7 @@
 
 import re
 
+from flightllm.common.names import CATALOG, DEFAULT_SCHEMA
 from flightllm.errors import (
     AICallError,
     BitstreamError,
@@ -26,6 +27,11 @@ from flightllm.errors import (
 
 INTERNAL = "XX000"
 
+_PART = r'(?:"(?:[^"]|"")*+"|[^\s.",]++)'
+_NO_FIELD = re.compile(rf"no field named ({_PART}(?:\.{_PART})*+)", re.IGNORECASE)
+_LISTED = re.compile(rf"{_PART}(?:\.{_PART})*+")
+_PARTS = re.compile(_PART)
+
 _DATE = r"'\s*\d+-\d+-\d+[^']*'"
 """A text in the form of a date."""
 _BY_TEXT: tuple[tuple[type[FlightLLMError], re.Pattern[str], str], ...] = tuple(
@@ -33,8 +39,6 @@ _BY_TEXT: tuple[tuple[type[FlightLLMError], re.Pattern[str], str], ...] = tuple(
     for kind, pattern, code in (
         (SqlError, r"^syntax error|^no statement starts|unterminated|; found |, found |' was not expected: ", "42601"),
         (SqlError, r"^table '.*' not found", "42P01"),
-        # FROM has no table with the name before the column
-        (SqlError, r"(?s)^no field named ([^\s.]+)\.\S+(?=.*valid fields are)(?!.*\b\1\.)", "42P01"),
         (SqlError, r"no field named", "42703"),
         (SqlError, r"ambiguous", "42702"),
         (SqlError, r"^invalid function|no function matches", "42883"),
@@ -95,7 +99,32 @@ def sqlstate(error: BaseException) -> str:
     if not isinstance(error, FlightLLMError):
         return INTERNAL
     text = str(error)
+    if isinstance(error, SqlError) and _lacks_table(text):
+        return "42P01"
     for kind, pattern, code in _BY_TEXT:
         if isinstance(error, kind) and pattern.search(text):
             return code
     return next((code for kind, code in _BY_CLASS if isinstance(error, kind)), INTERNAL)
+
+
+def _lacks_table(text: str) -> bool:
+    """Return whether an error is about a column of a table that FROM does not have: `SELECT x.a FROM t`."""
+    named = _NO_FIELD.match(text)
+    if named is None:
+        return False
+    *qualifier, _ = _parts(named[1])
+    _, listed, fields = text[named.end() :].partition("Valid fields are ")
+    if not qualifier or not listed:
+        return False
+    return not any(_is_same(qualifier, _parts(field)[:-1]) for field in _LISTED.findall(fields))
+
+
+def _parts(name: str) -> list[str]:
+    """Return the parts of a qualified name without their quotes."""
+    return [part[1:-1].replace('""', '"') if part[0] == '"' else part for part in _PARTS.findall(name)]
+
+
+def _is_same(one: list[str], other: list[str]) -> bool:
+    """Return whether two names of tables can mean one table; a name can lack its schema and its catalog."""
+    known = [CATALOG, DEFAULT_SCHEMA][: 3 - len(other)] + other
+    return bool(other) and known[-len(one) :] == one

@@ -260,8 +260,8 @@ def _known(template: str, fields: Sequence[str]) -> Mapping[str, str]:
     known = {str(index): name for index, name in enumerate(fields)}
     known |= {name.lower(): name for name in reversed(fields)}
     known |= {name: name for name in fields}
-    names = [name for match in _REFERENCE.finditer(template) if (name := _name(match)) is not None]
-    unknown = [name for name in dict.fromkeys(names) if name not in known and name.lower() not in known]
+    names = names_of(template)
+    unknown = [name for name in names if name not in known and name.lower() not in known]
     by_case: dict[str, str] = {}
     for name in unknown:
         by_case.setdefault(name.lower(), name)
@@ -272,6 +272,14 @@ def _known(template: str, fields: Sequence[str]) -> Mapping[str, str]:
             raise AICallError(_missing(name, fields))
         known[name.lower()] = free[place]
     return known
+
+
+def names_of(template: str) -> list[str]:
+    """Return the names that a template refers to, each once, in their order.
+
+    `{{x}}` and braces around anything except a name, such as JSON, refer to nothing.
+    """
+    return list(dict.fromkeys(name for match in _REFERENCE.finditer(template) if (name := _name(match)) is not None))
 
 
 def _name(match: re.Match[str]) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flightllm.common.times_of_day import in_unit_of_time
 from flightllm.errors import SqlError
 
 _ARROW_NAMES: dict[str, str] = {
@@ -33,8 +34,6 @@ _ARROW_NAMES: dict[str, str] = {
     "month_day_nano_interval": "Interval(MonthDayNano)",
 }
 _LONG_LIST = 64
-_TIME = pa.time64("ns")
-"""The type of TIME. DataFusion compares no times of two units."""
 _PLAIN_NUMBERS = (
     *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32()),
     *(pa.float32(), pa.float64()),
@@ -54,8 +53,8 @@ def literal(value: pa.Scalar) -> str:
     kind = value.type
     if isinstance(kind, pa.BaseExtensionType):
         return literal(value.value)
-    if (of_columns := _of_columns(kind)) != kind:
-        return literal(pa.array([value], kind).cast(of_columns)[0])
+    if (of_columns := in_unit_of_time(kind)) != kind:
+        return literal(pa.repeat(value, 1).cast(of_columns)[0])
     if pa.types.is_dictionary(kind):
         return literal(value.cast(kind.value_type))
     if pa.types.is_null(kind):
@@ -70,16 +69,6 @@ def literal(value: pa.Scalar) -> str:
         if matches(kind):
             return write(value)
     raise no_literal(kind)
-
-
-def _of_columns(kind: pa.DataType) -> pa.DataType:
-    """Return the type with the unit of TIME for times of the day, also in lists; see `common.arrow_types`."""
-    types = pa.types
-    if types.is_time(kind):
-        return _TIME
-    if types.is_list(kind) and types.is_time(kind.value_type):
-        return pa.list_(kind.value_field.with_type(_TIME))
-    return kind
 
 
 def count_items(value: pa.Scalar) -> int:

@@ -1,15 +1,21 @@
 """`frame.ai` of pandas and polars."""
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pandas as pd
 import polars as pl
 import pytest
 
+import flightllm.connection.connect
+from flightllm.connection import accessor
 from flightllm.connection.accessor import FrameAI, register_accessors
 from flightllm.connection.connection import Connection
-from flightllm.errors import InvalidInputError
+from flightllm.errors import InvalidInputError, UnsupportedError
 
 ROWS = {"id": [7, 8, 9], "body": ["it's late", "{odd}", None]}
 
@@ -56,3 +62,68 @@ def test_no_import_of_libraries() -> None:
     """`import flightllm` loads no library, and gives `ai` to those that are there."""
     text = "import sys, flightllm; assert not {'pandas', 'polars', 'pyarrow'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", text], check=True, timeout=100)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "fields"),
+    [
+        ('Return {"a": 1} for {body}', "body"),
+        ("Keep {{x}} of {body}", "body"),
+        ("Name {BODY} and { id }", "body, id"),
+        ("Name {body} and {Body}", "body"),
+        ("Name {1}", '"1"'),
+    ],
+)
+def test_prompts_as_in_sql(embedded: Connection, prompt: str, fields: str) -> None:
+    """JSON and doubled braces name no column, and a name matches without regard to case, as in SQL."""
+    frame = pd.DataFrame(ROWS)
+    if "{1}" in prompt:
+        frame = frame.rename(columns={"body": 1})
+    embedded.register("rows", frame)
+    expected = embedded.sql(f"SELECT ai_gen($1, {fields}) FROM rows ORDER BY id", [prompt]).fetchall()
+    answers = FrameAI(frame).gen(prompt, connection=embedded)
+    assert answers.astype(object).where(answers.notna(), None).tolist() == [one for (one,) in expected]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Connection]]:
+    """Let calls that name no connection open the fake engine, and return the connections that they open."""
+    made: list[Connection] = []
+    connect = flightllm.connection.connect.connect
+
+    def noted() -> Connection:
+        made.append(connect(engine="fake"))
+        return made[-1]
+
+    monkeypatch.setattr(flightllm.connection.connect, "connect", noted)
+    monkeypatch.setattr(accessor, "_own", accessor._OwnConnection())
+    yield made
+    for connection in made:
+        connection.close()
+
+
+def test_one_connection_for_all_threads(opened: list[Connection]) -> None:
+    """Threads that begin together share one connection, and a closed connection is replaced."""
+    together = Barrier(4)
+
+    def ask(_: int) -> int:
+        together.wait(60)
+        return len(FrameAI(pd.DataFrame(ROWS)).gen("Name {body}"))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(ask, range(4))) == [3] * 4
+    assert len(opened) == 1
+    opened[0].close()
+    FrameAI(pd.DataFrame(ROWS)).gen("Name {body}")
+    assert len(opened) == 2
+
+
+def test_no_connection_of_another_process(opened: list[Connection], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was forked does not take the connection of its parent."""
+    ask = FrameAI(pd.DataFrame(ROWS)).gen
+    ask("Name {body}")
+    process = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: process + 1)
+    with pytest.raises(UnsupportedError, match=f"was forked from process {process}"):
+        ask("Name {body}")
+    assert len(opened) == 1

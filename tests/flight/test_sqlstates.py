@@ -67,3 +67,43 @@ def test_wrong_values(tmp_path: Path, sql: str, code: str) -> None:
         _ = session.update(sql) if session.is_update(sql) else list(session.execute(sql).batches)
     database.close()
     assert sqlstate(raised.value) == code, raised.value
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        ('SELECT "T".nope FROM t AS "T"', "42703"),
+        ('SELECT "a.b".nope FROM t AS "a.b"', "42703"),
+        ('SELECT "a""b".nope FROM t AS "a""b"', "42703"),
+        ("SELECT public.t.nope FROM t", "42703"),
+        ("SELECT flightllm.public.t.nope FROM t", "42703"),
+        ("SELECT flightllm.s.u.nope FROM s.u", "42703"),
+        ("SELECT u.nope FROM s.u", "42703"),
+        ("SELECT nope FROM t", "42703"),
+        ("SELECT x.nope FROM t", "42P01"),
+        ('SELECT "T".nope FROM t', "42P01"),
+        ('SELECT x."no pe" FROM t AS "a x"', "42P01"),
+        ("SELECT x.t.nope FROM t", "42P01"),
+        ("SELECT q.nope FROM t", "42P01"),
+    ],
+)
+def test_columns_of_missing_tables(tmp_path: Path, sql: str, code: str) -> None:
+    """A column that a table of FROM lacks, and a table that FROM lacks, have PostgreSQL's two codes."""
+    database = open_database(tmp_path)
+    session = database.session()
+    session.update('CREATE TABLE t (a int, "q.r" int)')
+    session.update("CREATE SCHEMA s")
+    session.update("CREATE TABLE s.u (a int)")
+    with pytest.raises(errors.SqlError) as raised:
+        list(session.execute(sql).batches)
+    database.close()
+    assert sqlstate(raised.value) == code, raised.value
+
+
+def test_long_names() -> None:
+    """The time for a long list of columns grows with its length alone."""
+    fields = ", ".join(f'"t{place}".a' for place in range(100_000))
+    assert sqlstate(errors.SqlError(f"No field named x.a. Valid fields are {fields}.")) == "42P01"
+    assert (
+        sqlstate(errors.SqlError(f"No field named x.{chr(34) * 200_001}. Valid fields are {'.' * 200_000}")) == "42703"
+    )

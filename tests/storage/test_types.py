@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from flightllm.catalog import QUERY_ONLY, Catalog
-from flightllm.common.arrow_types import in_unit_of_time
+from flightllm.common.times_of_day import in_unit_of_time
 from flightllm.config import LimitsConfig
 
 STRUCT = pa.struct([pa.field("x", pa.int32(), nullable=False), pa.field("y", pa.string())])
@@ -66,6 +66,8 @@ NESTED = {
     "list of vectors": (pa.list_(pa.list_(pa.int32(), 2)), [[[1, 2]], None]),
     "map": (pa.map_(pa.string(), pa.int64()), [[("a", 1), ("b", None)], None]),
     "map without NULLs": (pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False)), [[("a", 1)], None]),
+    "map of times": (pa.map_(pa.string(), pa.time32("s")), [[("a", dt.time(1, 2)), ("b", None)], None]),
+    "vector of times": (pa.list_(pa.time32("s"), 2), [[dt.time(1, 2), None], None]),
     "map of intervals": (pa.map_(pa.string(), pa.month_day_nano_interval()), [[("a", None)], None]),
     "map of empty structs": (pa.map_(pa.string(), pa.struct([])), [[("a", {})], None]),
     "struct of seconds": (pa.struct([("a", pa.timestamp("s"))]), [{"a": 5}, None]),
