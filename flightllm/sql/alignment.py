@@ -9,7 +9,9 @@ from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import Token, TokenKind
 
 _LONGEST: Final = 3_000
-"""The most tokens that are compared one by one: the time grows with their square. More tokens become one edit."""
+"""The most tokens that are compared one by one. More tokens become one edit."""
+_WINDOW: Final = 200
+"""The tokens that are compared at once: the time for more would grow with their square."""
 _WORD: Final = re.compile(r"[\w$'\"]{2}")
 _SAME: Final = {"!=": "<>", "==": "="}
 
@@ -23,10 +25,8 @@ def replacements(text: ParsedText, printed: ParsedText) -> Iterator[tuple[int, i
     if max(until, until_after) - first > _LONGEST:
         yield _edit(text, printed, (first, until), (first, until_after))
         return
-    matcher = SequenceMatcher(None, before[first:until], after[first:until_after], autojunk=False)
-    for operation, a, b, c, d in matcher.get_opcodes():
-        if operation != "equal":
-            yield _edit(text, printed, (first + a, first + b), (first + c, first + d))
+    for old, new in _differences(before[first:until], after[first:until_after]):
+        yield _edit(text, printed, (first + old[0], first + old[1]), (first + new[0], first + new[1]))
 
 
 def edited(sql: str, edits: Iterable[tuple[int, int, str]]) -> str:
@@ -34,6 +34,36 @@ def edited(sql: str, edits: Iterable[tuple[int, int, str]]) -> str:
     for start, end, written in sorted(edits, reverse=True):
         sql = sql[:start] + written + sql[end:]
     return sql
+
+
+def _differences(
+    before: Sequence[object], after: Sequence[object]
+) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Yield the start and the end, in both lists, of each part that differs.
+
+    A window reads the first elements. It moves on to the last part that is equal in its first half, or grows.
+    """
+    start, other, size = 0, 0, _WINDOW
+    old = new = 0
+    while start < len(before) or other < len(after):
+        last = max(len(before) - start, len(after) - other) <= size
+        matcher = SequenceMatcher(None, before[start : start + size], after[other : other + size], autojunk=False)
+        blocks = [(start + one.a, other + one.b, one.size) for one in matcher.get_matching_blocks()[:-1]]
+        if not last:
+            halves = start + size // 2, other + size // 2
+            blocks = [one for one in blocks if one[0] < halves[0] and one[1] < halves[1]]
+            if not blocks:
+                size *= 2
+                continue
+        for a, b, length in blocks:
+            if (old, new) != (a, b):
+                yield (old, a), (new, b)
+            old, new = a + length, b + length
+        start, other, size = old, new, _WINDOW
+        if last:
+            break
+    if old < len(before) or new < len(after):
+        yield (old, len(before)), (new, len(after))
 
 
 def _edit(text: ParsedText, printed: ParsedText, old: tuple[int, int], new: tuple[int, int]) -> tuple[int, int, str]:

@@ -1,14 +1,16 @@
 """Read literals with a point as decimals beside decimals: as doubles, they lose digits after the 15th."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain
 from operator import is_
 from typing import Final
 
 import pyarrow as pa
 
-from flightllm.sql.nodes import Json, Node, body, kind, unnested, walk
+from flightllm.sql.nodes import Json, Node, body, columns, kind, parts, replaced, walk
+from flightllm.sql.passes.decimal_sizes import ALIKE, SUMS, DecimalSizes, Size, alike_fits, common, fits, product_fits
 from flightllm.sql.passes.exact_numbers import exact, is_inexact
-from flightllm.sql.query_columns import TableColumns
+from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree
 from flightllm.sql.types import ExpressionTypes, arguments, cast_type, function_name
 
@@ -19,14 +21,18 @@ BESIDE_DECIMALS: Final = frozenset(
     }
 )
 """The words and marks of which a text must have one to use a literal beside a decimal."""
-_SUMS: Final = frozenset({"Plus", "Minus", "Modulo"})
+_Fit = Callable[[Sequence[Size]], bool]
 _COMPARISONS: Final = frozenset({"Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq", "Spaceship"})
-_ALIKE: Final = frozenset({"coalesce", "nullif", "greatest", "least", "nvl", "ifnull"})
-"""Functions whose arguments have one type."""
-_KEPT: Final = _ALIKE | {"sum", "min", "max", "abs"}
-"""Functions that return a decimal for decimals."""
-_MOST_DIGITS: Final = 18
-"""The most digits after the point that leave room for the others: a decimal has 38."""
+
+
+def _product_fits(sizes: Sequence[Size]) -> bool:
+    """Return whether a product of two values leaves room for its digits, whichever is the literal."""
+    left, right = sizes
+    return product_fits(left, right) or product_fits(right, left)
+
+
+_FITS: Final[Mapping[str, _Fit]] = {**dict.fromkeys(SUMS, lambda sizes: fits(common(sizes))), "Multiply": _product_fits}
+"""Tells for each operator whether its result leaves room for the digits of a literal."""
 
 
 def decimal_literals(tree: Tree, columns_of: TableColumns) -> Tree:
@@ -36,14 +42,34 @@ def decimal_literals(tree: Tree, columns_of: TableColumns) -> Tree:
     divides a decimal with fewer digits than a double has.
     """
     types = ExpressionTypes(tree.root, columns_of)
-    divided = {id(part) for node in walk(tree.root) if _is_division(node) for part in walk(node)}
-    writer = DecimalWriter(types)
-    changed = tree.rebuilt(lambda node: node if id(node) in divided else writer.changed(node))
-    return changed.rebuilt(_cast)
+    if _has_decimals(tree.root, types):
+        divided = _divided(tree.root)
+        writer = DecimalWriter(types)
+        tree = tree.rebuilt(lambda node: node if id(node) in divided else writer.changed(node))
+    return tree.rebuilt(_cast)
 
 
-def _is_division(node: Node) -> bool:
-    return kind(node) == "BinaryOp" and body(node)["op"] == "Divide"
+def _has_decimals(root: Json, types: ExpressionTypes) -> bool:
+    """Return whether a statement has a decimal beside its literals."""
+    made = (node for node in walk(root) if kind(node) in {"Cast", "TypedString", "Function"} or _is_parameter(node))
+    return any(is_decimal(types.of(one)) for one in chain(columns(root), made))
+
+
+def _is_parameter(node: Node) -> bool:
+    return kind(node) == "Value" and kind(body(node)["value"]) == "Placeholder"
+
+
+def _divided(root: Json) -> Collection[int]:
+    """Return the identities of the divisions, and of the nodes in them."""
+    found = set[int]()
+    todo = [(root, False)]
+    while todo:
+        value, inside = todo.pop()
+        inside = inside or (kind(value) == "BinaryOp" and body(value)["op"] == "Divide")
+        if inside:
+            found.add(id(value))
+        todo.extend((part, inside) for part in parts(value))
+    return found
 
 
 def _cast(node: Node) -> Json:
@@ -63,6 +89,7 @@ class DecimalWriter:
 
     def __init__(self, types: ExpressionTypes) -> None:
         self._types = types
+        self._sizes = DecimalSizes(types)
         self._writers: Mapping[str, Callable[[Json], Json | None]] = {
             "BinaryOp": self._operator,
             "Between": lambda fields: self._fields(fields, ("expr", "low", "high")),
@@ -84,32 +111,48 @@ class DecimalWriter:
 
         A value that is computed from anything but whole numbers and decimals stays.
         """
-        name = kind(value)
-        fields: Json = body(value) if name else None
         if is_inexact(value):
             return exact(value)
-        if name == "Nested":
-            after = self.stored(fields)
-            return value if after is fields else {name: after}
-        if name == "Case":
-            found = self._results(fields, self.stored)
-            return value if found is None else {name: found}
-        whole = name == "BinaryOp" and fields["op"] in _SUMS | {"Multiply"}
-        if not whole or any(self._scale(fields[side]) is None for side in ("left", "right")):
-            return value
-        sides = {side: self.stored(fields[side]) for side in ("left", "right")}
-        same = all(sides[side] is fields[side] for side in sides)
-        return value if same else {name: {**fields, **sides}}
+        changes = dict[int, Json]()
+        todo = [value]
+        while todo:  # a chain of 1,000 operators is deeper than Python's recursion limit
+            found = todo.pop()
+            if is_inexact(found):
+                changes[id(found)] = exact(found)
+            else:
+                todo += self._stored_parts(found)
+        return replaced(value, changes) if changes else value
+
+    def _stored_parts(self, value: Json) -> Sequence[Json]:
+        """Return the parts of a stored value whose literals are decimals."""
+        name = kind(value)
+        fields: Json = body(value) if name else None
+        match name:
+            case "Nested":
+                return (fields,)
+            case "Case":
+                other = () if fields["else_result"] is None else (fields["else_result"],)
+                return (*(one["result"] for one in fields["conditions"]), *other)
+            case "BinaryOp" if self._can_be_exact(fields):
+                return (fields["left"], fields["right"])
+            case "Function" if function_name(fields) in ALIKE and self._fit(given := arguments(fields)):
+                return given
+            case _:
+                return ()
 
     def _operator(self, fields: Json) -> Json | None:
         operator = fields["op"]
-        if operator in _SUMS or operator in _COMPARISONS:
+        if operator in _COMPARISONS:
             return self._fields(fields, ("left", "right"))
-        if operator != "Multiply":
-            return None
-        digits = [self._scale(fields[side]) for side in ("left", "right")]
-        fits = sum(one for one in digits if one is not None) <= _MOST_DIGITS
-        return self._fields(fields, ("left", "right")) if fits else None
+        fit = _FITS.get(operator)
+        return self._fields(fields, ("left", "right"), fit) if fit is not None else None
+
+    def _can_be_exact(self, fields: Json) -> bool:
+        """Return whether an operator over whole numbers and decimals leaves room for the digits of a literal."""
+        sides = fields["left"], fields["right"]
+        return (
+            self._fit(sides, _product_fits) if fields["op"] == "Multiply" else fields["op"] in SUMS and self._fit(sides)
+        )
 
     def _pair(self, sides: Sequence[Json]) -> Json | None:
         return self._alike(sides)
@@ -118,8 +161,8 @@ class DecimalWriter:
         after = self._alike([fields["expr"], *fields["list"]])
         return None if after is None else {**fields, "expr": after[0], "list": after[1:]}
 
-    def _fields(self, fields: Json, names: Sequence[str]) -> Json | None:
-        after = self._alike([fields[name] for name in names])
+    def _fields(self, fields: Json, names: Sequence[str], fit: _Fit = alike_fits) -> Json | None:
+        after = self._alike([fields[name] for name in names], fit)
         return None if after is None else {**fields, **dict(zip(names, after, strict=True))}
 
     def _case(self, fields: Json) -> Json | None:
@@ -146,7 +189,7 @@ class DecimalWriter:
         return {**fields, "conditions": conditions, "else_result": other}
 
     def _function(self, fields: Json) -> Json | None:
-        if function_name(fields) not in _ALIKE:
+        if function_name(fields) not in ALIKE:
             return None
         given = arguments(fields)
         after = self._alike(given)
@@ -155,69 +198,27 @@ class DecimalWriter:
             return None
         return {**fields, "args": {"List": {**listed, "args": [{"Unnamed": {"Expr": one}} for one in after]}}}
 
-    def _alike(self, values: Sequence[Json]) -> list[Json] | None:
+    def _alike(self, values: Sequence[Json], fit: _Fit = alike_fits) -> list[Json] | None:
         """Return values whose literals are decimals; None if all stay."""
-        if not self._are_decimals(values):
+        if not self._are_decimals(values, fit):
             return None
         after = [exact(one) for one in values]
         return None if all(map(is_, after, values)) else after
 
-    def _are_decimals(self, values: Sequence[Json]) -> bool:
-        """Return whether values are decimals and whole numbers, one of them a decimal and no literal."""
-        if not any(map(is_inexact, values)):
+    def _are_decimals(self, values: Sequence[Json], fit: _Fit = alike_fits) -> bool:
+        """Return whether values are decimals and whole numbers, one of them a decimal and no literal, and fit."""
+        others = [one for one in values if not is_inexact(one)]
+        if len(others) == len(values) or not any(is_decimal(self._types.of(one)) for one in others):
             return False
-        digits = [self._scale(one) for one in values]
-        if None in digits or max((one for one in digits if one is not None), default=0) > _MOST_DIGITS:
-            return False
-        return any(self._is_decimal(one) for one in values if not is_inexact(one))
+        return self._fit(values, fit)
 
-    def _is_decimal(self, value: Json) -> bool:
-        given = self._types.of(value)
-        return given is not None and bool(pa.types.is_decimal(given))
-
-    def _scale(self, value: Json) -> int | None:
-        """Return how many digits after the point DataFusion gives a decimal or a whole number; None for a double."""
-        return _scale(unnested(value), self._types)
+    def _fit(self, values: Sequence[Json], fit: _Fit = alike_fits) -> bool:
+        """Return whether values are decimals and whole numbers that fit together."""
+        sizes = [self._sizes.of(one) for one in values]
+        known = [one for one in sizes if one is not None]
+        return len(known) == len(sizes) and fit(known)
 
 
-def _scale(value: Json, types: ExpressionTypes) -> int | None:
-    name = kind(value)
-    fields: Json = body(value) if name else None
-    if is_inexact(value):
-        made = exact(value)
-        given = cast_type(body(made)["data_type"]) if made is not value else None
-        return given.scale if given is not None else None
-    match name:
-        case "UnaryOp" if fields["op"] in {"Minus", "Plus"}:
-            return _scale(unnested(fields["expr"]), types)
-        case "BinaryOp" if fields["op"] in _SUMS | {"Multiply"}:
-            return _most(_sides(fields), types, add=fields["op"] == "Multiply")
-        case "Function" if function_name(fields) in _KEPT:
-            return _most(arguments(fields), types)
-        case "Case":
-            other = [] if fields["else_result"] is None else [fields["else_result"]]
-            return _most([*(one["result"] for one in fields["conditions"]), *other], types)
-        case "Identifier" | "CompoundIdentifier" | "Cast" | "Value" | "Subquery" | "Function":
-            given = types.of(value)
-            if given is None or not (
-                pa.types.is_integer(given) or pa.types.is_decimal(given) or pa.types.is_null(given)
-            ):
-                return None
-            if name == "Function" and not pa.types.is_integer(given):
-                return None
-            return given.scale if pa.types.is_decimal(given) else 0
-        case _:
-            return None
-
-
-def _sides(fields: Json) -> Iterator[Json]:
-    yield fields["left"]
-    yield fields["right"]
-
-
-def _most(values: Sequence[Json] | Iterator[Json], types: ExpressionTypes, *, add: bool = False) -> int | None:
-    digits = [_scale(unnested(one), types) for one in values]
-    known = [one for one in digits if one is not None]
-    if len(known) < len(digits):
-        return None
-    return sum(known) if add else max(known, default=0)
+def is_decimal(given: Type) -> bool:
+    """Return whether a type is known to be one of decimals."""
+    return given is not None and bool(pa.types.is_decimal(given))

@@ -15,7 +15,7 @@ ARITHMETIC: Final = frozenset({"+", "-", "*", "/"})
 """The signs of which a text must have one to compute with literals."""
 _NUMBER: Final = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
 _EXACT: Final = Context(prec=38, traps=[Inexact, InvalidOperation])
-_LONGEST: Final = 38
+LONGEST: Final = 38
 """The most digits of a decimal."""
 _WHOLE_DIGITS: Final = 19
 """The most digits of a whole number that is surely no double."""
@@ -47,27 +47,34 @@ def is_inexact(value: Json) -> bool:
 
 def exact(value: Json) -> Json:
     """Return a literal that DataFusion reads as a double as a decimal; another expression stays the same object."""
+    digits = digits_of(value)
+    return value if digits is None else written(f"CAST('{decimal_of(value):f}' AS DECIMAL({digits[0]}, {digits[1]}))")
+
+
+def digits_of(value: Json) -> tuple[int, int] | None:
+    """Return the digits, and those after the point, of a literal that DataFusion reads as a double.
+
+    Return None for another expression, and for more digits than a decimal has.
+    """
     number = decimal_of(value) if is_inexact(value) else None
     if number is None:
-        return value
-    text = f"{number:f}"
-    whole, _, fraction = text.removeprefix("-").partition(".")
+        return None
+    whole, _, fraction = f"{number.copy_abs():f}".partition(".")
     digits = len(whole.lstrip("0")) + len(fraction) or 1
-    if digits > _LONGEST:
-        return value
-    return written(f"CAST('{text}' AS DECIMAL({digits}, {len(fraction)}))")
+    return (digits, len(fraction)) if digits <= LONGEST else None
 
 
 def decimal_of(value: Json) -> Decimal | None:
     """Return the number that a literal means, also with a sign and in parentheses; None for other expressions."""
-    inner = unnested(value)
-    if kind(inner) == "UnaryOp" and body(inner)["op"] == "Minus":
-        number = decimal_of(body(inner)["expr"])
-        return None if number is None else -number
+    inner, negative = unnested(value), False
+    while kind(inner) == "UnaryOp" and body(inner)["op"] == "Minus":
+        inner, negative = unnested(body(inner)["expr"]), not negative
     if kind(inner) != "Value" or kind(body(inner)["value"]) != "Number":
         return None
     digits = str(body(body(inner)["value"])[0])
-    return Decimal(digits) if _NUMBER.fullmatch(digits) else None
+    if not _NUMBER.fullmatch(digits):
+        return None
+    return Decimal(digits).copy_negate() if negative else Decimal(digits)
 
 
 def _computed(node: Node) -> Json:
@@ -113,8 +120,8 @@ def _quotient(left: Decimal, right: Decimal) -> Decimal:
     (weight, first), (other_weight, other_first) = map(_group, (left, right))
     weight -= other_weight + (first <= other_first)
     scale = max(_DIVISION_DIGITS - 4 * weight, -int(left.as_tuple().exponent), -int(right.as_tuple().exponent), 0)
-    quotient = Context(prec=2 * _LONGEST + scale).divide(left, right)
-    return quotient.quantize(Decimal(1).scaleb(-scale), rounding="ROUND_HALF_UP", context=Context(prec=2 * _LONGEST))
+    quotient = Context(prec=2 * LONGEST + scale).divide(left, right)
+    return quotient.quantize(Decimal(1).scaleb(-scale), rounding="ROUND_HALF_UP", context=Context(prec=2 * LONGEST))
 
 
 def _group(number: Decimal) -> tuple[int, int]:

@@ -2,10 +2,17 @@
 
 from collections.abc import Iterator
 from decimal import Decimal
+from difflib import SequenceMatcher
 
+import pyarrow as pa
 import pytest
 
+from flightllm.errors import LimitExceededError
 from flightllm.session.session import Session
+from flightllm.sql import alignment
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.decimal_sizes import DecimalSizes
+from flightllm.sql.passes.passes import edits
 from tests.databases import ask
 
 _BIG = "1234567890123456.78"
@@ -100,3 +107,59 @@ def test_changes(prices: Session, change: str, wanted: str) -> None:
 def test_doubles_stay(prices: Session, value: str, wanted: object) -> None:
     """A literal beside a double or a whole number stays a double, and a quotient keeps its digits."""
     assert ask(prices, f"SELECT {value} AS v FROM prices").table.to_pylist() == [{"v": wanted}]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "full + 0.12345678901 > 0",
+        "full * 1.00000000 > 0",
+        "full * 1e8 > 0",
+        "full > 0.12",
+        "plain > 0.123456789012345678",
+        "plain * 1.123456789 > 0",
+    ],
+)
+def test_room(session: Session, condition: str) -> None:
+    """A literal that leaves no room for the other value's digits stays a double: a decimal would be an error."""
+    rows = "SELECT 123456789012345678901234567890.12::numeric(38, 2) AS full, 123456789012345678901.5::numeric AS plain"
+    assert ask(session, f"SELECT {condition} AS v FROM ({rows}) AS q").table.to_pylist() == [{"v": True}]
+
+
+@pytest.mark.parametrize("column", ["x", "d"])
+def test_long_chains(prices: Session, column: str) -> None:
+    """A chain that the parser reads gives its sum; a longer one is a clear error."""
+    chain = column + " + 0.01" * 400
+    (found,) = ask(prices, f"SELECT {chain} AS v FROM prices").table.column("v").to_pylist()
+    assert found == (Decimal("1234567890123460.78") if column == "x" else pytest.approx(4.5))
+    prices.update(f"UPDATE prices SET x = {chain} WHERE false")
+    with pytest.raises(LimitExceededError, match="too deep"):
+        ask(prices, f"SELECT {column}{' + 0.01' * 2_000} AS v FROM prices")
+
+
+@pytest.mark.parametrize("item", ["sum", "items"])
+def test_steps_grow_with_the_length(monkeypatch: pytest.MonkeyPatch, item: str) -> None:
+    """A text of double length needs no more than about twice the steps, in the pass and in the edits."""
+    steps = dict[str, int]()
+    size = DecimalSizes._size
+
+    def counted(*given: object) -> object:
+        steps["sizes"] += 1
+        return size(*given)  # type: ignore[arg-type]
+
+    def matcher(_: None, before: list[object], after: list[object], *, autojunk: bool) -> SequenceMatcher[object]:
+        steps["pairs"] += len(before) * len(after)
+        return SequenceMatcher(None, before, after, autojunk=autojunk)  # type: ignore[type-var]
+
+    monkeypatch.setattr(DecimalSizes, "_size", counted)
+    monkeypatch.setattr(alignment, "SequenceMatcher", matcher)
+
+    def steps_for(count: int) -> dict[str, int]:
+        steps.update(sizes=0, pairs=0)
+        terms = "n" + " + 0.01" * count if item == "sum" else ", ".join(f"n + {number}.5" for number in range(count))
+        columns = {"n": pa.decimal128(20, 2)}
+        assert [*edits(ParsedText(f"SELECT {terms} FROM t"), lambda _: columns, lambda _: True)]
+        return dict(steps)
+
+    short, long = steps_for(200), steps_for(400)
+    assert all(short[name] > 0 and long[name] <= 2.5 * short[name] for name in short)
