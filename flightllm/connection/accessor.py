@@ -7,6 +7,9 @@ from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from flightllm.common.names import quoted
+from flightllm.errors import InvalidInputError
+
 if TYPE_CHECKING:
     from flightllm.connection.connection import Connection
 
@@ -67,16 +70,16 @@ class FrameAI:
         Raises:
             FlightLLMError: the prompt names no column, or the query fails.
         """
-        chosen = [answer is True for answer in self._asked(f"ai_filter({self._prompt(prompt)})", connection)]
+        chosen = [answer is True for answer in self._asked("ai_filter", prompt, connection)]
         return self._frame.loc[chosen] if self._is_pandas else self._frame.filter(chosen)
 
     def gen(self, prompt: str, *, connection: "Connection | None" = None) -> Any:
         """Return a series with the model's text for each row; errors as for `filter`."""
-        return self._series(f"ai_gen({self._prompt(prompt)})", connection)
+        return self._series(self._asked("ai_gen", prompt, connection))
 
     def score(self, prompt: str, *, connection: "Connection | None" = None) -> Any:
         """Return a series with the model's number for each row; errors as for `filter`."""
-        return self._series(f"ai_score({self._prompt(prompt)})", connection)
+        return self._series(self._asked("ai_score", prompt, connection))
 
     def classify(
         self, column: str, labels: Sequence[str] | Mapping[str, str], *, connection: "Connection | None" = None
@@ -84,51 +87,55 @@ class FrameAI:
         """Return a series with the label of each value of a column; a mapping describes its labels.
 
         Raises:
-            FlightLLMError: the frame has no such column, or the query fails.
+            FlightLLMError: the frame has no such column, the labels are one text, or the query fails.
         """
+        if isinstance(labels, str):
+            raise InvalidInputError(f"the labels are one text: write a list, such as [{labels!r}, 'other']")
         if isinstance(labels, Mapping):
             items = "{" + ", ".join(f"{_text(name)}: {_text(told)}" for name, told in labels.items()) + "}"
         else:
             items = f"[{', '.join(map(_text, labels))}]"
-        return self._series(f"ai_classify({self._column(column)}, {items})", connection)
+        column = self._column(column)
+        return self._series(self._answers(f"ai_classify({quoted(column)}, {items})", [column], connection))
 
     @property
     def _is_pandas(self) -> bool:
         return type(self._frame).__module__.startswith("pandas")
 
-    def _prompt(self, prompt: str) -> str:
+    def _asked(self, function: str, prompt: str, connection: "Connection | None") -> list[Any]:
+        """Return a function's answer for each row, in the order of the rows."""
         from flightllm.functions.guidance import names_of  # slow to import
 
         names = names_of(prompt)
         if not names:
-            from flightllm.errors import InvalidInputError
-
             raise InvalidInputError("the prompt names no column: write {column} where its value belongs")
-        columns = dict.fromkeys(map(self._column, names))  # `{a}` and `{A}` can be one column
-        return ", ".join([_text(prompt), *columns])
+        columns = list(dict.fromkeys(map(self._column, names)))  # `{a}` and `{A}` can be one column
+        return self._answers(f"{function}({', '.join([_text(prompt), *map(quoted, columns)])})", columns, connection)
 
     def _column(self, name: str) -> str:
-        """Return a column's name in SQL; it matches exactly, or else without regard to case."""
-        from flightllm.common.names import quoted
-        from flightllm.errors import InvalidInputError
-
+        """Return the name of a column, which matches exactly, or else without regard to case."""
         columns = [str(column) for column in self._frame.columns]
         if name not in columns:
             alike = [column for column in columns if column.lower() == name.lower()]
             if not alike:
                 raise InvalidInputError(f"the frame has no column {name!r}; its columns are {', '.join(columns)}")
             name = alike[0]
-        return quoted(name)
+        return name
 
-    def _asked(self, call: str, connection: "Connection | None") -> list[Any]:
-        """Return the value of a call for each row, in the order of the rows."""
+    def _answers(self, call: str, columns: Sequence[str], connection: "Connection | None") -> list[Any]:
+        """Return the value of a call for each row; only `columns` are sent."""
         import pyarrow as pa
 
+        from flightllm.connection.connection import Connection
         from flightllm.connection.frames import reader_of
 
-        table = reader_of(self._frame, "the frame").read_all()
         if connection is None:
             connection = _own.get()
+        elif not isinstance(connection, Connection):
+            raise InvalidInputError(f"connection is {connection!r}: give one of flightllm.connect()")
+        places = [place for place, name in enumerate(self._frame.columns) if str(name) in columns]
+        frame = self._frame.iloc[:, places] if self._is_pandas else self._frame.select(columns)
+        table = reader_of(frame, "the frame").read_all()
         name = f"_ai_frame_{next(_numbers)}"  # of its own, because several threads can use the connection
         connection.register(name, table.append_column(_ROW, pa.array(range(table.num_rows))))
         try:
@@ -137,8 +144,7 @@ class FrameAI:
             connection.unregister(name)
         return list(found.column(0).to_pylist())
 
-    def _series(self, call: str, connection: "Connection | None") -> Any:
-        values = self._asked(call, connection)
+    def _series(self, values: list[Any]) -> Any:
         if self._is_pandas:
             return sys.modules["pandas"].Series(values, index=self._frame.index)
         return sys.modules["polars"].Series(values)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
+from typing import Any
 
 import pandas as pd
 import polars as pl
@@ -56,6 +57,21 @@ def test_mistakes(embedded: Connection) -> None:
         ai.gen("Name it", connection=embedded)
     with pytest.raises(InvalidInputError, match="no column 'text'; its columns are id, body"):
         ai.gen("Name {text}", connection=embedded)
+    with pytest.raises(
+        InvalidInputError, match=r"the labels are one text: write a list"
+    ):
+        ai.classify("body", "refund", connection=embedded)
+    wrong: Any = "tickets.csv"
+    with pytest.raises(InvalidInputError, match="give one of flightllm"):
+        ai.gen("Name {body}", connection=wrong)
+
+
+def test_other_columns_do_not_matter(embedded: Connection) -> None:
+    """A column that the prompt does not name is not sent, so its values can be of any kind."""
+    ai = FrameAI(pd.DataFrame({"body": ["a", "b"], "mixed": [1, "x"]}))
+    assert len(ai.gen("Name {body}", connection=embedded)) == 2
+    with pytest.raises(InvalidInputError, match="'mixed'"):
+        ai.gen("Name {mixed}", connection=embedded)
 
 
 def test_no_import_of_libraries() -> None:
