@@ -102,7 +102,18 @@ def _given(
         for start in range(0, batch.num_rows, _ROWS):
             columns = [column.to_pylist() for column in batch.slice(start, _ROWS).columns]
             for row in zip(*columns, strict=True):
-                yield label_of(dict(zip(statement.columns, row, strict=True)), user)
+                given = dict(zip(statement.columns, row, strict=True))
+                yield label_of({**given, "function": _function(given.get("function"), services)}, user)
+
+
+def _function(name: object, services: Services) -> object:
+    """Return the own name of the AI function that a label names; None stays."""
+    if not isinstance(name, str):
+        return name
+    found = services.functions.get(name)
+    if found is None:
+        raise InvalidInputError(f"there is no AI function {name[:40]!r} to label: SHOW FUNCTIONS lists them")
+    return found.name
 
 
 def _rows(batches: Batches, record: QueryRecord) -> Batches:

@@ -57,9 +57,7 @@ def test_mistakes(embedded: Connection) -> None:
         ai.gen("Name it", connection=embedded)
     with pytest.raises(InvalidInputError, match="no column 'text'; its columns are id, body"):
         ai.gen("Name {text}", connection=embedded)
-    with pytest.raises(
-        InvalidInputError, match=r"the labels are one text: write a list"
-    ):
+    with pytest.raises(InvalidInputError, match=r"the labels are one text: write a list"):
         ai.classify("body", "refund", connection=embedded)
     wrong: Any = "tickets.csv"
     with pytest.raises(InvalidInputError, match="give one of flightllm"):

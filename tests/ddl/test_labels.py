@@ -43,19 +43,19 @@ def shown(session: Session) -> list[tuple[object, ...]]:
 def test_insert_and_delete(database: Database) -> None:
     """VALUES, a query and parameters give labels; DELETE reads the columns, an alias and a subquery."""
     session = database.session()
-    session.update(f"{INSERT} VALUES ('ai_filter', 'Is it?', '{{\"a\": \"1\"}}', 'yes'), ('f', 't', '{{}}', 'x')")
+    session.update(f"{INSERT} VALUES ('ai_filter', 'Is it?', '{{\"a\": \"1\"}}', 'yes'), ('ai_gen', 't', '{{}}', 'x')")
     session.update(f"{INSERT} SELECT 'ai_score', 'How?', struct(value AS n), value FROM generate_series(1, 2)")
-    values = pa.table({"1": ["a", "b"], "2": ["t", "t"], "3": ["{}", "{}"], "4": ["p", "q"]})
+    values = pa.table({"1": ["ai_classify", "ai_extract"], "2": ["t", "t"], "3": ["{}", "{}"], "4": ["p", "q"]})
     assert session.update(f"{INSERT} VALUES ($1, $2, $3, $4)", values) == 2
     assert shown(session) == [
-        ("a", "{}", "p", "local"),
+        ("ai_classify", "{}", "p", "local"),
+        ("ai_extract", "{}", "q", "local"),
         ("ai_filter", '{"a": "1"}', "Yes", "local"),
+        ("ai_gen", "{}", "x", "local"),
         ("ai_score", '{"n": "1"}', "1", "local"),
         ("ai_score", '{"n": "2"}', "2", "local"),
-        ("b", "{}", "q", "local"),
-        ("f", "{}", "x", "local"),
     ]
-    assert session.update("DELETE FROM system.labels AS l WHERE l.label IN (SELECT '1') OR l.function = 'f'") == 2
+    assert session.update("DELETE FROM system.labels AS l WHERE l.label IN (SELECT '1') OR l.function = 'ai_gen'") == 2
     assert session.update("DELETE FROM system.labels") == 4
     assert shown(session) == []
 
@@ -64,14 +64,14 @@ def test_all_or_nothing(database: Database) -> None:
     """One wrong row refuses the whole statement."""
     session = database.session()
     with pytest.raises(InvalidInputError, match="'Yes' or 'No'"):
-        session.update(f"{INSERT} VALUES ('f', 't', '{{}}', 'x'), ('ai_filter', 't', '{{}}', 'maybe')")
+        session.update(f"{INSERT} VALUES ('ai_gen', 't', '{{}}', 'x'), ('ai_filter', 't', '{{}}', 'maybe')")
     assert shown(session) == []
 
 
 def test_the_size_of_a_statement_is_bounded(database: Database) -> None:
     """A query with far more rows than a user's share ends at the share, and adds no row."""
     session = database.session()
-    endless = "SELECT 'f', 't', struct(value AS n), repeat('x', 10000) FROM generate_series(1, 1000000000)"
+    endless = "SELECT 'ai_gen', 't', struct(value AS n), repeat('x', 10000) FROM generate_series(1, 1000000000)"
     with pytest.raises(LimitExceededError, match="your labels together can take 64 MiB"):
         session.update(f"{INSERT} {endless}")
     assert shown(session) == []
@@ -82,9 +82,9 @@ def test_the_size_of_a_statement_is_bounded(database: Database) -> None:
     [
         ("INSERT INTO system.labels VALUES ('f')", InvalidInputError, "name the columns"),
         ("INSERT INTO system.labels (user, label) VALUES ('bob', 'x')", InvalidInputError, "no value for 'user'"),
-        (f"{INSERT} VALUES ('f', 't')", InvalidInputError, "4 columns, but its rows have 2"),
-        (f"{INSERT} VALUES ('f', 't', '{{}}', 'x') RETURNING *", UnsupportedError, "replaces your earlier one"),
-        (f"{INSERT} VALUES ('f', 't', '{{}}', DEFAULT)", SqlError, "(?i)default"),
+        (f"{INSERT} VALUES ('ai_gen', 't')", InvalidInputError, "4 columns, but its rows have 2"),
+        (f"{INSERT} VALUES ('ai_gen', 't', '{{}}', 'x') RETURNING *", UnsupportedError, "replaces your earlier one"),
+        (f"{INSERT} VALUES ('ai_gen', 't', '{{}}', DEFAULT)", SqlError, "(?i)default"),
         ("UPDATE system.labels SET label = 'x'", UnsupportedError, "no UPDATE"),
         ("TRUNCATE system.labels", UnsupportedError, "no TRUNCATE"),
         ("DELETE FROM system.labels RETURNING *", UnsupportedError, "no DELETE of this form"),
@@ -104,7 +104,7 @@ def test_refused(database: Database, sql: str, error: type[FlightLLMError], mess
 def test_explain_changes_nothing(database: Database) -> None:
     """EXPLAIN of a change shows its query."""
     session = database.session()
-    session.update(f"{INSERT} VALUES ('f', 't', '{{}}', 'x')")
+    session.update(f"{INSERT} VALUES ('ai_gen', 't', '{{}}', 'x')")
     for sql in ("DELETE FROM system.labels", f"{INSERT} VALUES ('g', 't', '{{}}', 'x')"):
         assert "of system.labels: EXPLAIN changes nothing" in str(rows(session, f"EXPLAIN {sql}")[0]["plan"])
     assert len(shown(session)) == 1
@@ -116,13 +116,13 @@ def test_rights(database: Database) -> None:
         database.access.store.add_user(User(principal.name, principal.role))
     admin, ann = database.session(), database.session(ANN)
     for session in (admin, ann):
-        session.update(f"{INSERT} VALUES ('f', 't', '{{}}', 'x')")
+        session.update(f"{INSERT} VALUES ('ai_gen', 't', '{{}}', 'x')")
     assert [row[-1] for row in shown(ann)] == ["ann"]
     assert [row[-1] for row in shown(admin)] == ["ann", "local"]
     assert ann.update("DELETE FROM system.labels WHERE user = 'local'") == 0
     rob = database.session(ROB)
     assert shown(rob) == []
-    for sql in (f"{INSERT} VALUES ('f', 't', '{{}}', 'x')", "DELETE FROM system.labels"):
+    for sql in (f"{INSERT} VALUES ('ai_gen', 't', '{{}}', 'x')", "DELETE FROM system.labels"):
         with pytest.raises(PermissionDeniedError, match="requires the role user or admin"):
             rob.update(sql)
     ann.update("SET flightllm.read_only = true")
@@ -133,10 +133,10 @@ def test_rights(database: Database) -> None:
 
 def test_restart_and_backup(tmp_path: Path, database: Database) -> None:
     """Labels are there after a restart, and in a copy of the folder that was made while the server ran."""
-    database.session().update(f"{INSERT} VALUES ('f', 't', '{{}}', 'x')")
+    database.session().update(f"{INSERT} VALUES ('ai_gen', 't', '{{}}', 'x')")
     back_up(tmp_path / "data", tmp_path / "copy")
     database.close()
     for folder in ("data", "copy"):
         again = Database.open(Config(engine=EngineConfig("fake"), data_folder=tmp_path / folder))
-        assert shown(again.session()) == [("f", "{}", "x", "local")]
+        assert shown(again.session()) == [("ai_gen", "{}", "x", "local")]
         again.close()

@@ -99,7 +99,7 @@ def test_refused(visit: Callable[[str], Visitor], values: dict[str, object], mes
 def test_rights(visit: Callable[[str], Visitor], page: str) -> None:
     """A readonly user, another site's page and a visitor without a login add no label; nobody removes another's."""
     ann, rob = visit("ann"), visit("rob")
-    subject = {"function": "f", "task": "t", "fields": {}, "label": "x"}
+    subject = {"function": "ai_gen", "task": "t", "fields": {}, "label": "x"}
     assert rob.post("/api/label", subject)[0] == 403
     assert Visitor(page).post("/api/label", subject)[0] == 401
     assert ann.post("/api/label", subject, origin="http://elsewhere")[0] == 403
@@ -116,6 +116,6 @@ def test_rights(visit: Callable[[str], Visitor], page: str) -> None:
 def test_records(visit: Callable[[str], Visitor]) -> None:
     """A label is a statement of its user in the list of queries, without the label's texts."""
     ann = visit("ann")
-    assert ann.post("/api/label", {"function": "f", "task": "secret", "fields": {}, "label": "x"})[0] == 200
+    assert ann.post("/api/label", {"function": "ai_gen", "task": "secret", "fields": {}, "label": "x"})[0] == 200
     newest = next(one for one in ann.get("/api/queries")[1]["ended"] if "system.labels" in one["sql"])
     assert (newest["kind"], newest["status"], "secret" in newest["sql"]) == ("insert", "done", False)
