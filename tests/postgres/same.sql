@@ -140,6 +140,9 @@ SELECT count(*) AS n FROM small WHERE ts > timestamp '2024-01-01 00:00:00'
 SELECT n FROM small ORDER BY a
 SELECT sum(n)::numeric(20, 2) AS s FROM small
 SELECT x FROM small ORDER BY a
+SELECT a FROM small WHERE n > 0.123456789012345678 ORDER BY a
+SELECT n + 0.01 + 0.005 AS v, n * 0.15 AS w, n - 1.1234567890 AS x FROM small ORDER BY a
+SELECT v + 0.12345678901 > 0 AS a, v * 1.00000000 > 0 AS b, v * 1e8 > 0 AS c, v > 0.12 AS d FROM (SELECT 123456789012345678901234567890.12::numeric(38,2) AS v) AS q
 -- errors
 SELECT nope FROM small
 SELECT * FROM no_such_table

@@ -82,6 +82,7 @@ def test_comparisons(prices: Session, condition: str) -> None:
         ("UPDATE prices SET x = d * 0.5", "0.25"),
         ("INSERT INTO prices (k, x) VALUES (2, 1234567890123456.70 + 0.05)", "1234567890123456.75"),
         ("INSERT INTO prices (k, x) SELECT 2, 1234567890123456.73", "1234567890123456.73"),
+        ("INSERT INTO prices (k, x) VALUES (2, coalesce(NULL, 1234567890123456.73))", "1234567890123456.73"),
     ],
 )
 def test_changes(prices: Session, change: str, wanted: str) -> None:
@@ -149,7 +150,7 @@ def test_steps_grow_with_the_length(monkeypatch: pytest.MonkeyPatch, item: str) 
 
     def matcher(_: None, before: list[object], after: list[object], *, autojunk: bool) -> SequenceMatcher[object]:
         steps["pairs"] += len(before) * len(after)
-        return SequenceMatcher(None, before, after, autojunk=autojunk)  # type: ignore[type-var]
+        return SequenceMatcher(None, before, after, autojunk=autojunk)
 
     monkeypatch.setattr(DecimalSizes, "_size", counted)
     monkeypatch.setattr(alignment, "SequenceMatcher", matcher)
