@@ -91,8 +91,10 @@ def _column(values: list[Any]) -> pa.Array:
 
 
 def _bindable(value: Any) -> Any:
-    """Return a value for Arrow: large numbers as decimals, UUIDs as texts, numpy's scalars as Python's."""
-    if isinstance(value, bool | str | float | bytes | Decimal | dt.date | None):
+    """Return a value for Arrow: large numbers as decimals, UUIDs as texts, NaT as NULL, numpy's scalars as Python's."""
+    if isinstance(value, dt.date):
+        return value if value == value else None  # noqa: PLR0124 -- NaT of pandas is a date and differs from itself
+    if isinstance(value, bool | str | float | bytes | Decimal | None):
         return value
     if isinstance(value, int):
         return Decimal(value) if abs(value) > _LARGEST else value
