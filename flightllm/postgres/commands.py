@@ -206,8 +206,11 @@ class Commands:
                     "42601", f"wrong number of parameters: expected {len(kinds)} but got {values.num_columns}"
                 )
             values = _cast(values, kinds)
+        description = self._talk.described(prepared)
+        if portal.promised is None and len(description.schema):
+            portal.promised = description.schema
         with self._talk.blaming(""):
-            return self._talk.engine.start(prepared.text, values, self._talk.described(prepared))
+            return self._talk.engine.start(prepared.text, values, description)
 
     def _deallocate(self, tokens: Words, _text: str, _portal: Portal) -> Result:
         names = [token for token in tokens[1:] if not token.is_word("prepare")]

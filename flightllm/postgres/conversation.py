@@ -35,7 +35,7 @@ from flightllm.postgres.messages import (
 )
 from flightllm.postgres.parameters import value_of
 from flightllm.postgres.prepared import Names, Portal, Prepared
-from flightllm.postgres.results import Result, as_promised
+from flightllm.postgres.results import Result, as_promised, check_promise
 from flightllm.postgres.rows import data_rows, pieces
 from flightllm.postgres.settings import ClientSettings
 from flightllm.postgres.talk import Link
@@ -334,6 +334,8 @@ class Conversation:
         portal.result, portal.rights = result, rights
         if portal.promised is None:
             portal.promised = result.schema
+        elif result.schema is not None:
+            check_promise(result.schema, portal.promised)
         return result
 
     def _send_rows(self, portal: Portal, result: Result, most: int = 0) -> None:
@@ -464,6 +466,7 @@ class Conversation:
             self.transaction.check(tokenize(portal.prepared.text))
             with self.blaming(*portal.prepared.place):
                 columns = self.columns_of(portal)
+            portal.prepared.told = columns
             self._send_columns(columns, portal)
             return
         if kind != b"S":
@@ -501,6 +504,8 @@ class Conversation:
             return
         self.transaction.check(tokenize(portal.prepared.text))
         before = 0 if portal.result is None else portal.result.rows
+        if portal.result is None and portal.promised is None:
+            portal.promised = portal.prepared.told
         with self.blaming(*portal.prepared.place):
             result = self._started(portal)
         self._send_rows(portal, result, max(most, 0))
