@@ -36,6 +36,8 @@ _AFTER_FROM = (
     *("minus", "values", "returning"),
 )
 """Words after which a SELECT belongs to another query."""
+_BEFORE_BY = ("union", "except", "intersect", "minus", "all", "distinct", "corresponding")
+"""Words of a set operation before its BY NAME."""
 _PIPES = ("select", "extend", "aggregate", "drop", "rename", "set", "pivot", "unpivot", "call", "join", *JOIN_KINDS)
 """Operators of a pipe that change the columns."""
 _MOST_PARTS = 16
@@ -154,7 +156,8 @@ def _changes_columns(parsed: ParsedText) -> bool:
     if "by" not in parsed.words and "|>" not in parsed.sql:  # most long texts have neither
         return False
     for at in range(len(parsed.tokens)):
-        if parsed.is_word(at, "by") and parsed.is_word(at + 1, "name", "position"):
+        of_set = parsed.is_word(at - 1, *_BEFORE_BY)  # ORDER BY name is about a column
+        if of_set and parsed.is_word(at, "by") and parsed.is_word(at + 1, "name", "position"):
             return True
         if parsed.is_symbol(at, "|>") and parsed.is_word(at + 1, *_PIPES):
             return True

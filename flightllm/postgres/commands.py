@@ -2,21 +2,24 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 
 import pyarrow as pa
 
-from flightllm.errors import UnsupportedError
+from flightllm.errors import FlightLLMError, UnsupportedError
 from flightllm.pg_catalog.types import type_oid
 from flightllm.postgres import copying
 from flightllm.postgres.failures import WireError, notice
 from flightllm.postgres.messages import FAILED
+from flightllm.postgres.modes import LEVEL, LEVELS, Modes, read_modes, read_switch, set_modes
 from flightllm.postgres.prepared import Portal, Prepared
 from flightllm.postgres.results import Result, done, texts_result
 from flightllm.postgres.talk import Talk
 from flightllm.postgres.transaction import is_transaction
 from flightllm.postgres.types import UNKNOWN, arrow_of
 from flightllm.sql.cursor import Cursor
-from flightllm.sql.tokens import Token, TokenKind, closing_parenthesis
+from flightllm.sql.tokens import Token, TokenKind, closing_parenthesis, tokenize
 
 _SECONDS = {"": 0.001, "us": 1e-6, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _TIME = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d|)\s*")
@@ -29,6 +32,9 @@ class Commands:
 
     def __init__(self, conversation: Talk) -> None:
         self._talk = conversation
+        self._kept_sets = list[Callable[[], object]]()
+        """The SET and RESET of the open transaction that hold after its COMMIT, in order."""
+        self._has_local = False
         self._by_word: Mapping[str, Callable[[Words, str, Portal], Result | None]] = {
             "set": self._set,
             "show": self._show,
@@ -83,10 +89,16 @@ class Commands:
             if state.is_open:
                 talk.tell(notice("there is already a transaction in progress", "25001"))
                 return done("BEGIN" if word == "begin" else "START TRANSACTION")
-            result = talk.engine.start(text)
+            talk.keep_settings()
+            self._kept_sets.clear()
+            self._has_local = False
+            modes = read_modes(tokens[2 if len(tokens) > 1 and tokens[1].is_word("work", "transaction") else 1 :])
+            talk.engine.start("BEGIN")
             state.begin()
+            talk.settings.transaction_read_only = talk.settings.is_read_only
+            self._take_modes(modes)
             talk.engine.changes_at_begin = talk.engine.changes
-            return done(result.final_tag)
+            return done("BEGIN" if word == "begin" else "START TRANSACTION")
         if word == "savepoint":
             state.save(_last_name(tokens), talk.engine.changes)
             return done("SAVEPOINT")
@@ -100,6 +112,8 @@ class Commands:
         if not was_open:
             talk.tell(notice("there is no transaction in progress", "25P01"))
         state.end()
+        if was_open:
+            self._end_settings(undone=failed or word in ("rollback", "abort"))
         talk.names.close_portals()
         result = talk.engine.start(text)
         if failed and result.final_tag == "COMMIT":
@@ -108,14 +122,70 @@ class Commands:
             return done("ROLLBACK")
         return done(result.final_tag)
 
+    def _take_modes(self, modes: Modes) -> None:
+        """Take the modes of the open transaction."""
+        settings = self._talk.settings
+        if modes.read_only is not None:
+            if settings.is_read_only and not modes.read_only and self._talk.transaction.has_run:
+                raise WireError("25001", "transaction read-write mode must be set before any query")
+            settings.transaction_read_only = modes.read_only
+        self._tell_level(modes.level)
+
+    def _tell_level(self, level: str) -> None:
+        if level not in (*LEVELS[:2], "default"):
+            self._talk.tell(notice(f"the isolation level is {LEVEL} here, instead of {level}", "01000"))
+
+    def _end_settings(self, *, undone: bool) -> None:
+        """Undo all SET of a transaction, or those of SET LOCAL only."""
+        self._talk.settings.transaction_read_only = None
+        if not (undone or self._has_local):
+            return
+        self._talk.undo_settings()
+        for again in () if undone else self._kept_sets:
+            with suppress(FlightLLMError):  # its schema can be gone meanwhile
+                again()
+
+    def _set_transaction(self, for_all: bool, words: Words) -> Result:  # noqa: FBT001 - as `set_modes` returns it
+        modes, talk = read_modes(words), self._talk
+        if for_all:
+            if modes.read_only is not None:
+                talk.settings.set("default_transaction_read_only", "on" if modes.read_only else "off")
+            self._tell_level(modes.level)
+        elif talk.transaction.is_open:
+            self._take_modes(modes)
+        else:
+            talk.tell(notice("SET TRANSACTION can only be used in transaction blocks", "25P01"))
+        return done("SET")
+
     # --- parameters
 
     def _is_own_setting(self, tokens: Words) -> bool:
+        if set_modes(tokens) is not None:
+            return True
         name, _ = _setting(tokens)
         return self._talk.settings.show(name) is not None
 
     def _set(self, tokens: Words, text: str, _portal: Portal) -> Result | None:
+        if (found := set_modes(tokens)) is not None:
+            return self._set_transaction(*found)
+        if len(tokens) > 1 and tokens[1].is_word("local"):
+            if not self._talk.transaction.is_open:
+                self._talk.tell(notice("SET LOCAL can only be used in transaction blocks", "25P01"))
+                return done("SET")
+            self._has_local = True
+            text = text[: tokens[1].start] + text[tokens[1].end :]
+            tokens = tokenize(text)
+        elif self._talk.transaction.is_open:
+            self._kept_sets.append(partial(self._set_one, tokens, text))
+        return self._set_one(tokens, text)
+
+    def _set_one(self, tokens: Words, text: str) -> Result | None:
         name, value = _setting(tokens)
+        if name == "transaction_read_only":
+            modes = tokenize("READ ONLY" if read_switch(name, value) else "READ WRITE")
+            return self._set_transaction(False, modes)  # noqa: FBT003 - as `set_modes` returns it
+        if name in ("transaction_isolation", "default_transaction_isolation"):
+            self._tell_level(value.lower())
         if value.lower() == "default" and self._talk.restore(name):
             return done("SET")
         if name == "statement_timeout":
@@ -142,6 +212,11 @@ class Commands:
         return None if value is None else texts_result([(name, [value])], "SHOW")
 
     def _reset(self, tokens: Words, text: str, _portal: Portal) -> Result | None:
+        if self._talk.transaction.is_open:
+            self._kept_sets.append(partial(self._reset_one, tokens, text))
+        return self._reset_one(tokens, text)
+
+    def _reset_one(self, tokens: Words, text: str) -> Result | None:
         words = " ".join(token.text.lower() for token in tokens[1:]).replace(" . ", ".")
         if words == "all":
             self._talk.reset_all()
@@ -206,8 +281,11 @@ class Commands:
                     "42601", f"wrong number of parameters: expected {len(kinds)} but got {values.num_columns}"
                 )
             values = _cast(values, kinds)
+        description = self._talk.described(prepared)
+        if portal.promised is None and len(description.schema):
+            portal.promised = description.schema
         with self._talk.blaming(""):
-            return self._talk.engine.start(prepared.text, values, self._talk.described(prepared))
+            return self._talk.engine.start(prepared.text, values, description)
 
     def _deallocate(self, tokens: Words, _text: str, _portal: Portal) -> Result:
         names = [token for token in tokens[1:] if not token.is_word("prepare")]

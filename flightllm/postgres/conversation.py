@@ -35,7 +35,7 @@ from flightllm.postgres.messages import (
 )
 from flightllm.postgres.parameters import value_of
 from flightllm.postgres.prepared import Names, Portal, Prepared
-from flightllm.postgres.results import Result, as_promised
+from flightllm.postgres.results import Result, as_promised, check_promise
 from flightllm.postgres.rows import data_rows, pieces
 from flightllm.postgres.settings import ClientSettings
 from flightllm.postgres.talk import Link
@@ -62,6 +62,8 @@ class Conversation:
         self.transaction = Transaction()
         self.settings = ClientSettings(call.principal.name, is_superuser=call.principal.is_admin, has_tls=has_tls)
         call.parameters = self.settings
+        self.engine.is_read_only = lambda: self.settings.is_read_only
+        self._undo: Callable[[], None] = lambda: None
         self._first: dict[str, str] = {}
         """The settings of the session that the client's first message gave, by their names in lower case."""
         self._commands = Commands(self)
@@ -154,6 +156,21 @@ class Conversation:
                 session.reset_option(key)
         self.settings.reset("all")
         self._apply_first()
+
+    def keep_settings(self) -> None:
+        """Remember the settings with which a transaction begins."""
+        session = self.call.session(self.core)
+        standing, values = session.kept(), self.settings.kept()
+
+        def undo() -> None:
+            session.go_back(standing)
+            self.settings.go_back(values)
+
+        self._undo = undo
+
+    def undo_settings(self) -> None:
+        """Go back to the settings with which the transaction began."""
+        self._undo()
 
     def restore(self, name: str) -> bool:
         """Go back to the first value of a setting; return False if the client's first message did not give it."""
@@ -330,10 +347,13 @@ class Conversation:
         self.transaction.check(tokens)
         result = self._commands.run(tokens, prepared.text, portal)
         if result is None:
+            self.transaction.has_run = True
             result = self.engine.start(prepared.text, portal.values, prepared.description)
         portal.result, portal.rights = result, rights
         if portal.promised is None:
             portal.promised = result.schema
+        elif result.schema is not None:
+            check_promise(result.schema, portal.promised)
         return result
 
     def _send_rows(self, portal: Portal, result: Result, most: int = 0) -> None:
@@ -464,6 +484,7 @@ class Conversation:
             self.transaction.check(tokenize(portal.prepared.text))
             with self.blaming(*portal.prepared.place):
                 columns = self.columns_of(portal)
+            portal.prepared.told = columns
             self._send_columns(columns, portal)
             return
         if kind != b"S":
@@ -501,6 +522,8 @@ class Conversation:
             return
         self.transaction.check(tokenize(portal.prepared.text))
         before = 0 if portal.result is None else portal.result.rows
+        if portal.result is None and portal.promised is None:
+            portal.promised = portal.prepared.told
         with self.blaming(*portal.prepared.place):
             result = self._started(portal)
         self._send_rows(portal, result, max(most, 0))

@@ -44,6 +44,7 @@ def copy_in(talk: Talk, name: Sequence[Token], options: CopyOptions) -> Result:
     """
     core, call = talk.engine.core, talk.engine.call
     core.refuse_when_draining()
+    talk.engine.check_writable("COPY FROM")
     session = call.session(core)
     table, schema = _target(talk, name)
     stop = CancelToken()

@@ -1,6 +1,6 @@
 """Run and describe SQL for one connection, by the same ways, places and limits as calls over Flight."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from flightllm.flight.statements import FlightStatement
 from flightllm.flight.updates import run_statement
 from flightllm.observe.query_record import CancelToken
 from flightllm.postgres.calls import PostgresCall
+from flightllm.postgres.failures import WireError
 from flightllm.postgres.prepared import Portal
 from flightllm.postgres.results import Result, table_result
 from flightllm.postgres.tags import tag_of
@@ -29,12 +30,23 @@ class Engine:
         self.call = call
         self.changes = 0
         """The statements so far that changed something."""
+        self.is_read_only: Callable[[], bool] = lambda: False
+        """Returns whether the transaction must change nothing."""
         self.changes_at_begin = 0
         """The same when the transaction began."""
 
     def is_update(self, sql: str) -> bool:
         """Return whether a statement changes something; only its text is read."""
         return self.call.session(self.core).is_update(sql)
+
+    def check_writable(self, what: str) -> None:
+        """Check that a change can run.
+
+        Raises:
+            WireError: the transaction is read-only.
+        """
+        if self.is_read_only():
+            raise WireError("25006", f"cannot execute {what} in a read-only transaction")
 
     @property
     def rights(self) -> object:
@@ -96,6 +108,9 @@ class Engine:
             statement.kept = promised.plan
         tokens = tokenize(sql)
         tag, token = tag_of(tokens), CancelToken()
+        if self.is_read_only() and not tokens[0].is_word(*_CHANGE_NOTHING) and session.is_update(sql):
+            made = tag(0) == "SELECT 0"
+            self.check_writable("CREATE TABLE AS" if made else tag(-1).rstrip("0 "))
         outcome = run_statement(core, call, statement, cancelled=token)
         if outcome.planned is None and not tokens[0].is_word(*_CHANGE_NOTHING):
             self.changes += 1

@@ -16,11 +16,13 @@ _FIELD = re.compile(r'No field named ((?:"[^"]+"|\w+)(?:\.(?:"[^"]+"|\w+))*)')
 class WireError(FlightLLMError):
     """An error with its SQLSTATE. A `fatal` error ends the connection."""
 
-    def __init__(self, code: str, text: str, *, hint: str = "", fatal: bool = False) -> None:
+    def __init__(self, code: str, text: str, *, hint: str = "", fatal: bool = False, routine: str = "") -> None:
         super().__init__(text)
         self.code = code
         self.hint = hint
         self.fatal = fatal
+        self.routine = routine
+        """PostgreSQL's function that raises the error, where drivers look for it."""
 
 
 class ClientGoneError(Exception):
@@ -45,6 +47,8 @@ def fields_of(error: BaseException, sql: str = "", before: int = 0, query_id: st
     fields = {"S": severity, "V": severity, "C": code, "M": said}
     if isinstance(error, WireError) and error.hint:
         fields["H"] = error.hint
+    if isinstance(error, WireError) and error.routine:
+        fields["R"] = error.routine
     if sql and (offset := _position(sql, said)) is not None:
         fields["P"] = str(before + offset)
     return fields

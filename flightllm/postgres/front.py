@@ -46,11 +46,15 @@ class Connected(Protocol):
 class Front:
     """The state that all connections share. `add`, `remove` and `cancel` are called only in the event loop."""
 
-    def __init__(self, core: Core, config: PostgresConfig, tls: ssl.SSLContext | None, binding: bytes | None) -> None:
+    def __init__(
+        self, core: Core, config: PostgresConfig, tls: ssl.SSLContext | None, binding: bytes | None, *, clear: bool
+    ) -> None:
         self.core = core
         self.config = config
         self.tls = tls
         self.binding = binding
+        self.clear = clear
+        """Whether other machines can connect without encryption."""
         self.most = config.connections
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pool: ThreadPoolExecutor | None = None

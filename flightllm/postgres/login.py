@@ -16,6 +16,7 @@ from flightllm.postgres.messages import ASK_PASSWORD, AUTHENTICATED, PROTOCOL, B
 from flightllm.postgres.talk import Link
 
 _SCRAM, _SCRAM_PLUS = "SCRAM-SHA-256", "SCRAM-SHA-256-PLUS"
+_ENCRYPT = "connect with TLS (sslmode=require)"
 _PLAIN = "connect with TLS (sslmode=require), or from the server's own machine"
 
 
@@ -62,15 +63,12 @@ class LoginTalk:
         unknown = [name for name in self._parameters if name.startswith("_pq_.")]
         if version != PROTOCOL or unknown:
             self._link.send(negotiate(unknown))
-        if self._front.core.draining.is_set():
-            raise fatal("57P03", "the server is shutting down; connect again in a moment")
-        if self._front.is_full:
-            raise fatal(
-                "53300", f"sorry, too many clients already; [postgres] connections = {self._front.most} is the most"
-            )
+        self._check_open()
         user = self._parameters.get("user", "")
         if not user:
             raise fatal("28000", "no PostgreSQL user name specified in startup packet")
+        if not (self._encrypted or self._is_local or self._front.clear):
+            raise fatal("28000", f'no encryption: user "{user}" connects from another machine', _ENCRYPT)
         login = self._front.core.login
         if login.is_open:
             return self._enter(login.anonymous())
@@ -84,6 +82,15 @@ class LoginTalk:
         else:
             raise fatal("28000", "this login sends the password or token itself, which needs encryption", _PLAIN)
         return None
+
+    def _check_open(self) -> None:
+        """Check that the server takes one more connection."""
+        if self._front.core.draining.is_set():
+            raise fatal("57P03", "the server is shutting down; connect again in a moment")
+        if self._front.is_full:
+            raise fatal(
+                "53300", f"sorry, too many clients already; [postgres] connections = {self._front.most} is the most"
+            )
 
     def _proof(self, body: bytes) -> Conversation | None:
         login, user = self._front.core.login, self._parameters["user"]

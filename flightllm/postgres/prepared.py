@@ -19,6 +19,8 @@ class Prepared:
     text: str
     oids: tuple[int, ...] = ()
     description: Description | None = None
+    told: pa.Schema | None = None
+    """The columns of its last portal that the client described; JDBC takes them for further portals too."""
     from_sql: bool = False
     """Whether PREPARE made it; the protocol's statements have the same names."""
     before: int = 0

@@ -92,6 +92,16 @@ def texts_result(columns: Iterable[tuple[str, list[str]]], tag: str) -> Result:
     return table_result(pa.table({name: pa.array(values, pa.string()) for name, values in columns}), lambda _: tag)
 
 
+def check_promise(found: pa.Schema, promised: pa.Schema) -> None:
+    """Check that a result has the columns that a client was told when it prepared the statement.
+
+    Raises:
+        WireError: a column has another name, or the number of columns differs.
+    """
+    if found.names != promised.names:
+        raise _changed()
+
+
 def as_promised(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch in the types that a client was told before it bound its values.
 
@@ -100,8 +110,6 @@ def as_promised(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """
     if batch.schema.types == schema.types:
         return batch
-    if len(batch.schema) != len(schema):
-        raise _changed()
     columns = []
     for column, promised in zip(batch.columns, schema, strict=True):
         if oid_of(column.type) == oid_of(promised.type):
@@ -115,4 +123,9 @@ def as_promised(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _changed() -> WireError:
-    return WireError("0A000", "cached plan must not change result type", hint="prepare the statement again")
+    return WireError(
+        "0A000",
+        "cached plan must not change result type",
+        hint="prepare the statement again",
+        routine="RevalidateCachedQuery",  # by it, JDBC and asyncpg know that preparing again helps
+    )

@@ -47,7 +47,7 @@ class PostgresServer:
         about = server_config or ServerConfig()
         about.check_exposure(asks_nobody=core.login.is_open, section="postgres", listen=config.listen)
         tls, binding = _tls(about)
-        self._front = Front(core, config, tls, binding)
+        self._front = Front(core, config, tls, binding, clear=tls is None or about.insecure)
         host, port = config.address
         instead = "set another address there"
         listening = listening or listen_on(host, port, "[postgres] listen", instead, backlog=256)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from flightllm.pg_catalog.facts import SHOWN_VERSION
 from flightllm.postgres.failures import WireError
+from flightllm.postgres.modes import LEVELS, read_switch
 from flightllm.sql.client_parameters import DEFAULTS
 
 _UTF8 = ("utf8", "utf-8", "unicode", "sql_ascii", "default", "auto")
@@ -51,7 +52,9 @@ _FREE: Mapping[str, str] = {
 """Parameters with any value, because they change no result of this server, and their defaults."""
 _STYLES = ("postgres", "iso_8601")
 """The values of `IntervalStyle` that the server can write."""
-_AT_START: Mapping[str, str] = {**_FREE, "intervalstyle": _STYLES[0]}
+_READ_ONLY = "default_transaction_read_only"
+_AT_START: Mapping[str, str] = {**_FREE, "intervalstyle": _STYLES[0], _READ_ONLY: "off"}
+_ISOLATION = ("transaction_isolation", "default_transaction_isolation")
 _NO_TIMEOUTS = ("lock_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout")
 """Limits that this server does not have for one connection: no statement waits for a lock of another one."""
 _FIXED: Mapping[str, tuple[str, ...]] = {
@@ -91,6 +94,8 @@ class ClientSettings:
         self.timeout = "0"
         """The value of `statement_timeout`."""
         self._at_start = dict(_AT_START)
+        self.transaction_read_only: bool | None = None
+        """Whether the open transaction is read-only; None between transactions."""
         self._told: dict[str, str] = {}
         """The values that the client knows."""
 
@@ -105,6 +110,12 @@ class ClientSettings:
             value = value.lower().strip("'\"")
             if value not in (*_STYLES, "default"):
                 raise WireError("22023", f"IntervalStyle cannot be {value[:40]!r} here: set {' or '.join(_STYLES)}")
+        if name in _ISOLATION:
+            if value.lower().strip("'\"") not in (*LEVELS, "default"):
+                raise WireError("22023", f'invalid value for parameter "{name}": {value[:40]!r}')
+            return True
+        if name == _READ_ONLY and value.lower() != "default":
+            value = _switch(read_switch(name, value))
         if name in self._values:
             self._values[name] = self._at_start[name] if value.lower() == "default" else value
             return True
@@ -113,6 +124,21 @@ class ClientSettings:
                 raise WireError("22023", f"{name} cannot be {value[:40]!r} here: it is {self.show(name)!r}")
             return True
         return False
+
+    @property
+    def is_read_only(self) -> bool:
+        """Return whether statements must change nothing now."""
+        if self.transaction_read_only is not None:
+            return self.transaction_read_only
+        return self._values[_READ_ONLY] == "on"
+
+    def kept(self) -> tuple[dict[str, str], str]:
+        """Return the present values, to go back to with `go_back`."""
+        return dict(self._values), self.timeout
+
+    def go_back(self, kept: tuple[dict[str, str], str]) -> None:
+        """Take earlier values again."""
+        self._values, self.timeout = dict(kept[0]), kept[1]
 
     def begin(self) -> None:
         """Take the present values as those to go back to."""
@@ -141,7 +167,8 @@ class ClientSettings:
 
     def present(self) -> dict[str, str]:
         """Return the present values by the names of the parameters."""
-        return {**self._fixed, **self._values, "statement_timeout": self.timeout}
+        now = {"statement_timeout": self.timeout, "transaction_read_only": _switch(self.is_read_only)}
+        return {**self._fixed, **self._values, **now}
 
     def untold(self) -> Iterator[tuple[str, str]]:
         """Yield the names and values that the server reports, and whose present values the client does not know."""

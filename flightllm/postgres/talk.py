@@ -58,6 +58,12 @@ class Talk(Protocol):
     def reset_all(self) -> None:
         """Go back to the settings of the client's first message."""
 
+    def keep_settings(self) -> None:
+        """Remember the settings with which a transaction begins."""
+
+    def undo_settings(self) -> None:
+        """Go back to the settings with which the transaction began."""
+
     def restore(self, name: str) -> bool:
         """Go back to the first value of a setting, if the client's first message gave it."""
 

@@ -15,6 +15,8 @@ class Transaction:
 
     def __init__(self) -> None:
         self.state = IDLE
+        self.has_run = False
+        """Whether a statement of the engine ran since it was begun."""
         self._savepoints: dict[str, int] = {}
 
     @property
@@ -24,7 +26,7 @@ class Transaction:
 
     def begin(self) -> None:
         """Begin."""
-        self.state = OPEN
+        self.state, self.has_run = OPEN, False
 
     def end(self) -> None:
         """End."""

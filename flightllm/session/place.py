@@ -18,6 +18,8 @@ from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import tokenize
 
 VERSION = f"FlightLLM {__version__} (DataFusion {datafusion.__version__})"
+_SYSTEM = ("pg_catalog", "information_schema")
+"""The schemas of the catalog's tables, which clients such as `postgres_fdw` set as their whole search path."""
 _TEMPORARY = ("temp", "temporary")
 
 
@@ -154,7 +156,7 @@ class SessionPlace:
         Raises:
             NotFoundError: the user can see no schema of the path.
         """
-        known = self._catalog().schemas()
+        known = [*self._catalog().schemas(), *_SYSTEM]
         if list(names) == [CATALOG] and CATALOG not in known:
             return (DEFAULT_SCHEMA,)
         found = tuple(dict.fromkeys(name for name in names if name in known))

@@ -632,6 +632,18 @@ class Session:
         """Return every setting, and the default catalog and schema of unqualified names."""
         return {**self._place.options(), **self._settings.as_text()}
 
+    def kept(self) -> tuple[Settings, tuple[str, ...]]:
+        """Return the settings and the search path, to go back to with `go_back`."""
+        return self._settings, self._place.path
+
+    def go_back(self, kept: tuple[Settings, tuple[str, ...]]) -> None:
+        """Take earlier settings and an earlier search path again; a read-only session stays read-only."""
+        settings, path = kept
+        if self._settings.read_only and not settings.read_only:
+            settings = settings.with_values({"read_only": "on"})
+        self._settings = settings
+        self._place.restore(path)
+
     def state(self) -> SessionState | None:
         """Return what another process needs to continue this session.
 

@@ -45,6 +45,8 @@ NAMES = [
     ("SELECT TOP 2 id + 1 FROM people", ["id + 1"]),
     ("SELECT DISTINCT id % 2 FROM people ORDER BY 1", ["id % 2"]),
     ("SELECT id % 2, sum(id) FROM people GROUP BY id % 2 ORDER BY id % 2", ["id % 2", "sum(id)"]),
+    ("SELECT max(name), upper(name) FROM people GROUP BY name ORDER BY name", ["max(name)", "upper(name)"]),
+    ("SELECT string_agg(name, ',' ORDER BY name) FROM people", ["string_agg(name, ',' ORDER BY name)"]),
     ("SELECT 1 + 1 UNION ALL SELECT 3 ORDER BY 1", ["1 + 1"]),
     ("(SELECT 1 + 1) UNION ALL (SELECT 3)", ["1 + 1"]),
     ("WITH q AS (SELECT 1 AS x) SELECT -x FROM q ORDER BY -x", ["-x"]),

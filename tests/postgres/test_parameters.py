@@ -109,6 +109,21 @@ def test_one_table_of_parameters(place: Place) -> None:
                 connection.execute(f"SELECT set_config({text})")
 
 
+@pytest.mark.parametrize("path", ["pg_catalog", "pg_catalog, public", "information_schema"])
+def test_a_search_path_of_the_catalog(place: Place, path: str) -> None:
+    """`postgres_fdw` searches the catalog alone, and names the schema of each table."""
+    with place.connect() as connection:
+        connection.execute(f"SET search_path = {path}".encode())
+        assert connection.execute("SHOW search_path").fetchone() == (path,)
+        assert connection.execute("SELECT relname FROM pg_class WHERE relname = 't'").fetchone() == ("t",)
+        assert connection.execute("SELECT count(*) FROM public.t").fetchone() == (10_000,)
+        if "public" in path:
+            assert connection.execute("SELECT count(*) FROM t").fetchone() == (10_000,)
+        else:
+            with pytest.raises(psycopg.errors.UndefinedTable):
+                connection.execute("SELECT * FROM t")
+
+
 def test_versions(place: Place) -> None:
     """Queries, cursors, COPY and EXECUTE have the version of PostgreSQL, beside tables too."""
     with place.connect() as connection, connection.cursor() as cursor:

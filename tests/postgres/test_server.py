@@ -18,6 +18,7 @@ from flightllm.access.store import User
 from flightllm.config import Config, EngineConfig, PostgresConfig, ServerConfig
 from flightllm.errors import ConfigError
 from flightllm.flight.server import FlightSqlServer
+from flightllm.postgres.front import Front
 from flightllm.postgres.server import PostgresServer
 from flightllm.postgres.tags import tag_of
 from flightllm.session.database import Database
@@ -49,6 +50,22 @@ def test_tls(encrypted: tuple[Place, Path]) -> None:
         assert connection.execute("SELECT count(*) FROM open_t").fetchone() == (100,)
         assert connection.pgconn.ssl_in_use
         assert connection.execute("SHOW ssl").fetchone() == ("on",)
+
+
+@pytest.mark.parametrize("mode", ["disable", "require", "prefer", "allow"])
+def test_other_machines_must_encrypt(encrypted: tuple[Place, Path], monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    """With a certificate, only this machine's clients can send and read rows in clear text."""
+    place, _ = encrypted
+    with place.connect("ann", PASSWORD, sslmode="disable") as connection:
+        assert not connection.pgconn.ssl_in_use
+    monkeypatch.setattr(Front, "is_local", staticmethod(lambda _host: False))
+    if mode == "disable":
+        with pytest.raises(psycopg.OperationalError, match="no encryption"):
+            place.connect("ann", PASSWORD, sslmode=mode)
+        return
+    with place.connect("ann", PASSWORD, sslmode=mode) as connection:
+        assert connection.pgconn.ssl_in_use
+        assert connection.execute("SELECT count(*) FROM open_t").fetchone() == (100,)
 
 
 def test_exposure(guarded: Database) -> None:
