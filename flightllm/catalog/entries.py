@@ -238,7 +238,7 @@ _MAKES_INTERVALS = frozenset({"interval", "make_interval", "age"})
 
 
 class ComparedTables:
-    """The names of the tables with intervals or arrays, which PostgreSQL compares in its own way.
+    """The names of the tables with intervals, arrays or bytes, which PostgreSQL reads or compares in its own way.
 
     Each change of the tables is read once, at the next text; thread-safe.
     """
@@ -271,7 +271,7 @@ def _compared(entries: Mapping[TableName, Entry]) -> frozenset[str]:
 
 
 def _is_compared(given: pa.DataType) -> bool:
-    return bool(pa.types.is_interval(given) or pa.types.is_nested(given))
+    return bool(pa.types.is_interval(given) or pa.types.is_nested(given) or pa.types.is_binary(given))
 
 
 class SchemaTables:

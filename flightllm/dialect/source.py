@@ -36,7 +36,7 @@ class NameContext:
     parameters: pa.Schema | None = None
     """The types of the values that are bound to the statement; None before they are known."""
     names_compared: Callable[[ParsedText], bool] = lambda _: False
-    """Returns whether a text can name a table that has a column of intervals or arrays."""
+    """Returns whether a text can name a table that has a column of intervals, arrays or bytes."""
     names_spelt: Callable[[ParsedText], bool] = lambda _: False
     """Returns whether a text can have an unquoted name of a table, column or field whose name has capitals."""
     tables_spelt: Callable[[str, str], Sequence[TableName]] = lambda *_: ()

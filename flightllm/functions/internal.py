@@ -37,6 +37,7 @@ from flightllm.functions.run_lengths import COUNTS, RUN_LENGTHS, run_lengths
 from flightllm.functions.search import VECTOR_BYTES, vector_bytes
 from flightllm.functions.text_bytes import TEXT_BYTES, text_bytes
 from flightllm.functions.text_formats import FORMAT_ARGUMENTS, IN_BRACES, IN_PERCENTS, in_braces, in_percents
+from flightllm.functions.text_intervals import TEXT_INTERVAL, text_intervals
 from flightllm.functions.text_parts import ALL_MATCHES, SPLIT, SPLIT_BY_PATTERN, all_matches, split, split_by_pattern
 from flightllm.functions.text_similarity import (
     DAMERAU,
@@ -86,6 +87,7 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     (zoned_text, [pa.string()], pa.string(), "immutable", ZONED_TEXT),
     (type_names, [pa.string()], pa.string(), "immutable", TYPE_NAME),
     (text_bytes, [pa.string()], pa.binary(), "immutable", TEXT_BYTES),
+    (text_intervals, [pa.string()], pa.month_day_nano_interval(), "immutable", TEXT_INTERVAL),
     (array_text, [pa.list_(pa.string())], pa.string(), "immutable", ARRAY_TEXT),
     *((array_key, [pa.list_(one)], key_type(one), "immutable", name) for one, name in KEY_FUNCTIONS.items()),
     (ages, list(AGE_ARGUMENTS), AGE_OUTPUT, "immutable", AGE),
@@ -114,8 +116,21 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
 """The arguments of `datafusion.udf` for each function."""
 CALLED: Final = (
     *(ZONED_TIME, INTERVAL_TIMES, INTERVAL_SUM, HALF_EVEN, DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT),
+    TEXT_INTERVAL,
     *(WITH_DAYS, INTERVAL_EPOCH, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES, LONGEST_RUN, TYPE_NAME),
-    *(AGE, ALL_MATCHES, SPLIT, SPLIT_BY_PATTERN, JARO, JARO_WINKLER, DAMERAU, HAMMING, IN_BRACES, IN_PERCENTS),
+    *(
+        TEXT_INTERVAL,
+        AGE,
+        ALL_MATCHES,
+        SPLIT,
+        SPLIT_BY_PATTERN,
+        JARO,
+        JARO_WINKLER,
+        DAMERAU,
+        HAMMING,
+        IN_BRACES,
+        IN_PERCENTS,
+    ),
     *(
         JSON_TEXT,
         JSON_OBJECT,

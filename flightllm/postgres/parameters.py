@@ -4,14 +4,15 @@ import re
 import struct
 import uuid
 from collections.abc import Callable, Mapping
-from datetime import date, time, timedelta
+from datetime import date, time
 from decimal import Decimal, InvalidOperation
-from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flightllm.common.array_texts import MOST_DIMENSIONS, array_items
+from flightllm.common.interval_texts import interval_of
 from flightllm.postgres.failures import WireError
 from flightllm.postgres.messages import Body, decoded
 from flightllm.postgres.numerics import decimal_of
@@ -39,30 +40,8 @@ from flightllm.postgres.types import (
 
 _EPOCH = date(2000, 1, 1).toordinal() - date(1970, 1, 1).toordinal()
 _DAY_MICROS = 86_400_000_000
-_MOST_DIMENSIONS = 6
 _TRUE, _FALSE = ("t", "true", "y", "yes", "on", "1"), ("f", "false", "n", "no", "off", "0")
 _ZONE = re.compile(r"(:\d\d(?:\.\d+)?)\s*(Z|[+-]\d\d(?::?\d\d)?)$")
-_PART = re.compile(
-    r"\s*([+-]?(?:\d+\.?\d*|\.\d+))\s*([a-z]+)|\s*([+-])?(\d+):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?|\s*([+-]?[\d.]+)\s*$",
-    re.IGNORECASE,
-)
-_ISO = re.compile(
-    r"P(?=.)" + "".join(rf"(?:([+-]?\d+(?:\.\d+)?){unit})?" for unit in "YMWD")
-    + r"(?:T(?=.)" + "".join(rf"(?:([+-]?\d+(?:\.\d+)?){unit})?" for unit in "HMS") + ")?"
-)  # fmt: skip
-_UNITS: Mapping[str, tuple[int, int, int]] = {
-    "year": (12, 0, 0),
-    "mon": (1, 0, 0),
-    "month": (1, 0, 0),
-    "week": (0, 7, 0),
-    "day": (0, 1, 0),
-    "hour": (0, 0, 3_600_000_000),
-    "min": (0, 0, 60_000_000),
-    "minute": (0, 0, 60_000_000),
-    "sec": (0, 0, 1_000_000),
-    "second": (0, 0, 1_000_000),
-}
-"""Months, days and microseconds of the words in an interval's text."""
 
 
 def value_of(data: bytes | None, oid: int, *, binary: bool, kind: pa.DataType | None = None) -> pa.Array:
@@ -155,7 +134,7 @@ def _array(body: Body, oid: int) -> pa.Array:
     dimensions, _, element = body.int32(), body.int32(), body.int32()
     if dimensions == 0:
         return pa.array([[]], arrow_of(oid))
-    if not 0 < dimensions <= _MOST_DIMENSIONS:
+    if not 0 < dimensions <= MOST_DIMENSIONS:
         raise WireError("54000", f"number of array dimensions ({dimensions}) exceeds the maximum allowed")
     lengths = [(body.int32(), body.int32())[0] for _ in range(dimensions)]
     if element != ELEMENTS[oid] and not (element in TEXTS and ELEMENTS[oid] in TEXTS):
@@ -233,66 +212,9 @@ def _timestamp(text: str, kind: pa.DataType) -> pa.Array:
     return value if kind.tz is None else pc.assume_timezone(value, "UTC").cast(kind)
 
 
-def interval_of(text: str) -> pa.MonthDayNano:
-    """Read an interval in PostgreSQL's style, such as `1 year -2 days 04:05:06.7`.
-
-    Raises:
-        ValueError: the text is not an interval.
-    """
-    months = days = micros = 0
-    at = 0
-    text, is_past = _without_ago(_of_iso(text))
-    while at < len(text.rstrip()):
-        found = _PART.match(text, at)
-        if found is None:
-            raise ValueError(text)
-        if found[2]:
-            unit = _UNITS.get(found[2].lower().removesuffix("s"))
-            if unit is None:
-                raise ValueError(text)
-            parts = _times(Fraction(found[1]), unit)
-            months, days, micros = (a + b for a, b in zip((months, days, micros), parts, strict=True))
-        elif found[4]:
-            clock = timedelta(hours=int(found[4]), minutes=int(found[5]), seconds=int(found[6] or 0))
-            part = clock // timedelta(microseconds=1) + int((found[7] or "").ljust(6, "0")[:6])
-            micros += -part if found[3] == "-" else part
-        else:
-            micros += round(float(found[8]) * 1_000_000)
-        at = found.end()
-    sign = -1 if is_past else 1
-    return pa.MonthDayNano([sign * months, sign * days, sign * micros * 1_000])
-
-
-def _times(count: Fraction, unit: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Return a unit some times, in months, days and microseconds; as in PostgreSQL, a month's part has 30 days."""
-    months = count * unit[0]
-    days = count * unit[1] + (0 if unit[0] == 12 else (months - int(months)) * 30)
-    micros = count * unit[2] + (days - int(days)) * _DAY_MICROS
-    return int(months), int(days), round(micros)
-
-
-def _without_ago(text: str) -> tuple[str, bool]:
-    bare = text.strip()
-    return (bare[:-4], True) if bare.lower().endswith(" ago") else (text, False)
-
-
-def _of_iso(text: str) -> str:
-    """Return a period of ISO 8601, such as `P1DT2H`, in words; another text stays as it is."""
-    found = _ISO.fullmatch(text.strip())
-    if found is None:
-        return text
-    words = ("years", "months", "weeks", "days", "hours", "minutes", "seconds")
-    return " ".join(f"{count} {word}" for count, word in zip(found.groups(), words, strict=True) if count)
-
-
-_ITEM = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|((?:[^{}",\\\s]|\\.|(?<=[^,{\s])\s+(?=[^\s,}]))+))\s*', re.DOTALL)
-
-
 def _array_text(text: str, kind: pa.DataType) -> pa.Array:
     element = kind.value_type
-    items, at = _items(text.strip(), 0, 1)
-    if at != len(text.strip()):
-        raise ValueError(text)
+    items = array_items(text)
     depth, first = 1, items
     while first and isinstance(first[0], list):
         depth, first = depth + 1, first[0]
@@ -316,32 +238,3 @@ def _array_text(text: str, kind: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(element) and flat:
         element = pa.array([value[0].as_py() for value in flat]).type
     return pa.array([values], _nested(element, depth))
-
-
-def _items(text: str, at: int, depth: int) -> tuple[list[Any], int]:
-    """Return the items of the array that begins at `at`, and where it ends."""
-    if depth > _MOST_DIMENSIONS or at >= len(text) or text[at] != "{":
-        raise ValueError(text)
-    at += 1
-    items: list[Any] = []
-    while True:
-        while at < len(text) and text[at].isspace():
-            at += 1
-        if at < len(text) and text[at] == "}" and not items:
-            return items, at + 1
-        if at < len(text) and text[at] == "{":
-            part, at = _items(text, at, depth + 1)
-            items.append(part)
-        else:
-            found = _ITEM.match(text, at)
-            if found is None:
-                raise ValueError(text)
-            at = found.end()
-            quoted = found[1] is not None
-            item = re.sub(r"\\(.)", r"\1", found[1] if quoted else found[2], flags=re.DOTALL)
-            items.append(None if not quoted and item.lower() == "null" else item)
-        if at >= len(text) or text[at] not in ",}":
-            raise ValueError(text)
-        at += 1
-        if text[at - 1] == "}":
-            return items, at

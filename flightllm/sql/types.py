@@ -71,7 +71,7 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("to_local_time", "localtimestamp", "make_timestamp", "from_unixtime"), TIMESTAMP),
     **dict.fromkeys(("current_date", "today", "make_date", "to_date"), pa.date32()),
     **dict.fromkeys(("current_time", "localtime", "make_time"), _TIME),
-    **dict.fromkeys(("__interval_times", "__interval_sum", "__with_days"), INTERVAL),
+    **dict.fromkeys(("__interval_times", "__interval_sum", "__with_days", "__text_interval"), INTERVAL),
     **dict.fromkeys(("age", "make_interval", "justify_days", "justify_hours", "justify_interval"), INTERVAL),
     **dict.fromkeys(
         ("count", "row_number", "rank", "dense_rank", "ntile", "approx_distinct", "regr_count"), pa.int64()

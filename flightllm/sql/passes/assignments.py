@@ -11,6 +11,7 @@ from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.decimal_literals import DecimalWriter
 from flightllm.sql.passes.rounding import rounded
+from flightllm.sql.passes.stored_texts import check_type, is_wrong, meaning, takes_texts, wrong_type
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.select_shapes import is_grouped
 from flightllm.sql.tokens import TokenKind
@@ -44,14 +45,18 @@ def assignments(tree: Tree, columns_of: TableColumns) -> Tree:
     """Rewrite `SET n = avg(x)` for whole numbers as `SET n = __half_even(avg(x))`; also in INSERT and MERGE.
 
     In a column of decimals, a literal such as `1.005` becomes a decimal. In a column of intervals, a time between two
-    timestamps becomes an interval with days.
+    timestamps becomes an interval with days. In a column of bytes, arrays or intervals, the literal of a text becomes
+    the value that the text means.
+
+    Raises:
+        SqlError: a text has another form, or another value than a literal is a text where the column has no texts.
     """
     fields = body(tree.root)
     target = _target(kind(tree.root), fields)
     columns = columns_of(target) if target else {}
     if not columns:
         return tree
-    fitter = _Fitter(columns, ExpressionTypes(tree.root, columns_of))
+    fitter = _Fitter(tree, columns, ExpressionTypes(tree.root, columns_of))
     return tree.rebuilt(fitter.changed)
 
 
@@ -72,7 +77,8 @@ def _target(statement: str, fields: Json) -> Sequence[str]:
 class _Fitter:
     """Fits the values of one statement to the columns of its table."""
 
-    def __init__(self, columns: Mapping[str, pa.DataType], types: ExpressionTypes) -> None:
+    def __init__(self, tree: Tree, columns: Mapping[str, pa.DataType], types: ExpressionTypes) -> None:
+        self._tree = tree
         self._columns = columns
         self._types = types
         self._decimals = DecimalWriter(types)
@@ -123,12 +129,17 @@ class _Fitter:
         if kind(query["body"]) == "Values":
             after = self._values(body(query["body"]), targets)
             return query if after is body(query["body"]) else {**query, "body": {"Values": after}}
+        if (given := self._with_meanings(query, targets)) is not query:
+            return self._query(given, targets)
         if (items := self._items(query)) is not None:
             after = [*map(self._item, items, targets), *items[len(targets) :]]
             if all(map(is_, after, items)):
                 return query
             return {**query, "body": {"Select": {**body(query["body"]), "projection": after}}}
         columns = self._types.columns({"Query": query}) or []
+        wrong = next((to for one, to in zip(columns, targets, strict=False) if is_wrong(one.type, to)), None)
+        if wrong is not None:
+            raise wrong_type(wrong)
         forms = [_form(one.type, to) or "v" for one, to in zip(columns, targets, strict=False)]
         if all(form == "v" for form in forms):
             return query
@@ -137,6 +148,22 @@ class _Fitter:
         fitted = written_query(f"SELECT 0 FROM q AS {_FITTED} ({', '.join(names)})", q=query)
         select = {**body(fitted["body"]), "projection": [{"UnnamedExpr": item} for item in items]}
         return {**fitted, "body": {"Select": select}}
+
+    def _with_meanings(self, query: Json, targets: Sequence[Type]) -> Json:
+        """Return a query of an INSERT with the values of its literals; in PostgreSQL, those of DISTINCT stay texts."""
+        if kind(query["body"]) != "Select" or body(query["body"])["distinct"]:
+            return query
+        items = body(query["body"])["projection"]
+        values = expressions_of(query["body"])
+        found = [
+            meaning(self._tree, value, to) if to is not None and takes_texts(to) else None
+            for value, to in zip(values, targets, strict=False)
+        ]
+        if all(one is None for one in found):
+            return query
+        after = [item if one is None else _with_value(item, one) for item, one in zip(items, found, strict=False)]
+        select = {**body(query["body"]), "projection": [*after, *items[len(after) :]]}
+        return {**query, "body": {"Select": select}}
 
     def _items(self, query: Json) -> list[Json] | None:
         """Return the items of a SELECT whose rows do not depend on their values, else None."""
@@ -149,9 +176,7 @@ class _Fitter:
         name = kind(item)
         value = body(item) if name == "UnnamedExpr" else body(item)["expr"]
         after = self._value(value, target)
-        if after is value:
-            return item
-        return {name: after if name == "UnnamedExpr" else {**body(item), "expr": after}}
+        return item if after is value else _with_value(item, after)
 
     def _values(self, values: Json, targets: Sequence[Type]) -> Json:
         rows = [[*map(self._value, row, targets), *row[len(targets) :]] for row in values["rows"]]
@@ -166,8 +191,19 @@ class _Fitter:
             return rounded(value, self._types)
         if pa.types.is_decimal(target):
             return self._decimals.stored(value)
-        form = _form(self._types.of(value), target)
+        given = self._types.of(value)
+        if takes_texts(target):
+            if (found := meaning(self._tree, value, target)) is not None:
+                return found
+            check_type(self._tree, value, given, target)
+        form = _form(given, target)
         return written(form, v=value) if form else value
+
+
+def _with_value(item: Json, value: Json) -> Json:
+    """Return an item of SELECT with another value."""
+    name = kind(item)
+    return {name: value if name == "UnnamedExpr" else {**body(item), "expr": value}}
 
 
 def _form(given: Type, target: Type) -> str:

@@ -40,6 +40,7 @@ from flightllm.sql.passes.integer_ranges import has_integer_operator, integer_ra
 from flightllm.sql.passes.interval_arithmetic import interval_arithmetic
 from flightllm.sql.passes.interval_sums import FUNCTIONS as SUMS
 from flightllm.sql.passes.interval_sums import has_difference, interval_sums
+from flightllm.sql.passes.interval_texts import interval_texts
 from flightllm.sql.passes.intervals import intervals
 from flightllm.sql.passes.lambda_bodies import lambda_bodies
 from flightllm.sql.passes.like_lists import has_like_list, like_lists
@@ -61,6 +62,7 @@ from flightllm.sql.passes.row_comparisons import COMPARED, has_row_comparison, r
 from flightllm.sql.passes.series_items import series_items
 from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations_all
 from flightllm.sql.passes.shifts import SHIFTS, shifts
+from flightllm.sql.passes.stored_texts import default_texts, has_default_text
 from flightllm.sql.passes.subqueries.subqueries import subqueries
 from flightllm.sql.passes.table_functions import has_table_function, table_functions
 from flightllm.sql.passes.text_calls import CALLS as TEXT_CALLS
@@ -87,7 +89,7 @@ class Pass:
     A text that it can change has all of the `words`, one of `some` words or marks if there are any, and passes the
     `test`.
 
-    With `of_columns`, a text that names a table with intervals or arrays needs no `words` and no test. With
+    With `of_columns`, a text that names a table with intervals, arrays or bytes needs no `words` and no test. With
     `of_postgres`, a text of a dialect that computes in another way stays.
     """
 
@@ -180,7 +182,8 @@ PASSES = (
     Pass(integer_ranges, frozenset(), has_integer_operator, INTEGER_OPERATORS | {"sum"}, of_postgres=True, since=3),
     Pass(shifts, frozenset(), some=SHIFTS, of_postgres=True),
     Pass(array_values, frozenset(), has_array, frozenset({"::", "||", "cast", *ARRAY_FUNCTIONS}), of_postgres=True),
-    Pass(assignments, frozenset(), stores_fractions, CHANGES, of_postgres=True),
+    Pass(assignments, frozenset(), stores_fractions, CHANGES, of_columns=True, of_postgres=True),
+    Pass(default_texts, frozenset({"create", "default"}), has_default_text, of_postgres=True),
     Pass(empty_grouping, frozenset({"group"}), has_empty_grouping),
     Pass(ordered_tables, frozenset({"order", "by", "from"}), _has_ordered_table),
     Pass(repeated_keys, frozenset({"order", "by"}), has_ordered_rows),
@@ -192,6 +195,8 @@ PASSES = (
     Pass(interval_sums, frozenset(), has_difference, SUMS, of_columns=True),
     Pass(date_parts, frozenset(), some=DATE_PARTS, of_postgres=True),
     Pass(intervals, frozenset({"interval"}), of_columns=True, since=1),
+    # After the intervals: it casts the texts beside them.
+    Pass(interval_texts, frozenset({"interval"}), of_columns=True),
     Pass(table_functions, frozenset(), has_table_function, FUNCTIONS),
     Pass(subqueries, frozenset(), _has_subquery),
     Pass(computed_lists, frozenset(), has_computed_item, LISTED),
@@ -227,7 +232,7 @@ def edits(
 
     A text without a construct that a pass changes is not parsed. Of a statement that the parser does not read, its
     query is parsed, as in `SUMMARIZE SELECT …`. A text that cannot be parsed has no edits.
-    `names_compared` tells quickly whether a text can name a table that has a column of intervals or arrays.
+    `names_compared` tells quickly whether a text can name a table that has a column of intervals, arrays or bytes.
     `as_postgres` tells whether the dialect of the text computes as PostgreSQL does, and `as_duckdb` whether it has the
     functions of DuckDB.
 

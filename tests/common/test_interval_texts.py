@@ -1,8 +1,8 @@
-"""Texts of interval parameters."""
+"""Texts of intervals."""
 
 import pytest
 
-from flightllm.postgres.parameters import interval_of
+from flightllm.common.interval_texts import interval_of
 
 _DAY, _HOUR = 86_400_000_000_000, 3_600_000_000_000
 
@@ -19,6 +19,8 @@ _DAY, _HOUR = 86_400_000_000_000, 3_600_000_000_000
         ("P1Y2M3W4DT5H6M7.5S", (14, 25, 5 * _HOUR + 367_500_000_000)),
         ("PT0.25S", (0, 0, 250_000_000)),
         ("2 days 03:00 ago", (0, -2, -3 * _HOUR)),
+        ("@ 1-2 3 04:05", (14, 3, 4 * _HOUR + 300_000_000_000)),
+        ("1y 2m 3 msec", (12, 0, 120_003_000_000)),
         ("1 year -2 days 04:00:00", (12, -2, 4 * _HOUR)),
     ],
 )
