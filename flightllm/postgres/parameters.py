@@ -42,6 +42,9 @@ _DAY_MICROS = 86_400_000_000
 _MOST_DIMENSIONS = 6
 _TRUE, _FALSE = ("t", "true", "y", "yes", "on", "1"), ("f", "false", "n", "no", "off", "0")
 _ZONE = re.compile(r"(:\d\d(?:\.\d+)?)\s*(Z|[+-]\d\d(?::?\d\d)?)$")
+_DATED = re.compile(
+    r"(\d+-\d+-\d+)(?:[T\s]\s*\d\d?:\d\d(?::\d\d(?:\.\d+)?)?)?\s*(?:Z|[+-]\d\d(?::?\d\d)?)?", re.IGNORECASE
+)
 _PART = re.compile(
     r"\s*([+-]?(?:\d+\.?\d*|\.\d+))\s*([a-z]+)|\s*([+-])?(\d+):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?|\s*([+-]?[\d.]+)\s*$",
     re.IGNORECASE,
@@ -220,6 +223,8 @@ def _text(text: str, oid: int, kind: pa.DataType) -> Any:  # noqa: C901 - one li
         return time.fromisoformat(text.strip())
     if pa.types.is_timestamp(kind):
         return _timestamp(text.strip(), kind)
+    if pa.types.is_date(kind) and (dated := _DATED.fullmatch(text.strip())):
+        text = dated[1]  # as in PostgreSQL, a date ignores a time
     return pc.cast(pa.array([text.strip()]), kind)
 
 
