@@ -186,6 +186,12 @@ class BackendSession(Protocol):
     def get_options(self) -> Mapping[str, str]:
         """Return every setting and its value."""
 
+    def kept(self) -> Any:
+        """Return the settings and the search path, to go back to with `go_back`."""
+
+    def go_back(self, kept: Any) -> None:
+        """Take earlier settings and an earlier search path again."""
+
     def state(self) -> object | None:
         """Return what another process needs to continue this session; None if no other process can."""
 

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from flightllm.common.names import CATALOG
-from flightllm.errors import CancelledError, FlightLLMError
+from flightllm.errors import CancelledError, FlightLLMError, StatementTimeoutError
 from flightllm.execution.describe import Description
 from flightllm.flight.core import Core
 from flightllm.pg_catalog.rows import process_number
 from flightllm.postgres.calls import PostgresCall
-from flightllm.postgres.commands import Commands, seconds_of, time_text
+from flightllm.postgres.commands import Commands
 from flightllm.postgres.engine import Engine
 from flightllm.postgres.failures import ClientGoneError, WireError, fatal, fields_of, notice
 from flightllm.postgres.messages import (
@@ -39,6 +39,7 @@ from flightllm.postgres.results import Result, as_promised, check_promise
 from flightllm.postgres.rows import data_rows, pieces
 from flightllm.postgres.settings import ClientSettings
 from flightllm.postgres.talk import Link
+from flightllm.postgres.times import seconds_of, time_text
 from flightllm.postgres.transaction import Transaction
 from flightllm.postgres.types import arrow_of, column_of, oid_of_field, row_description
 from flightllm.postgres.uuids import with_uuids
@@ -275,6 +276,9 @@ class Conversation:
         blamed, self._blamed = self._blamed, None
         sql, before = blamed[1:] if blamed is not None and blamed[0] is error else ("", 0)
         self.core.refusals.note(error)
+        if isinstance(error, StatementTimeoutError) and self.settings.timeout != "0":
+            hint = f"statement_timeout is {self.settings.timeout}: SET statement_timeout to more, or to 0"
+            error = WireError("57014", "canceling statement due to statement timeout", hint=hint)
         if isinstance(error, WireError) and error.fatal:
             raise error
         if not self.transaction.is_open and self.engine.changes > self._changes_at_sync:

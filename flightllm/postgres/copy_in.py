@@ -47,6 +47,8 @@ def copy_in(talk: Talk, name: Sequence[Token], options: CopyOptions) -> Result:
     talk.engine.check_writable("COPY FROM")
     session = call.session(core)
     table, schema = _target(talk, name)
+    for column in {*options.force_null, *options.force_not_null} - {*schema.names, "*"}:
+        raise WireError("42703", f'column "{column}" of relation "{table.name}" does not exist')
     stop = CancelToken()
     place = core.admit(call, session, stop.set)
     patience = CallDeadline(call.is_cancelled, session.time_limit({}).start())
@@ -151,7 +153,9 @@ def _lines(stream: _Stream, schema: pa.Schema, options: CopyOptions) -> Iterator
         newlines_in_values=is_csv,
         ignore_empty_lines=False,
     )
-    reading = csv.ReadOptions(use_threads=False, block_size=_BLOCK, column_names=names, skip_rows=int(options.header))
+    skipped = int(options.header and not options.match)
+    second = schema.names[1] if len(schema) > 1 else ""
+    reading = csv.ReadOptions(use_threads=False, block_size=_BLOCK, column_names=names, skip_rows=skipped)
     converting = csv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()),
         null_values=[options.null],
@@ -159,11 +163,14 @@ def _lines(stream: _Stream, schema: pa.Schema, options: CopyOptions) -> Iterator
         quoted_strings_can_be_null=False,
     )
     try:
-        reader = csv.open_csv(io.BufferedReader(Lines(stream, options, _BLOCK), _BLOCK), reading, parsing, converting)
+        reader = csv.open_csv(
+            io.BufferedReader(Lines(stream, options, _BLOCK, second), _BLOCK), reading, parsing, converting
+        )
     except pa.ArrowInvalid as error:
         if "Empty CSV" in str(error):
             return
         raise stream.error or _wrong(error) from error
+    is_header = options.match
     while True:
         try:
             batch = reader.read_next_batch()
@@ -171,7 +178,38 @@ def _lines(stream: _Stream, schema: pa.Schema, options: CopyOptions) -> Iterator
             return
         except pa.ArrowInvalid as error:
             raise stream.error or _wrong(error) from error
-        yield _typed(batch, schema, escaped=not is_csv)
+        if is_header and batch.num_rows:
+            _check_header(batch.slice(0, 1), schema, options)
+            batch, is_header = batch.slice(1), False
+        yield _typed(_forced(batch, schema, options), schema, escaped=not is_csv)
+
+
+def _check_header(line: pa.RecordBatch, schema: pa.Schema, options: CopyOptions) -> None:
+    for index, (cells, name) in enumerate(zip(line.columns, schema.names, strict=True), 1):
+        found = (cells if options.format == "csv" else _unescaped(cells))[0].as_py()
+        if found != name:
+            shown = f'null value ("{options.null}")' if found is None else f'"{found[:80]}"'
+            raise WireError(
+                "22P04", f'column name mismatch in header line field {index}: got {shown}, expected "{name}"'
+            )
+
+
+def _forced(batch: pa.RecordBatch, schema: pa.Schema, options: CopyOptions) -> pa.RecordBatch:
+    """Apply FORCE_NULL and FORCE_NOT_NULL; a text of NULL that is not null here was quoted."""
+    if not (options.force_null or options.force_not_null):
+        return batch
+    columns = []
+    for cells, name in zip(batch.columns, schema.names, strict=True):
+        quoted = pc.equal(cells, options.null).fill_null(False)  # noqa: FBT003 - Arrow's own
+        found = cells.fill_null(options.null) if _is_named(name, options.force_not_null) else cells
+        if _is_named(name, options.force_null):
+            found = pc.if_else(quoted, pa.scalar(None, pa.string()), found)
+        columns.append(found)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _is_named(column: str, names: Sequence[str]) -> bool:
+    return column in names or "*" in names
 
 
 def _wrong(error: pa.ArrowInvalid) -> WireError:

@@ -10,16 +10,19 @@ from flightllm.postgres.failures import WireError
 _PAIR = re.compile(rb"\\(\r\n|.)", re.DOTALL)
 _END = re.compile(rb"^\\\.\r?$", re.MULTILINE)
 
+_EMPTY = re.compile(rb"^\r?\n", re.MULTILINE)
+
 
 class Lines(io.RawIOBase):
     r"""The lines of a stream up to the end mark `\.`; what follows the mark is read and left out.
 
     In text form, an escaped line break or delimiter becomes another escape of the same letter. In CSV, an escaped quote
-    becomes a doubled quote.
+    becomes a doubled quote. `second` names the second column; with one, an empty line is an error.
     """
 
-    def __init__(self, stream: io.RawIOBase, options: CopyOptions, longest: int) -> None:
+    def __init__(self, stream: io.RawIOBase, options: CopyOptions, longest: int, second: str = "") -> None:
         super().__init__()
+        self._second = second
         self._stream = stream
         self._longest = longest
         self._is_csv = options.format == "csv"
@@ -98,7 +101,25 @@ class Lines(io.RawIOBase):
                 while self._stream.read(self._longest):
                     pass
                 self._over, self._rest = True, b""
+                self._check_empty(lines[: mark.start()])
                 return lines[: mark.start()]
+        self._check_empty(lines)
         if self._is_csv and lines.count(self._quote) % 2:
             self._is_quoted = not self._is_quoted
         return lines
+
+    def _check_empty(self, lines: bytes) -> None:
+        """Check that no line outside quotes is empty, unless the table has one column.
+
+        Raises:
+            WireError: the second column has no value.
+        """
+        if not self._second:
+            return
+        quoted, at = self._is_quoted, 0
+        for empty in _EMPTY.finditer(lines):
+            if self._is_csv and lines.count(self._quote, at, empty.start()) % 2:
+                quoted = not quoted
+            at = empty.start()
+            if not quoted:
+                raise WireError("22P04", f'missing data for column "{self._second}"')

@@ -8,7 +8,7 @@ from flightllm.postgres.failures import WireError
 from flightllm.sql.cursor import Cursor
 from flightllm.sql.tokens import Token, TokenKind
 
-_ON, _OFF = ("", "on", "true", "1", "match"), ("off", "false", "0")
+_ON, _OFF = ("", "on", "true", "1"), ("off", "false", "0")
 _FORMATS = ("text", "csv", "binary")
 _IGNORED = ("freeze", "on_error", "log_verbosity", "oids")
 
@@ -21,10 +21,16 @@ class CopyOptions:
     delimiter: str = "\t"
     null: str = "\\N"
     header: bool = False
+    match: bool = False
+    """Whether the header must have the columns' names."""
     quote: str = '"'
     escape: str = '"'
     force_quote: tuple[str, ...] = ()
     """The columns whose values are always quoted; `*` means all."""
+    force_null: tuple[str, ...] = ()
+    """The columns in which a quoted text of NULL is NULL too."""
+    force_not_null: tuple[str, ...] = ()
+    """The columns in which the text of NULL is a text."""
 
 
 def read_options(tokens: Sequence[Token]) -> CopyOptions:
@@ -53,10 +59,13 @@ def _changes(given: Mapping[str, str], *, csv: bool) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     for name, value in given.items():
         if name == "header":
-            changes["header"] = _flag(name, value)
+            changes["match"] = value.lower() == "match"
+            changes["header"] = changes["match"] or _flag(name, value)
         elif name in ("delimiter", "null", "quote", "escape"):
             changes[name] = value
-        elif name == "force_quote":
+        elif name in ("force_quote", "force_null", "force_not_null"):
+            if not csv:
+                raise WireError("0A000", f"COPY {name.replace('_', ' ')} available only in CSV mode")
             changes[name] = tuple(value.split(","))
         elif name == "encoding":
             if value.lower().replace("-", "") != "utf8":
@@ -103,16 +112,32 @@ def _older(cursor: Cursor) -> dict[str, str]:
         if word in _FORMATS:
             found["format"] = word
         elif word == "header":
-            found["header"] = "true"
+            found["header"] = "match" if cursor.take("match") else "true"
         elif word in ("delimiter", "delimiters", "null", "quote", "escape", "encoding"):
             _ = cursor.take("as")
             value = cursor.next()
             if value is None:
                 raise WireError("42601", f"{word.upper()} of COPY needs a value")
             found[word.removesuffix("s")] = value.text
-        elif word == "force" and cursor.take("quote"):
-            found["force_quote"] = ",".join(one.text for one in cursor.tokens[cursor.at :] if not one.is_symbol(","))
-            break
+        elif word == "force" and (kind := _forced(cursor)):
+            found[kind] = _columns(cursor)
         elif not token.is_symbol(";"):
             raise WireError("42601", f"COPY option {token.text[:40]!r} not recognized")
     return found
+
+
+def _forced(cursor: Cursor) -> str:
+    if cursor.take("quote"):
+        return "force_quote"
+    if cursor.take("not", "null"):
+        return "force_not_null"
+    return "force_null" if cursor.take("null") else ""
+
+
+def _columns(cursor: Cursor) -> str:
+    found = list[str]()
+    while (token := cursor.next()) is not None:
+        found.append(token.text)
+        if not cursor.symbol(","):
+            break
+    return ",".join(found)

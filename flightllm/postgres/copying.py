@@ -31,6 +31,8 @@ def copy(talk: Talk, tokens: Sequence[Token], text: str, values: pa.Table | None
     named = text[tokens[1].start : tokens[end - 1].end]
     if tokens[end].is_word("from"):
         return copy_in(talk, tokens[1:end], options)
+    if options.match:
+        raise WireError("0A000", 'cannot use "match" with HEADER in COPY TO')
     if tokens[1].is_symbol("("):
         return copy_out(talk, text[tokens[1].end : tokens[end - 1].start], values, options)
     listed = next((index for index in range(1, end) if tokens[index].is_symbol("(")), None)

@@ -10,6 +10,7 @@ from flightllm.sql.tokens import tokenize
 
 _PLACE = re.compile(r"(?: at Line: (\d{1,9}), Column: (\d{1,9})| at (\d{1,9}):(\d{1,9}))")
 
+_NULL_COLUMN = re.compile(r"[Cc]olumn '((?:[^']|'')+)' is (?:declared as )?non-nullable")
 _FIELD = re.compile(r'No field named ((?:"[^"]+"|\w+)(?:\.(?:"[^"]+"|\w+))*)')
 
 
@@ -49,6 +50,8 @@ def fields_of(error: BaseException, sql: str = "", before: int = 0, query_id: st
         fields["H"] = error.hint
     if isinstance(error, WireError) and error.routine:
         fields["R"] = error.routine
+    if code == "23502" and (column := _NULL_COLUMN.search(said)):
+        fields["c"] = column[1]
     if sql and (offset := _position(sql, said)) is not None:
         fields["P"] = str(before + offset)
     return fields

@@ -14,7 +14,7 @@ _MODE = re.compile(rf"(?:isolation level ({'|'.join(LEVELS)})|read (only|write)|
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """The modes that a statement gives; `read_only` is None if it gives none."""
+    """The modes that a statement gives. `read_only` can be missing."""
 
     read_only: bool | None = None
     level: str = LEVEL
@@ -24,7 +24,7 @@ def read_modes(tokens: Sequence[Token]) -> Modes:
     """Read modes such as `ISOLATION LEVEL SERIALIZABLE, READ ONLY`, with or without commas.
 
     Raises:
-        WireError: a word is none of a mode.
+        WireError: a word belongs to no mode.
     """
     text = " ".join(token.text.lower() for token in tokens if not token.is_symbol(","))
     read_only, level, at = None, LEVEL, 0

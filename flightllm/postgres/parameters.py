@@ -42,6 +42,9 @@ _EPOCH = date(2000, 1, 1).toordinal() - date(1970, 1, 1).toordinal()
 _DAY_MICROS = 86_400_000_000
 _TRUE, _FALSE = ("t", "true", "y", "yes", "on", "1"), ("f", "false", "n", "no", "off", "0")
 _ZONE = re.compile(r"(:\d\d(?:\.\d+)?)\s*(Z|[+-]\d\d(?::?\d\d)?)$")
+_DATED = re.compile(
+    r"(\d+-\d+-\d+)(?:[T\s]\s*\d\d?:\d\d(?::\d\d(?:\.\d+)?)?)?\s*(?:Z|[+-]\d\d(?::?\d\d)?)?", re.IGNORECASE
+)
 
 
 def value_of(data: bytes | None, oid: int, *, binary: bool, kind: pa.DataType | None = None) -> pa.Array:
@@ -199,6 +202,8 @@ def _text(text: str, oid: int, kind: pa.DataType) -> Any:  # noqa: C901 - one li
         return time.fromisoformat(text.strip())
     if pa.types.is_timestamp(kind):
         return _timestamp(text.strip(), kind)
+    if pa.types.is_date(kind) and (dated := _DATED.fullmatch(text.strip())):
+        text = dated[1]  # as in PostgreSQL, a date ignores a time
     return pc.cast(pa.array([text.strip()]), kind)
 
 

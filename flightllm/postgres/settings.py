@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from flightllm.pg_catalog.facts import SHOWN_VERSION
 from flightllm.postgres.failures import WireError
 from flightllm.postgres.modes import LEVELS, read_switch
+from flightllm.postgres.times import seconds_of, time_text
 from flightllm.sql.client_parameters import DEFAULTS
 
 _UTF8 = ("utf8", "utf-8", "unicode", "sql_ascii", "default", "auto")
@@ -52,17 +53,21 @@ _FREE: Mapping[str, str] = {
 """Parameters with any value, because they change no result of this server, and their defaults."""
 _STYLES = ("postgres", "iso_8601")
 """The values of `IntervalStyle` that the server can write."""
-_READ_ONLY = "default_transaction_read_only"
-_AT_START: Mapping[str, str] = {**_FREE, "intervalstyle": _STYLES[0], _READ_ONLY: "off"}
-_ISOLATION = ("transaction_isolation", "default_transaction_isolation")
 _NO_TIMEOUTS = ("lock_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout")
-"""Limits that this server does not have for one connection: no statement waits for a lock of another one."""
+"""Limits that are kept but end nothing: no statement waits for a lock of another one."""
+_READ_ONLY = "default_transaction_read_only"
+_AT_START: Mapping[str, str] = {
+    **_FREE,
+    **dict.fromkeys(_NO_TIMEOUTS, "0"),
+    "intervalstyle": _STYLES[0],
+    _READ_ONLY: "off",
+}
+_ISOLATION = ("transaction_isolation", "default_transaction_isolation")
 _FIXED: Mapping[str, tuple[str, ...]] = {
     "bytea_output": ("hex",),
     "quote_all_identifiers": ("off",),
     "client_encoding": _UTF8,
     "array_nulls": ("on",),
-    **dict.fromkeys(_NO_TIMEOUTS, ("0", "0ms", "0s", "0min")),
 }
 """The values of each parameter with which results look as they do."""
 _SHOWN: Mapping[str, str] = {
@@ -116,6 +121,8 @@ class ClientSettings:
             return True
         if name == _READ_ONLY and value.lower() != "default":
             value = _switch(read_switch(name, value))
+        if name in _NO_TIMEOUTS and value.lower() != "default":
+            value = time_text(seconds_of(value.strip("'\"")))
         if name in self._values:
             self._values[name] = self._at_start[name] if value.lower() == "default" else value
             return True

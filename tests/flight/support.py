@@ -311,6 +311,13 @@ class TinySession:
             raise InvalidInputError(f"no setting {key}={value}")
         self._options[key] = value
 
+    def kept(self) -> dict[str, str]:
+        """Return no settings."""
+        return {}
+
+    def go_back(self, kept: dict[str, str]) -> None:
+        """Keep the settings."""
+
     def reset_option(self, key: str) -> None:
         """Put a setting back to its default."""
         self.set_option(key, "on")

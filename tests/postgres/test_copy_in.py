@@ -152,3 +152,50 @@ def test_another_case(place: Place) -> None:
         assert cursor.execute('SELECT a FROM "CamelCase"').fetchall() == [(7,)]
         with pytest.raises(psycopg.errors.UndefinedTable), cursor.copy("COPY no_such_table FROM STDIN"):
             pass
+
+
+@pytest.mark.parametrize(
+    ("options", "sent"),
+    [
+        ("FORMAT csv", "1,x\n\n2,y\n"),
+        ("FORMAT csv", '1,"a\n\nb"\n'),
+        ("FORMAT csv", '1,"a\n"\n\n'),
+        ("FORMAT csv", "\r\n"),
+        ("FORMAT csv", "1,x\n\n\\.\n"),
+        ("FORMAT csv, HEADER match", "a,b\n1,x\n"),
+        ("FORMAT csv, HEADER match", "b,a\n1,x\n"),
+        ("FORMAT csv, HEADER match", "a,\n1,x\n"),
+        ("FORMAT csv, HEADER match", '"a","b"\n'),
+        ("FORMAT text, HEADER match", "a\tc\n1\tx\n"),
+        ("FORMAT csv, HEADER", "x,y\n1,x\n"),
+        ("FORMAT csv, FORCE_NULL (b)", '1,""\n2,\n3,x\n'),
+        ("FORMAT csv, FORCE_NOT_NULL (b)", '1,""\n2,\n3,x\n'),
+        ("FORMAT csv, NULL 'no', FORCE_NULL (b)", '1,"no"\n2,no\n3,x\n'),
+        ("FORMAT csv, NULL 'no', FORCE_NOT_NULL (b)", '1,"no"\n2,no\n3,x\n'),
+        ("FORMAT csv, FORCE_NULL (c)", "1,x\n"),
+        ("FORMAT text, FORCE_NULL (b)", "1\tx\n"),
+    ],
+)
+def test_as_postgres(place: Place, reference: "psycopg.Connection[Any]", options: str, sent: str) -> None:
+    """Empty lines, headers and forced NULLs give PostgreSQL's rows, or its errors."""
+    found = list[Any]()
+    with place.connect() as connection:
+        for one in (connection, reference):
+            one.execute("DROP TABLE IF EXISTS given")
+            one.execute("CREATE TABLE given (a int, b text)")
+            try:
+                with one.cursor().copy(f"COPY given FROM STDIN ({options})".encode()) as copy:
+                    copy.write(sent)
+                found.append(one.execute("SELECT a, b FROM given ORDER BY a").fetchall())
+            except psycopg.Error as error:
+                found.append((error.sqlstate, error.diag.message_primary))
+    assert found[0] == found[1]
+
+
+def test_older_forced_nulls(place: Place) -> None:
+    """The older spelling names the columns without parentheses."""
+    with place.connect() as connection:
+        connection.execute("CREATE OR REPLACE TABLE given (a text, b text)")
+        with connection.cursor().copy("COPY given FROM STDIN CSV FORCE NOT NULL a FORCE NULL b HEADER match") as copy:
+            copy.write('a,b\n,""\n')
+        assert connection.execute("SELECT a, b FROM given").fetchall() == [("", None)]
