@@ -83,7 +83,10 @@ def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """
     for field, column in zip(schema, batch.columns, strict=True):
         if column.null_count and not field.nullable:
-            raise SqlError(f"the column {field.name!r} is non-nullable, but {column.null_count} of its values are NULL")
+            raise SqlError(
+                f"the column {field.name!r} is non-nullable, but {column.null_count} of its values are NULL: give each"
+                " row a value, because the server numbers no rows"
+            )
     return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 

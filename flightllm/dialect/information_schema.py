@@ -6,10 +6,12 @@ from flightllm.common.names import CATALOG, quoted
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.functions.type_names import TYPE_NAME
+from flightllm.sql.literals import text_literal
 from flightllm.sql.names import read_parts
 from flightllm.sql.tokens import TokenKind
 
 _SCHEMA = "information_schema"
+_NONE = "(FALSE)"
 _INSTEAD = {
     "columns": (
         "SELECT * REPLACE (ordinal_position + arrow_cast(1, 'UInt64') AS ordinal_position,"
@@ -19,15 +21,20 @@ _INSTEAD = {
     "schemata": (
         'SELECT * REPLACE (CAST(NULL AS VARCHAR) AS schema_owner) FROM "{catalog}"."information_schema"."schemata"'
     ),
+    "tables": (
+        "SELECT * REPLACE (CASE WHEN {restricted} THEN 'BASE TABLE' ELSE table_type END AS table_type)"
+        ' FROM "{catalog}"."information_schema"."tables"'
+    ),
     "views": (
         "SELECT table_catalog, table_schema, table_name, CAST(NULL AS VARCHAR) AS definition"
-        """ FROM "{catalog}"."information_schema"."tables" WHERE table_type = 'VIEW'"""
+        """ FROM "{catalog}"."information_schema"."tables" WHERE table_type = 'VIEW' AND NOT {restricted}"""
     ),
 }
 """For each table, the query that replaces it.
 
 DataFusion counts columns from 0, has names of its own for types, names an owner 'None', and lists base tables among
-the views. `definition` is NULL, because a reader of a view cannot see what the view reads.
+the views. A table with row filters or masks is a view there. `definition` is NULL, because a reader of a view cannot
+see what the view reads.
 """
 
 
@@ -37,21 +44,29 @@ def information_schema(source: Source) -> Iterator[Edit]:
     A name with its catalog, all in double quotes, stays: it is the name in a text that this rule wrote.
     """
     changed = set[str]()
+    restricted = _restricted(source)
     for scope in {id(scope): scope for scope in source.scopes.of}.values():
         for table in scope.tables:
             name = table.parts[-1] if len(table.parts) > 1 and table.parts[-2] == _SCHEMA else ""
-            if name not in _INSTEAD or not _is_read(source, table.first):
+            if name not in _INSTEAD or (name == "tables" and restricted == _NONE) or not _is_read(source, table.first):
                 continue
             tokens = source.tokens[table.first : table.last]
             if len(table.parts) == 3 and all(token.kind is TokenKind.QUOTED for token in tokens[::2]):
                 continue
             alias = "" if table.aliased else f" AS {quoted(name)}"
-            query = f"({_INSTEAD[name].format(catalog=CATALOG)}){alias}"
+            query = f"({_INSTEAD[name].format(catalog=CATALOG, restricted=restricted)}){alias}"
             yield Edit(tokens[0].start, tokens[-1].end, query)
             if not table.aliased:
                 changed.add(name)
     if changed:
         yield from _qualifiers(source, changed)
+
+
+def _restricted(source: Source) -> str:
+    """Return a condition on tables of `information_schema`: the user sees them through row filters or masks."""
+    names = source.place.restricted()
+    pairs = (f"(table_schema = {text_literal(one.schema)} AND table_name = {text_literal(one.name)})" for one in names)
+    return f"({' OR '.join(pairs)})" if names else _NONE
 
 
 def _is_read(source: Source, index: int) -> bool:

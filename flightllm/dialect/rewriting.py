@@ -34,6 +34,8 @@ from flightllm.dialect.show import show
 from flightllm.dialect.similar_to import similar_to
 from flightllm.dialect.source import NameContext, Source
 from flightllm.dialect.stars import stars
+from flightllm.dialect.storage_parameters import WORDS as STORAGE
+from flightllm.dialect.storage_parameters import storage_parameters
 from flightllm.dialect.summarize import summarize
 from flightllm.dialect.table_names import INFORMATION, TEMPORARY, table_names
 from flightllm.dialect.table_spellings import table_spellings
@@ -149,6 +151,7 @@ RULES: tuple[Rule, ...] = (
     Rule(fetch_first, _words("fetch")),
     Rule(dual, _words("dual")),
     Rule(materialized, _words("materialized")),
+    Rule(storage_parameters, Trigger(STORAGE)),
     Rule(national_texts, _marks("n'")),
     Rule(similar_to, _words("similar")),
     Rule(like_escapes, _words("escape")),

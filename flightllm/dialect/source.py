@@ -33,6 +33,8 @@ class NameContext:
     schemas: Callable[[], Sequence[str]]
     view_of: Callable[[TableName], str] = lambda _: ""
     """Returns the query of a view, or of the row filters and masks of a table; empty for any other table."""
+    restricted: Callable[[], Sequence[TableName]] = tuple
+    """Returns the tables that the user sees through row filters or masks."""
     parameters: pa.Schema | None = None
     """The types of the values that are bound to the statement; None before they are known."""
     names_compared: Callable[[ParsedText], bool] = lambda _: False

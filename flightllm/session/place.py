@@ -79,6 +79,7 @@ class SessionPlace:
             is_table=self._store.entries.__contains__,
             columns_of=self._columns_of,
             view_of=self._view_of,
+            restricted=self._restricted,
             names_compared=self._store.compared_tables.named_in,
             names_spelt=self._store.spellings.named_in,
             tables_spelt=self._tables_spelt,
@@ -97,6 +98,9 @@ class SessionPlace:
         except FlightLLMError:
             return {}
         return dict(zip(schema.names, schema.types, strict=True))
+
+    def _restricted(self) -> list[TableName]:
+        return [name for name, entry in self._catalog().entries.items() if entry.restricted]
 
     def _tables_spelt(self, schema: str, name: str) -> list[TableName]:
         return [one for one in self._store.spellings.tables(schema, name) if self._is_known(one)]

@@ -392,3 +392,15 @@ def test_no_size_of_the_whole_table(database: Database, alice: Session, form: st
 def test_sizes_in_plans(plan: str, shown: str) -> None:
     """A plan keeps its operators and loses what tells the size of a table."""
     assert without_sizes(plan) == shown
+
+
+def test_information_schema(unchanged: Database) -> None:
+    """A table with row filters is a base table for all, and a view stays a view."""
+    session = unchanged.session(unchanged.access.store.user("alice").principal)
+    sql = "SELECT table_type AS t FROM information_schema.tables WHERE table_name = '{}'"
+    assert [rows(session, sql.format(name)) for name in ("managed", "plain")] == [
+        [{"t": "BASE TABLE"}],
+        [{"t": "VIEW"}],
+    ]
+    views = rows(session, "SELECT table_name AS n FROM information_schema.views WHERE table_schema = 'public'")
+    assert {row["n"] for row in views} == {"plain", "stacked"}

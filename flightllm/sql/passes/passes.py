@@ -17,6 +17,7 @@ from flightllm.sql.passes.assignments import CHANGES, assignments, stores_fracti
 from flightllm.sql.passes.base64 import FUNCTIONS as CODES
 from flightllm.sql.passes.base64 import base64, has_base64
 from flightllm.sql.passes.byte_literals import byte_literals, has_byte_cast
+from flightllm.sql.passes.collations import collations
 from flightllm.sql.passes.computed_lists import LISTS as LISTED
 from flightllm.sql.passes.computed_lists import computed_lists, has_computed_item
 from flightllm.sql.passes.constant_keys import WORDS as TESTS
@@ -44,6 +45,8 @@ from flightllm.sql.passes.interval_texts import interval_texts
 from flightllm.sql.passes.intervals import intervals
 from flightllm.sql.passes.lambda_bodies import lambda_bodies
 from flightllm.sql.passes.like_lists import has_like_list, like_lists
+from flightllm.sql.passes.mixed_numbers import WORDS as NUMBERS
+from flightllm.sql.passes.mixed_numbers import mixed_numbers
 from flightllm.sql.passes.mixed_times import WORDS as MIXING
 from flightllm.sql.passes.mixed_times import mixed_times
 from flightllm.sql.passes.moments import MOMENTS, moments
@@ -140,6 +143,7 @@ def _is_table_query(text: ParsedText, opening: int | None) -> bool:
 PASSES = (
     Pass(using, frozenset({"join"}), some=frozenset({"using", "natural"}), check_unread=check_unread),
     Pass(precedence, frozenset(), can_differ, OPERATORS, since=1),
+    Pass(collations, frozenset({"collate"}), since=6),
     Pass(any_arrays, frozenset(), has_any_array, frozenset({"any", "some"}), since=1),
     Pass(row_comparisons, frozenset(), has_row_comparison, COMPARED, since=1),
     Pass(in_lists, frozenset(), has_two_lists, frozenset({"and", "or"}), since=1),
@@ -164,6 +168,7 @@ PASSES = (
     Pass(integer_casts, frozenset(), has_integer_cast, CASTS, of_postgres=True),
     Pass(round_calls, frozenset({"round"}), of_postgres=True),
     Pass(date_truncs, frozenset({"date_trunc"}), of_postgres=True),
+    Pass(mixed_numbers, frozenset(), some=NUMBERS, of_postgres=True, since=6),
     # Before the texts of values: a date with a zone has another text.
     Pass(mixed_times, frozenset(), some=MIXING, of_postgres=True, since=3),
     Pass(text_values, frozenset(), has_text_of_value, CASTS | {"||", "concat", "concat_ws"}, of_postgres=True),
@@ -196,7 +201,7 @@ PASSES = (
     Pass(date_parts, frozenset(), some=DATE_PARTS, of_postgres=True),
     Pass(intervals, frozenset({"interval"}), of_columns=True, since=1),
     # After the intervals: it casts the texts beside them.
-    Pass(interval_texts, frozenset({"interval"}), of_columns=True),
+    Pass(interval_texts, frozenset({"interval"}), of_columns=True, since=6),
     Pass(table_functions, frozenset(), has_table_function, FUNCTIONS),
     Pass(subqueries, frozenset(), _has_subquery),
     Pass(computed_lists, frozenset(), has_computed_item, LISTED),
