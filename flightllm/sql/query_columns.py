@@ -6,6 +6,7 @@ from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from flightllm.common.cached import cached_property
 from flightllm.sql.element_rows import SERIES, element_rows, names_series_column
 from flightllm.sql.joins import join_kind, merged_names
 from flightllm.sql.nodes import Json, body, is_query, kind, name_of, parts
@@ -52,13 +53,21 @@ Columns = list[Column] | None
 """The columns of a query; None if the tree does not tell them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Table:
     """One table of a FROM; `merged` are its columns that USING merges into those of an earlier table."""
 
     name: str
     columns: Columns
     merged: Sequence[str] = ()
+
+    @cached_property
+    def types(self) -> Mapping[str, Sequence[Type]]:
+        """Return the types of the columns of each name."""
+        found: dict[str, list[Type]] = {}
+        for column in self.columns or ():
+            found.setdefault(column.name, []).append(column.type)
+        return found
 
 
 _Tables = list[_Table] | None
@@ -348,7 +357,7 @@ def _column_type(identifier: Json, scope: _Scope) -> Type:
     name, qualifier = name_of(names[-1]), name_of(names[-2]) if len(names) > 1 else None
     for tables in scope:
         wanted = [table for table in tables if qualifier in {None, table.name}]
-        found = [column.type for table in wanted for column in table.columns or () if column.name == name]
+        found = [one for table in wanted for one in table.types.get(name, ())]
         if found:
             return found[0] if len(set(found)) == 1 else common_type(found)
         if any(table.columns is None for table in wanted):

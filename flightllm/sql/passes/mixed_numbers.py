@@ -1,7 +1,6 @@
 """Make decimals beside doubles doubles, as PostgreSQL does: DataFusion makes decimals with 15 digits of both."""
 
 from collections.abc import Sequence
-from operator import is_
 from typing import Final
 
 import pyarrow as pa
@@ -14,46 +13,25 @@ from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import ExpressionTypes, arguments, function_name
 
-_COMPARISONS: Final = frozenset({"Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq", "Spaceship"})
-WORDS: Final = MIXING | {"=", "<", ">", "<=", ">=", "<>", "!=", "in", "between", "distinct", "nullif"}
-"""The words and marks of which a text must have one for numbers of two types to meet."""
+WORDS: Final = MIXING | {"nullif"}
+"""The words of which a text must have one for numbers of two types to become one column."""
 
 
 def mixed_numbers(tree: Tree, columns_of: TableColumns) -> Tree:
     """Rewrite `coalesce(price, est)` of a decimal and a double as `coalesce(CAST(price AS DOUBLE), est)`.
 
-    Also CASE, UNION, IN, BETWEEN and comparisons.
+    Also CASE and UNION.
     """
     types = ExpressionTypes(tree.root, columns_of)
     meeting = Meeting(types, _meet, _is_decimal, _double, _has_literal)
 
     def change(node: Node) -> Json:
-        name, fields = kind(node), body(node)
-        if name == "BinaryOp" and fields["op"] in _COMPARISONS:
-            return _keys(node, ("left", "right"), meeting)
-        if name == "Between":
-            return _keys(node, ("expr", "low", "high"), meeting)
-        if name == "InList":
-            given = [fields["expr"], *fields["list"]]
-            after = meeting.alike(given)
-            return node if after is given else {name: {**fields, "expr": after[0], "list": list(after[1:])}}
-        if name in {"IsDistinctFrom", "IsNotDistinctFrom"}:
-            after = meeting.alike(fields)
-            return node if after is fields else {name: list(after)}
-        if name == "Function" and function_name(fields) == "nullif":
+        fields = body(node)
+        if kind(node) == "Function" and function_name(fields) == "nullif":
             return node if meeting.alike(given := arguments(fields)) is given else _nullif(given)
         return together(node, meeting)
 
     return tree.rebuilt(change)
-
-
-def _keys(node: Node, keys: Sequence[str], meeting: Meeting) -> Json:
-    fields = body(node)
-    given = [fields[key] for key in keys]
-    after = meeting.alike(given)
-    if all(map(is_, after, given)):
-        return node
-    return {kind(node): {**fields, **dict(zip(keys, after, strict=True))}}
 
 
 def _nullif(given: Sequence[Json]) -> Json:
