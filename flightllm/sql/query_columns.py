@@ -131,8 +131,7 @@ class QueryColumns:
             case "Select":
                 return self._selected(fields, outer)
             case "SetOperation":
-                left, right = self._body(fields["left"], outer), self._body(fields["right"], outer)
-                return _both(left, right)
+                return self._set_operation(query, outer)
             case "Query":
                 return self._query(fields, outer)
             case "Values":
@@ -147,6 +146,16 @@ class QueryColumns:
                 return self._table(fields, [str(name).lower() for name in names if name])
             case _:
                 return None
+
+    def _set_operation(self, query: Json, outer: _Scope) -> Columns:
+        """Return the columns of a set operation; in a chain of them, each is read once."""
+        known = self._read.get(id(query))
+        if known is not None:
+            return known[1]
+        fields = body(query)
+        found = _both(self._body(fields["left"], outer), self._body(fields["right"], outer))
+        self._read[id(query)] = query, found
+        return found
 
     def _query(self, query: Json, outer: _Scope) -> Columns:
         known = self._read.get(id(query))

@@ -365,6 +365,11 @@ def is_date(given: Type) -> bool:
     return given is not None and bool(pa.types.is_date(given))
 
 
+def is_decimal(given: Type) -> bool:
+    """Return whether a type is known to be one of decimals."""
+    return given is not None and bool(pa.types.is_decimal(given))
+
+
 def is_number(given: Type) -> bool:
     """Return whether a type is known to be one of numbers; NULL counts as one."""
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)

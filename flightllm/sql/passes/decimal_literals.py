@@ -10,9 +10,9 @@ import pyarrow as pa
 from flightllm.sql.nodes import Json, Node, body, columns, kind, parts, replaced, walk
 from flightllm.sql.passes.decimal_sizes import ALIKE, SUMS, DecimalSizes, Size, alike_fits, common, fits, product_fits
 from flightllm.sql.passes.exact_numbers import exact, is_inexact
-from flightllm.sql.query_columns import TableColumns, Type
+from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tree import Tree
-from flightllm.sql.types import ExpressionTypes, arguments, cast_type, function_name
+from flightllm.sql.types import ExpressionTypes, arguments, cast_type, function_name, is_decimal
 
 BESIDE_DECIMALS: Final = frozenset(
     {
@@ -217,8 +217,3 @@ class DecimalWriter:
         sizes = [self._sizes.of(one) for one in values]
         known = [one for one in sizes if one is not None]
         return len(known) == len(sizes) and fit(known)
-
-
-def is_decimal(given: Type) -> bool:
-    """Return whether a type is known to be one of decimals."""
-    return given is not None and bool(pa.types.is_decimal(given))

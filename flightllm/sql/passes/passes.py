@@ -45,10 +45,8 @@ from flightllm.sql.passes.interval_texts import interval_texts
 from flightllm.sql.passes.intervals import intervals
 from flightllm.sql.passes.lambda_bodies import lambda_bodies
 from flightllm.sql.passes.like_lists import has_like_list, like_lists
-from flightllm.sql.passes.mixed_numbers import WORDS as NUMBERS
-from flightllm.sql.passes.mixed_numbers import mixed_numbers
-from flightllm.sql.passes.mixed_times import WORDS as MIXING
-from flightllm.sql.passes.mixed_times import mixed_times
+from flightllm.sql.passes.meetings import WORDS as MEETING
+from flightllm.sql.passes.meetings import meetings
 from flightllm.sql.passes.moments import MOMENTS, moments
 from flightllm.sql.passes.null_safe_joins import has_null_safe, null_safe_joins
 from flightllm.sql.passes.numeric_division import numeric_division
@@ -168,9 +166,8 @@ PASSES = (
     Pass(integer_casts, frozenset(), has_integer_cast, CASTS, of_postgres=True),
     Pass(round_calls, frozenset({"round"}), of_postgres=True),
     Pass(date_truncs, frozenset({"date_trunc"}), of_postgres=True),
-    Pass(mixed_numbers, frozenset(), some=NUMBERS, of_postgres=True, since=6),
     # Before the texts of values: a date with a zone has another text.
-    Pass(mixed_times, frozenset(), some=MIXING, of_postgres=True, since=3),
+    Pass(meetings, frozenset(), some=MEETING, of_postgres=True, since=6),
     Pass(text_values, frozenset(), has_text_of_value, CASTS | {"||", "concat", "concat_ws"}, of_postgres=True),
     Pass(text_lengths, frozenset(), some=TYPES),
     Pass(ordered_aggregates, frozenset(), has_ordered_aggregate, AGGREGATES),
