@@ -1,6 +1,5 @@
 """SQL of SQLAlchemy's statements and types. The base is SQL of PostgreSQL."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import cast, types
@@ -33,13 +32,21 @@ class FlightLLMCompiler(PGCompiler):
         """
         key = insert_stmt.table._autoincrement_column  # noqa: SLF001 -- SQLAlchemy's own compilers ask it
         is_made = key is None or key.default is not None or key.server_default is not None
-        given = None if is_made else _given(insert_stmt, self.column_keys)
+        given = None if is_made else self._given(insert_stmt, **kw)
         if given is not None and key.key not in given:
             raise CompileError(
                 f"the server numbers no keys: give {key.table.name}.{key.name} a value, or make it with a default of"
                 " Python, such as mapped_column(default=uuid.uuid4)"
             )
         return str(super().visit_insert(insert_stmt, *args, **kw))
+
+    def _given(self, insert: Any, **kw: Any) -> set[str] | None:
+        """Return the columns that get values, by their keys; None if nothing says which."""
+        # SQLAlchemy's own compiler calls this: it reads rows that are tuples, dicts or a SELECT.
+        named = insert._compile_state_factory(insert, self, **kw)._dict_parameters  # noqa: SLF001
+        if named is None and self.column_keys is None:
+            return None
+        return {getattr(column, "key", column) for column in named or ()} | set(self.column_keys or ())
 
     def for_update_clause(self, select: Any, **kw: Any) -> str:
         """Return nothing: the server has no locks of rows."""
@@ -74,16 +81,6 @@ class FlightLLMCompiler(PGCompiler):
         steps = kw | {"literal_execute": True} if isinstance(right, BindParameter) else kw
         function = "json_as_text" if as_text else "json_get_json"
         return f"{function}({self.process(binary.left, **kw)}, {self.process(right, **steps)})"
-
-
-def _given(insert: Any, parameters: Iterable[str] | None) -> set[str] | None:
-    """Return the columns that get values, by their keys; None if nothing says which."""
-    # SQLAlchemy's own compilers read these members.
-    values = insert._multi_values[0][0] if insert._multi_values else insert._values  # noqa: SLF001
-    named = insert._select_names if insert.select is not None else values  # noqa: SLF001
-    if not named and parameters is None:
-        return None
-    return {getattr(column, "key", column) for column in named or ()} | set(parameters or ())
 
 
 class FlightLLMDDLCompiler(PGDDLCompiler):

@@ -76,12 +76,14 @@ def test_missing_keys() -> None:
     table = alchemy.Table("k", alchemy.MetaData(), *columns)
     numbers = alchemy.select(table.c.n)
     empty = table.insert()
-    for insert in (empty.values(n=1), empty.values([{"n": 1}]), empty.from_select(["n"], numbers)):
+    wrong = (empty.values(n=1), empty.values([{"n": 1}]), empty.values({}), empty.from_select(["n"], numbers))
+    for insert in wrong:
         with pytest.raises(alchemy.exc.CompileError, match=r"k\.id a value"):
             _sql(insert)
     with pytest.raises(alchemy.exc.CompileError, match="numbers no keys"):
         empty.compile(dialect=FlightLLMDialect(), column_keys=["n"])
-    for good in (empty, empty.values(id=1), empty.values([{"id": 1, "n": 2}]), empty.from_select(["id"], numbers)):
+    rows = (empty.values([{"id": 1, "n": 2}]), empty.values([(1, 2), (2, 3)]), empty.values({table.c.id: 1}))
+    for good in (empty, empty.values(id=1), *rows, empty.from_select(["id"], numbers)):
         assert _sql(good).startswith("INSERT INTO k (id")
     table.c.id.default = alchemy.ColumnDefault(lambda: 1)
     assert _sql(empty.values(n=1)).startswith("INSERT INTO k (id, n)")
