@@ -178,8 +178,16 @@ class Settings:
         """
         if key.lower() == "all":
             return Settings()
+        return self.with_value_of(key, Settings())
+
+    def with_value_of(self, key: str, other: "Settings") -> "Settings":
+        """Return these settings with one value of other settings.
+
+        Raises:
+            InvalidInputError: there is no such setting.
+        """
         name = _key(key)
-        return replace(self, **{name: getattr(Settings(), name)})
+        return replace(self, **{name: getattr(other, name)})
 
     def check_unlocked(self, key: str) -> None:
         """Check that a statement can change or reset a setting; `all` stands for all of them.

@@ -1,15 +1,14 @@
 """Statements that this protocol answers itself: parameters, transactions, prepared statements, cursors and COPY."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
 
 import pyarrow as pa
 
-from flightllm.errors import FlightLLMError, UnsupportedError
+from flightllm.errors import UnsupportedError
 from flightllm.pg_catalog.types import type_oid
 from flightllm.postgres import copying
 from flightllm.postgres.failures import WireError, notice
+from flightllm.postgres.local_settings import SEARCH_PATH, key_of
 from flightllm.postgres.messages import FAILED
 from flightllm.postgres.modes import LEVEL, LEVELS, Modes, read_modes, read_switch, set_modes
 from flightllm.postgres.prepared import Portal, Prepared
@@ -29,9 +28,6 @@ class Commands:
 
     def __init__(self, conversation: Talk) -> None:
         self._talk = conversation
-        self._kept_sets = list[Callable[[], object]]()
-        """The SET and RESET of the open transaction that hold after its COMMIT, in order."""
-        self._has_local = False
         self._by_word: Mapping[str, Callable[[Words, str, Portal], Result | None]] = {
             "set": self._set,
             "show": self._show,
@@ -61,6 +57,8 @@ class Commands:
         """
         if is_transaction(tokens):
             return self._transaction(tokens, text)
+        if _word(tokens) == "use":
+            self._talk.settings.local.drop(SEARCH_PATH)
         found = self._by_word.get(_word(tokens))
         return None if found is None else found(tokens, text, portal)
 
@@ -86,18 +84,15 @@ class Commands:
             if state.is_open:
                 talk.tell(notice("there is already a transaction in progress", "25001"))
                 return done("BEGIN" if word == "begin" else "START TRANSACTION")
-            talk.keep_settings()
-            self._kept_sets.clear()
-            self._has_local = False
             modes = read_modes(tokens[2 if len(tokens) > 1 and tokens[1].is_word("work", "transaction") else 1 :])
             talk.engine.start("BEGIN")
-            state.begin()
+            state.begin(talk.kept_settings())
             talk.settings.transaction_read_only = talk.settings.is_read_only
             self._take_modes(modes)
             talk.engine.changes_at_begin = talk.engine.changes
             return done("BEGIN" if word == "begin" else "START TRANSACTION")
         if word == "savepoint":
-            state.save(_last_name(tokens), talk.engine.changes)
+            state.save(_last_name(tokens), talk.engine.changes, talk.kept_settings())
             return done("SAVEPOINT")
         if word == "release":
             state.release(_last_name(tokens))
@@ -108,9 +103,9 @@ class Commands:
         failed, was_open = state.state == FAILED, state.is_open
         if not was_open:
             talk.tell(notice("there is no transaction in progress", "25P01"))
-        state.end()
-        if was_open:
-            self._end_settings(undone=failed or word in ("rollback", "abort"))
+        state.end(undone=failed or word in ("rollback", "abort"))
+        talk.settings.local.end()
+        talk.settings.transaction_read_only = None
         talk.names.close_portals()
         result = talk.engine.start(text)
         if failed and result.final_tag == "COMMIT":
@@ -131,16 +126,6 @@ class Commands:
     def _tell_level(self, level: str) -> None:
         if level not in (*LEVELS[:2], "default"):
             self._talk.tell(notice(f"the isolation level is {LEVEL} here, instead of {level}", "01000"))
-
-    def _end_settings(self, *, undone: bool) -> None:
-        """Undo all SET of a transaction, or those of SET LOCAL only."""
-        self._talk.settings.transaction_read_only = None
-        if not (undone or self._has_local):
-            return
-        self._talk.undo_settings()
-        for again in () if undone else self._kept_sets:
-            with suppress(FlightLLMError):  # its schema can be gone meanwhile
-                again()
 
     def _set_transaction(self, for_all: bool, words: Words) -> Result:  # noqa: FBT001 - as `set_modes` returns it
         modes, talk = read_modes(words), self._talk
@@ -169,15 +154,18 @@ class Commands:
             if not self._talk.transaction.is_open:
                 self._talk.tell(notice("SET LOCAL can only be used in transaction blocks", "25P01"))
                 return done("SET")
-            self._has_local = True
             text = text[: tokens[1].start] + text[tokens[1].end :]
             tokens = tokenize(text)
-        elif self._talk.transaction.is_open:
-            self._kept_sets.append(partial(self._set_one, tokens, text))
+            name, local = _changed(tokens), self._talk.settings.local
+            put_back = local.standing(name) or self._talk.kept_setting(name)
+            result = self._set_one(tokens, text)
+            local.add(name, put_back)
+            return result
         return self._set_one(tokens, text)
 
     def _set_one(self, tokens: Words, text: str) -> Result | None:
         name, value = _setting(tokens)
+        self._talk.settings.local.drop(_changed(tokens))
         if name == "transaction_read_only":
             modes = tokenize("READ ONLY" if read_switch(name, value) else "READ WRITE")
             return self._set_transaction(False, modes)  # noqa: FBT003 - as `set_modes` returns it
@@ -209,11 +197,7 @@ class Commands:
         return None if value is None else texts_result([(name, [value])], "SHOW")
 
     def _reset(self, tokens: Words, text: str, _portal: Portal) -> Result | None:
-        if self._talk.transaction.is_open:
-            self._kept_sets.append(partial(self._reset_one, tokens, text))
-        return self._reset_one(tokens, text)
-
-    def _reset_one(self, tokens: Words, text: str) -> Result | None:
+        self._talk.settings.local.drop(_changed(tokens))
         words = " ".join(token.text.lower() for token in tokens[1:]).replace(" . ", ".")
         if words == "all":
             self._talk.reset_all()
@@ -420,6 +404,15 @@ def _setting(tokens: Words) -> tuple[str, str]:
     if not (cursor.symbol("=") or cursor.take("to")):
         return "", ""
     return token.text.lower(), ", ".join(one.text for one in tokens[cursor.at :] if not one.is_symbol(","))
+
+
+def _changed(tokens: Words) -> str:
+    """Return the name under which the value is kept that SET or RESET changes."""
+    cursor = Cursor(tokens, 1)
+    _ = cursor.take("session") or cursor.take("local")
+    rest = tokens[cursor.at :]
+    end = next((at for at, one in enumerate(rest) if one.is_symbol("=") or one.is_word("to")), len(rest))
+    return key_of("".join(one.text for one in rest[:end]))
 
 
 def _fetched(tokens: Words) -> tuple[int, str]:

@@ -17,6 +17,7 @@ from flightllm.postgres.calls import PostgresCall
 from flightllm.postgres.commands import Commands
 from flightllm.postgres.engine import Engine
 from flightllm.postgres.failures import ClientGoneError, WireError, fatal, fields_of, notice
+from flightllm.postgres.local_settings import SEARCH_PATH, TIMEOUT, PutBack
 from flightllm.postgres.messages import (
     BOUND,
     CLOSED,
@@ -64,7 +65,6 @@ class Conversation:
         self.settings = ClientSettings(call.principal.name, is_superuser=call.principal.is_admin, has_tls=has_tls)
         call.parameters = self.settings
         self.engine.is_read_only = lambda: self.settings.is_read_only
-        self._undo: Callable[[], None] = lambda: None
         self._first: dict[str, str] = {}
         """The settings of the session that the client's first message gave, by their names in lower case."""
         self._commands = Commands(self)
@@ -158,20 +158,34 @@ class Conversation:
         self.settings.reset("all")
         self._apply_first()
 
-    def keep_settings(self) -> None:
-        """Remember the settings with which a transaction begins."""
+    def kept_settings(self) -> PutBack:
+        """Return what goes back to the present settings."""
         session = self.call.session(self.core)
-        standing, values = session.kept(), self.settings.kept()
+        standing, go_back = session.kept(), self.settings.kept()
 
         def undo() -> None:
             session.go_back(standing)
-            self.settings.go_back(values)
+            go_back()
 
-        self._undo = undo
+        return undo
 
-    def undo_settings(self) -> None:
-        """Go back to the settings with which the transaction began."""
-        self._undo()
+    def kept_setting(self, name: str) -> PutBack:
+        """Return what gives a setting of the client or of the session its present value again."""
+        if (found := self.settings.kept_value(name)) is not None:
+            return found
+        session, timeout = self.call.session(self.core), self.settings.timeout
+        values, path = session.kept()
+
+        def put_back() -> None:
+            now, here = session.kept()
+            if name == SEARCH_PATH:
+                session.go_back((now, path))
+            elif name in now.as_text():
+                session.go_back((now.with_value_of(name, values), here))
+            if name == TIMEOUT:
+                self.settings.timeout = timeout
+
+        return put_back
 
     def restore(self, name: str) -> bool:
         """Go back to the first value of a setting; return False if the client's first message did not give it."""

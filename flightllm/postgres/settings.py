@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from flightllm.pg_catalog.facts import SHOWN_VERSION
 from flightllm.postgres.failures import WireError
+from flightllm.postgres.local_settings import LocalSettings, PutBack
 from flightllm.postgres.modes import LEVELS, read_switch
 from flightllm.postgres.times import seconds_of, time_text
 from flightllm.sql.client_parameters import DEFAULTS
@@ -99,6 +100,8 @@ class ClientSettings:
         self.timeout = "0"
         """The value of `statement_timeout`."""
         self._at_start = dict(_AT_START)
+        self.local = LocalSettings()
+        """The settings whose values end with the open transaction."""
         self.transaction_read_only: bool | None = None
         """Whether the open transaction is read-only; None between transactions."""
         self._told: dict[str, str] = {}
@@ -124,6 +127,7 @@ class ClientSettings:
         if name in _NO_TIMEOUTS and value.lower() != "default":
             value = time_text(seconds_of(value.strip("'\"")))
         if name in self._values:
+            self.local.drop(name)
             self._values[name] = self._at_start[name] if value.lower() == "default" else value
             return True
         if name in _FIXED:
@@ -139,13 +143,29 @@ class ClientSettings:
             return self.transaction_read_only
         return self._values[_READ_ONLY] == "on"
 
-    def kept(self) -> tuple[dict[str, str], str]:
-        """Return the present values, to go back to with `go_back`."""
-        return dict(self._values), self.timeout
+    def kept(self) -> PutBack:
+        """Return what goes back to the present values."""
+        values, timeout, read_only, local = (
+            dict(self._values),
+            self.timeout,
+            self.transaction_read_only,
+            self.local.kept(),
+        )
 
-    def go_back(self, kept: tuple[dict[str, str], str]) -> None:
-        """Take earlier values again."""
-        self._values, self.timeout = dict(kept[0]), kept[1]
+        def go_back() -> None:
+            self._values, self.timeout, self.transaction_read_only = dict(values), timeout, read_only
+            self.local.go_back(local)
+
+        return go_back
+
+    def kept_value(self, name: str) -> PutBack | None:
+        """Return what gives a parameter its present value again; None for a parameter that is not one of these."""
+        value = self._values.get(name)
+
+        def put_back() -> None:
+            self._values[name] = value or ""
+
+        return None if value is None else put_back
 
     def begin(self) -> None:
         """Take the present values as those to go back to."""
@@ -154,6 +174,7 @@ class ClientSettings:
     def reset(self, name: str) -> bool:
         """Go back to a parameter's first value, or to all; return False for a parameter that is not one of these."""
         if name == "all":
+            self.local.drop(name)
             self._values = dict(self._at_start)
             self.timeout = "0"
             return True

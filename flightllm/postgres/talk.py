@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from flightllm.execution.describe import Description
 from flightllm.postgres.engine import Engine
+from flightllm.postgres.local_settings import PutBack
 from flightllm.postgres.prepared import Names, Portal, Prepared
 from flightllm.postgres.results import Result
 from flightllm.postgres.settings import ClientSettings
@@ -58,11 +59,11 @@ class Talk(Protocol):
     def reset_all(self) -> None:
         """Go back to the settings of the client's first message."""
 
-    def keep_settings(self) -> None:
-        """Remember the settings with which a transaction begins."""
+    def kept_settings(self) -> PutBack:
+        """Return what goes back to the present settings."""
 
-    def undo_settings(self) -> None:
-        """Go back to the settings with which the transaction began."""
+    def kept_setting(self, name: str) -> PutBack:
+        """Return what gives a setting its present value again."""
 
     def restore(self, name: str) -> bool:
         """Go back to the first value of a setting, if the client's first message gave it."""

@@ -205,7 +205,7 @@ def test_settings(place: Place) -> None:
         assert connection.execute("EXECUTE p (41)").fetchall() == [(42,)]
         connection.execute("SET flightllm.timeout = 5")
         connection.execute("DISCARD ALL")
-        assert connection.execute("SHOW flightllm.timeout").fetchone() != ("5",)
+        assert connection.execute("SHOW flightllm.timeout").fetchone() != ("flightllm.timeout", "5.0")
         with pytest.raises(psycopg.errors.InvalidSqlStatementName):
             connection.execute("EXECUTE p (41)")
 

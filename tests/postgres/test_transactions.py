@@ -17,6 +17,8 @@ _CHANGES = (
     "EXECUTE change",
 )
 
+_ENDING = ("application_name", "statement_timeout", "search_path", "default_transaction_read_only")
+
 
 @pytest.fixture
 def both(place: Place, reference: "psycopg.Connection[Any]") -> Any:
@@ -107,6 +109,29 @@ def test_drivers(place: Place) -> None:
         ("BEGIN", "SET LOCAL statement_timeout = '5s'", "SET LOCAL search_path = pg_catalog", "COMMIT"),
         ("BEGIN", "SET statement_timeout = '5s'", "SET search_path = pg_catalog", "ROLLBACK"),
         ("BEGIN", "SET statement_timeout = '5s'", "SET LOCAL search_path = pg_catalog", "END"),
+        ("BEGIN", "SET LOCAL search_path = pg_catalog", "SET search_path = pg_catalog", "END"),
+        ("BEGIN", "SET LOCAL statement_timeout = '5s'", "SET statement_timeout = '7s'", "COMMIT"),
+        ("BEGIN", "SET LOCAL statement_timeout = '5s'", "SELECT set_config('application_name', 'in', false)", "COMMIT"),
+        (
+            "BEGIN",
+            "SET LOCAL application_name = 'two'",
+            "SELECT set_config('application_name', 'in', false)",
+            "COMMIT",
+        ),
+        ("BEGIN", "SET LOCAL work_mem = '5MB'", "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", "COMMIT"),
+        ("BEGIN", "SET LOCAL client_encoding = 'UTF8'", "SET search_path = pg_catalog", "COMMIT"),
+        ("BEGIN", "SET application_name = 'a'", "SAVEPOINT s", "SET application_name = 'b'", "ROLLBACK TO s", "COMMIT"),
+        (
+            "BEGIN",
+            "SET LOCAL statement_timeout = '1s'",
+            "SAVEPOINT s",
+            "SET statement_timeout = '2s'",
+            "SELECT nope",
+            "ROLLBACK TO s",
+            "SHOW statement_timeout",
+            "COMMIT",
+        ),
+        ("BEGIN", "SAVEPOINT s", "SET LOCAL application_name = 'b'", "RELEASE s", "SHOW application_name", "COMMIT"),
     ],
 )
 def test_settings_end(both: Any, steps: tuple[str, ...]) -> None:
@@ -115,10 +140,9 @@ def test_settings_end(both: Any, steps: tuple[str, ...]) -> None:
     for connection in both:
         for text in ("SET application_name = 'before'", "SET search_path = public"):
             connection.execute(text.encode())
-        for text in steps:
-            _outcome(connection, text)
-        shown = [_outcome(connection, f"SHOW {n}") for n in ("application_name", "statement_timeout", "search_path")]
-        found.append((shown, connection.info.parameter_status("application_name")))
+        told = [one for text in steps if isinstance(one := _outcome(connection, text), list)]
+        shown = [_outcome(connection, f"SHOW {name}") for name in _ENDING]
+        found.append((told, shown, connection.info.parameter_status("application_name")))
         connection.execute("RESET ALL")
     assert found[0] == found[1]
 
@@ -128,7 +152,13 @@ def test_own_settings_end(place: Place) -> None:
     with place.connect() as connection:
         for text in ("BEGIN", "SET LOCAL flightllm.timeout = 7", "COMMIT"):
             connection.execute(text.encode())
-        assert connection.execute("SHOW flightllm.timeout").fetchone() != ("7",)
+        assert connection.execute("SHOW flightllm.timeout").fetchone() != ("flightllm.timeout", "7.0")
+        for text in ("BEGIN", "SET LOCAL search_path = pg_catalog", "USE public", "COMMIT"):
+            connection.execute(text.encode())
+        assert connection.execute("SHOW search_path").fetchone() == ("public",)
+        for text in ("BEGIN", "SET LOCAL flightllm.timeout = 7", "SET statement_timeout = '9s'", "COMMIT"):
+            connection.execute(text.encode())
+        assert connection.execute("SHOW flightllm.timeout").fetchone() == ("flightllm.timeout", "9.0")
         for text in ("BEGIN", "SET flightllm.read_only = on", "ROLLBACK"):
             connection.execute(text.encode())
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
