@@ -240,26 +240,42 @@ _MAKES_INTERVALS = frozenset({"interval", "make_interval", "age"})
 class ComparedTables:
     """The names of the tables with intervals, arrays or bytes, which PostgreSQL reads or compares in its own way.
 
+    It compares bytes as the server does, so a text that only reads them needs no change.
+
     Each change of the tables is read once, at the next text; thread-safe.
     """
 
     def __init__(self, entries: Callable[[], Mapping[TableName, Entry]]) -> None:
         """Take a function that returns the present tables; a change of the tables replaces their mapping."""
         self._entries = entries
-        self._read: tuple[Mapping[TableName, Entry], frozenset[str]] = ({}, frozenset())
+        self._read: tuple[Mapping[TableName, Entry], frozenset[str], frozenset[str]] = ({}, frozenset(), frozenset())
 
     def named_in(self, text: ParsedText) -> bool:
-        """Return whether a text has the name of such a table, in any schema and any case."""
-        entries = self._entries()
-        before, names = self._read
-        if before is not entries:
-            names = _compared(entries)
-            self._read = entries, names
+        """Return whether a text has the name of a table with intervals or arrays, in any schema and any case."""
+        names, _ = self._names()
         return bool(names) and not names.isdisjoint(text.names)
+
+    def with_bytes_in(self, text: ParsedText) -> bool:
+        """Return whether a text has the name of a table with bytes, in any schema and any case."""
+        _, names = self._names()
+        return bool(names) and not names.isdisjoint(text.names)
+
+    def _names(self) -> tuple[frozenset[str], frozenset[str]]:
+        entries = self._entries()
+        before, compared, with_bytes = self._read
+        if before is not entries:
+            compared, with_bytes = _compared(entries), _named(entries, pa.types.is_binary)
+            self._read = entries, compared, with_bytes
+        return compared, with_bytes
+
+
+def _named(entries: Mapping[TableName, Entry], test: Callable[[pa.DataType], bool]) -> frozenset[str]:
+    """Return the names of the tables with a column of some types."""
+    return frozenset(key.name.lower() for key, entry in entries.items() if any(map(test, entry.schema.types)))
 
 
 def _compared(entries: Mapping[TableName, Entry]) -> frozenset[str]:
-    found = {key.name.lower() for key, entry in entries.items() if any(map(_is_compared, entry.schema.types))}
+    found = set(_named(entries, _is_compared))
     views = {one.name.name.lower(): ParsedText(one.query) for one in entries.values() if one.kind == "view"}
     while more := {
         name
@@ -271,7 +287,7 @@ def _compared(entries: Mapping[TableName, Entry]) -> frozenset[str]:
 
 
 def _is_compared(given: pa.DataType) -> bool:
-    return bool(pa.types.is_interval(given) or pa.types.is_nested(given) or pa.types.is_binary(given))
+    return bool(pa.types.is_interval(given) or pa.types.is_nested(given))
 
 
 class SchemaTables:

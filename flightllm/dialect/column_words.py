@@ -77,8 +77,8 @@ def _is_type(source: Source, index: int) -> bool:
 
 def _in_queries(source: Source) -> Iterator[int]:
     """Yield the names of columns among expressions, in lists, before the `=` of SET, and of the result."""
-    for index, token in enumerate(source.tokens):
-        if not index or not token.is_word(*_LABELS):
+    for index, token in enumerate(source.tokens):  # an INSERT can have 100,000 tokens
+        if not index or token.kind is not TokenKind.WORD or token.text.lower() not in _LABELS:
             continue
         is_value = token.is_word(*_IN_QUERIES) and _begins_value(source, index) and not _is_syntax(source, index)
         if is_value or _is_label(source, index):

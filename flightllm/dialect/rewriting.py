@@ -232,6 +232,7 @@ def _passed(found: Rewritten, source: Source, dialect: str) -> Rewritten:
             source,
             source.known,
             source.place.names_compared,
+            source.place.names_bytes,
             as_postgres=dialect in _AS_POSTGRES,
             as_duckdb=dialect in _AS_DUCKDB,
         )

@@ -38,7 +38,9 @@ class NameContext:
     parameters: pa.Schema | None = None
     """The types of the values that are bound to the statement; None before they are known."""
     names_compared: Callable[[ParsedText], bool] = lambda _: False
-    """Returns whether a text can name a table that has a column of intervals, arrays or bytes."""
+    """Returns whether a text can name a table that has a column of intervals or arrays."""
+    names_bytes: Callable[[ParsedText], bool] = lambda _: False
+    """Returns whether a text can name a table that has a column of bytes."""
     names_spelt: Callable[[ParsedText], bool] = lambda _: False
     """Returns whether a text can have an unquoted name of a table, column or field whose name has capitals."""
     tables_spelt: Callable[[str, str], Sequence[TableName]] = lambda *_: ()
@@ -125,11 +127,6 @@ class Source(ParsedText):
         if before.kind is TokenKind.SYMBOL:
             return before.text not in {".", ")", "]", "}"}
         return follows_keyword(self.tokens, index)
-
-    def ends_distinct_on(self, index: int) -> bool:
-        """Return whether a token closes `SELECT DISTINCT ON (…)`, after which an expression begins."""
-        opening = self.scopes.opening.get(index, 0)
-        return self.is_word(opening - 1, "on") and self.is_word(opening - 2, "distinct")
 
     def names_column(self, index: int) -> bool:
         """Return whether a name only names a column: in a list, as in `INSERT INTO t (a)`, or before the `=` of SET.

@@ -159,7 +159,7 @@ class Conversation:
         self._apply_first()
 
     def kept_settings(self) -> PutBack:
-        """Return what goes back to the present settings."""
+        """Return a function that goes back to the present settings."""
         session = self.call.session(self.core)
         standing, go_back = session.kept(), self.settings.kept()
 
@@ -170,7 +170,7 @@ class Conversation:
         return undo
 
     def kept_setting(self, name: str) -> PutBack:
-        """Return what gives a setting of the client or of the session its present value again."""
+        """Return a function that gives a setting of the client or of the session its present value again."""
         if (found := self.settings.kept_value(name)) is not None:
             return found
         session, timeout = self.call.session(self.core), self.settings.timeout

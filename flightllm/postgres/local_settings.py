@@ -24,7 +24,7 @@ class LocalSettings:
         self._changed: dict[str, PutBack] = {}
 
     def standing(self, name: str) -> PutBack | None:
-        """Return what puts the value back that holds after the transaction; None for a setting that has this value."""
+        """Return a function that puts back the value after the transaction; None for another setting."""
         return self._changed.get(name)
 
     def add(self, name: str, put_back: PutBack) -> None:

@@ -144,7 +144,7 @@ class ClientSettings:
         return self._values[_READ_ONLY] == "on"
 
     def kept(self) -> PutBack:
-        """Return what goes back to the present values."""
+        """Return a function that goes back to the present values."""
         values, timeout, read_only, local = (
             dict(self._values),
             self.timeout,
@@ -159,7 +159,7 @@ class ClientSettings:
         return go_back
 
     def kept_value(self, name: str) -> PutBack | None:
-        """Return what gives a parameter its present value again; None for a parameter that is not one of these."""
+        """Return a function that gives a parameter its present value again; None for an unknown parameter."""
         value = self._values.get(name)
 
         def put_back() -> None:

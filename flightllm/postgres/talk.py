@@ -60,10 +60,10 @@ class Talk(Protocol):
         """Go back to the settings of the client's first message."""
 
     def kept_settings(self) -> PutBack:
-        """Return what goes back to the present settings."""
+        """Return a function that goes back to the present settings."""
 
     def kept_setting(self, name: str) -> PutBack:
-        """Return what gives a setting its present value again."""
+        """Return a function that gives a setting its present value again."""
 
     def restore(self, name: str) -> bool:
         """Go back to the first value of a setting, if the client's first message gave it."""

@@ -81,6 +81,7 @@ class SessionPlace:
             view_of=self._view_of,
             restricted=self._restricted,
             names_compared=self._store.compared_tables.named_in,
+            names_bytes=self._store.compared_tables.with_bytes_in,
             names_spelt=self._store.spellings.named_in,
             tables_spelt=self._tables_spelt,
             schemas=lambda: [*self._catalog().schemas(), "information_schema"],

@@ -140,6 +140,7 @@ class _Extractor:
 
     def __init__(self, text: ParsedText, catalog: _Catalog, depth: int) -> None:
         tokens = text.tokens
+        self._text = text
         self._sql = text.sql
         self._tokens = tokens
         self._joins = "||" in text.marks or not text.words.isdisjoint(JOINING)
@@ -181,7 +182,7 @@ class _Extractor:
         known = self._catalog.registry.get(self._tokens[index].text) is not None
         if before is not None:
             if before.kind is TokenKind.SYMBOL:
-                begins = before.text not in {".", ")", "]"} or self._ends_distinct_on(index - 1)
+                begins = before.text not in {".", ")", "]"} or self._text.ends_distinct_on(index - 1)
             else:
                 begins = follows_keyword(self._tokens, index)
             if not begins:
@@ -191,11 +192,6 @@ class _Extractor:
                 raise self._error(index, "is not a table function; call it in SELECT, WHERE or another expression")
             return False
         return True
-
-    def _ends_distinct_on(self, index: int) -> bool:
-        """Return whether the token closes `SELECT DISTINCT ON (…)`, after which an expression begins."""
-        opening = self._scopes.opening.get(index, 0)
-        return opening > 1 and self._tokens[opening - 1].is_word("on") and self._tokens[opening - 2].is_word("distinct")
 
     def _call(self, index: int, depth: int) -> tuple[pa.DataType, str]:
         """Return the type of a call and the text that replaces the call."""

@@ -193,6 +193,13 @@ class ParsedText:
             index = self.closing[index + 1] + 1
         return index
 
+    def ends_distinct_on(self, index: int) -> bool:
+        """Return whether a token closes `SELECT DISTINCT ON (…)`, after which an expression begins."""
+        if "distinct" not in self.words or not self.is_symbol(index, ")"):  # scopes take a pass over all tokens
+            return False
+        opening = self.scopes.opening.get(index, 0)
+        return self.is_word(opening - 1, "on") and self.is_word(opening - 2, "distinct")
+
     def start_of_query(self, index: int) -> int:
         """Return the index of the first token of the query around a token."""
         opening = self.scopes.around[index]

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from flightllm.config import Config, EngineConfig
-from flightllm.dialect.column_words import WORDS
+from flightllm.dialect.column_words import WORDS, column_words
+from flightllm.dialect.source import NameContext, Source
 from flightllm.errors import FlightLLMError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
+from flightllm.sql.parsed_text import ParsedText
 from tests.databases import ask
 from tests.dialect.word_places import CHANGES, OTHER, QUERIES, ROW, TABLE, TABLES, steps
 from tests.postgres import Answer, binaries, cluster
@@ -22,6 +24,19 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     database = Database.open(Config(engine=EngineConfig("fake"), data_folder=tmp_path_factory.mktemp("data")))
     yield database.session()
     database.close()
+
+
+def test_long_inserts() -> None:
+    """An INSERT of rows is read without its scopes, which take a pass over all tokens."""
+    source = Source(
+        ParsedText("INSERT INTO t (a, b) VALUES (1, 'x'), (2, 'y')"), NameContext(lambda _: False, lambda _: {}, tuple)
+    )
+    assert not list(column_words(source))
+    assert "scopes" not in vars(source)
+    distinct = Source(
+        ParsedText("SELECT DISTINCT ON (a) exists FROM t"), NameContext(lambda _: False, lambda _: {}, tuple)
+    )
+    assert len(list(column_words(distinct))) == 1
 
 
 def _follow(session: Session, word: str) -> None:

@@ -82,6 +82,8 @@ from flightllm.sql.passes.windows import has_named_windows, windows
 from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tree import Tree, parse, with_numbers
 
+_NamesTable = Callable[[ParsedText], bool]
+
 
 @dataclass(frozen=True, slots=True)
 class Pass:
@@ -90,8 +92,8 @@ class Pass:
     A text that it can change has all of the `words`, one of `some` words or marks if there are any, and passes the
     `test`.
 
-    With `of_columns`, a text that names a table with intervals, arrays or bytes needs no `words` and no test. With
-    `of_postgres`, a text of a dialect that computes in another way stays.
+    With `of_columns`, a text that names a table with intervals or arrays needs no `words` and no test; with `of_bytes`,
+    also one that names a table with bytes. With `of_postgres`, a text of a dialect that computes in another way stays.
     """
 
     change: Callable[[Tree, TableColumns], Tree]
@@ -99,6 +101,7 @@ class Pass:
     test: Callable[[ParsedText], bool] = lambda _: True
     some: frozenset[str] = frozenset()
     of_columns: bool = False
+    of_bytes: bool = False
     of_postgres: bool = False
     of_duckdb: bool = False
     """Whether the pass reads functions as DuckDB does; a dialect that means others by their names is not changed."""
@@ -107,11 +110,12 @@ class Pass:
     check_unread: Callable[[ParsedText], None] = lambda _: None
     """Raises an error for a text without a tree in which DataFusion would read wrong rows."""
 
-    def can_change(self, text: ParsedText, names_compared: Callable[[ParsedText], bool]) -> bool:
+    def can_change(self, text: ParsedText, names_compared: _NamesTable, names_bytes: _NamesTable) -> bool:
         """Return whether the pass can change a text."""
         if self.some and self.some.isdisjoint(text.words) and self.some.isdisjoint(text.marks):
             return False
-        return (self.of_columns and names_compared(text)) or (self.words <= text.words and self.test(text))
+        named = (self.of_columns and names_compared(text)) or (self.of_bytes and names_bytes(text))
+        return named or (self.words <= text.words and self.test(text))
 
 
 def _has_subquery(text: ParsedText) -> bool:
@@ -184,7 +188,7 @@ PASSES = (
     Pass(integer_ranges, frozenset(), has_integer_operator, INTEGER_OPERATORS | {"sum"}, of_postgres=True, since=3),
     Pass(shifts, frozenset(), some=SHIFTS, of_postgres=True),
     Pass(array_values, frozenset(), has_array, frozenset({"::", "||", "cast", *ARRAY_FUNCTIONS}), of_postgres=True),
-    Pass(assignments, frozenset(), stores_fractions, CHANGES, of_columns=True, of_postgres=True),
+    Pass(assignments, frozenset(), stores_fractions, CHANGES, of_columns=True, of_bytes=True, of_postgres=True),
     Pass(default_texts, frozenset({"create", "default"}), has_default_text, of_postgres=True),
     Pass(empty_grouping, frozenset({"group"}), has_empty_grouping),
     Pass(ordered_tables, frozenset({"order", "by", "from"}), _has_ordered_table),
@@ -224,7 +228,8 @@ def passed(text: ParsedText, columns_of: TableColumns, *, version: int = 0) -> P
 def edits(
     text: ParsedText,
     columns_of: TableColumns,
-    names_compared: Callable[[ParsedText], bool],
+    names_compared: _NamesTable,
+    names_bytes: _NamesTable = lambda _: True,
     *,
     as_postgres: bool = True,
     as_duckdb: bool = True,
@@ -234,7 +239,8 @@ def edits(
 
     A text without a construct that a pass changes is not parsed. Of a statement that the parser does not read, its
     query is parsed, as in `SUMMARIZE SELECT …`. A text that cannot be parsed has no edits.
-    `names_compared` tells quickly whether a text can name a table that has a column of intervals, arrays or bytes.
+    `names_compared` tells quickly whether a text can name a table that has a column of intervals or arrays, and
+    `names_bytes` whether it can name one that has a column of bytes.
     `as_postgres` tells whether the dialect of the text computes as PostgreSQL does, and `as_duckdb` whether it has the
     functions of DuckDB.
 
@@ -242,7 +248,7 @@ def edits(
         FlightLLMError: a construct gives wrong rows in DataFusion, and no pass can put it right.
     """
     meant = [one for one in passes if (as_postgres or not one.of_postgres) and (as_duckdb or not one.of_duckdb)]
-    chosen = [one for one in meant if one.can_change(text, names_compared)]
+    chosen = [one for one in meant if one.can_change(text, names_compared, names_bytes)]
     if not chosen:
         return
     before, tree = 0, parse(text)
