@@ -1,7 +1,7 @@
 """Texts of intervals in PostgreSQL's style, such as `1 year -2 days 04:05:06.7`, and in that of ISO 8601."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from fractions import Fraction
 
@@ -76,6 +76,44 @@ def interval_of(text: str) -> pa.MonthDayNano:
         at = found.end()
     sign = -1 if is_past else 1
     return pa.MonthDayNano([sign * months, sign * days, sign * micros * 1_000])
+
+
+def interval_text(months: int, days: int, micros: int) -> str:
+    """Return an interval in PostgreSQL's style, as in `1 year 2 mons -3 days +04:05:06.7`."""
+    years = int(months / 12)
+    return " ".join(_words(((years, "year"), (months - 12 * years, "mon"), (days, "day")), micros))
+
+
+def period_text(months: int, days: int, micros: int) -> str:
+    """Return an interval in the style of ISO 8601, such as `P1Y2M-3DT4H5M6.7S`."""
+    years, months = int(months / 12), months - 12 * int(months / 12)
+    date = "".join(f"{count}{unit}" for count, unit in ((years, "Y"), (months, "M"), (days, "D")) if count)
+    hours, minutes, seconds, rest = _clock(micros)
+    sign = "-" if micros < 0 else ""
+    clock = "".join(f"{sign}{count}{unit}" for count, unit in ((hours, "H"), (minutes, "M")) if count)
+    if seconds or rest or not (date or clock):
+        clock += f"{sign}{seconds}{rest}S"
+    return f"P{date}{'T' if clock else ''}{clock}"
+
+
+def _words(counts: Sequence[tuple[int, str]], micros: int) -> Iterator[str]:
+    """Yield the parts of an interval that are not 0; a part after a negative one has a sign."""
+    after_negative, empty = False, True
+    for count, unit in counts:
+        if count:
+            yield f"{'+' if after_negative and count > 0 else ''}{count} {unit}{'' if count == 1 else 's'}"
+            after_negative, empty = count < 0, False
+    if micros or empty:
+        hours, minutes, seconds, rest = _clock(micros)
+        sign = "-" if micros < 0 else "+" if after_negative else ""
+        yield f"{sign}{hours:02}:{minutes:02}:{seconds:02}{rest}"
+
+
+def _clock(micros: int) -> tuple[int, int, int, str]:
+    """Return the hours, minutes and seconds of a length of time without its sign, and the text of the fraction."""
+    seconds, fraction = divmod(abs(micros), 1_000_000)
+    rest = f".{fraction:06d}".rstrip("0") if fraction else ""
+    return seconds // 3600, seconds // 60 % 60, seconds % 60, rest
 
 
 def _times(count: Fraction, unit: tuple[int, int, int]) -> tuple[int, int, int]:

@@ -1,12 +1,13 @@
 """The texts of values as PostgreSQL writes them; DataFusion writes `1e100`, `1 mons` and `[a, b]`."""
 
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
+
+from flightllm.common import interval_texts
 
 DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT = "__double_text", "__real_text", "__interval_text", "__array_text"
 """The names of the functions in SQL."""
@@ -15,8 +16,7 @@ _REAL_DIGITS: Final = 6
 """The most digits before the point of a text without an exponent."""
 _SMALLEST: Final = -4
 """The least exponent of a text without an exponent."""
-_SECOND: Final = 1_000_000_000
-_DAY: Final = 86_400 * _SECOND
+_DAY: Final = 86_400_000_000_000
 _QUOTED: Final = re.compile(r'[{}",\\\s]')
 
 
@@ -64,25 +64,9 @@ def _number(shortest: str, most_digits: int) -> str:
 
 
 def _interval(months: int, days: int, nanos: int, *, with_days: bool) -> str:
-    if with_days:
-        more = int(nanos / _DAY)
-        days, nanos = days + more, nanos - more * _DAY
-    years = int(months / 12)
-    return " ".join(_parts(((years, "year"), (months - 12 * years, "mon"), (days, "day")), nanos))
-
-
-def _parts(counts: tuple[tuple[int, str], ...], nanos: int) -> Iterator[str]:
-    """Yield the parts of an interval that are not 0; a part after a negative one has a sign."""
-    after_negative, empty = False, True
-    for count, unit in counts:
-        if count:
-            yield f"{'+' if after_negative and count > 0 else ''}{count} {unit}{'' if count == 1 else 's'}"
-            after_negative, empty = count < 0, False
-    if nanos or empty:
-        seconds, rest = divmod(abs(nanos), _SECOND)
-        fraction = f".{rest // 1000:06}".rstrip("0") if rest >= 1000 else ""
-        sign = "-" if nanos < 0 else "+" if after_negative else ""
-        yield f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"
+    sign = -1 if nanos < 0 else 1
+    more, rest = divmod(abs(nanos), _DAY) if with_days else (0, abs(nanos))
+    return interval_texts.interval_text(months, days + sign * more, sign * (rest // 1000))
 
 
 def _element(value: str | None) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flightllm.common.interval_texts import interval_text, period_text
 from flightllm.pg_catalog.types import is_list
 from flightllm.postgres import lists
 from flightllm.postgres.numerics import numeric_bytes
@@ -202,36 +203,6 @@ def _interval_texts(column: pa.Array, written: Callable[[int, int, int], str]) -
     valid = column.is_valid().to_pylist()
     parts = zip(months.tolist(), days.tolist(), micros.tolist(), valid, strict=True)
     return _array(written(*part) if ok else None for *part, ok in parts)
-
-
-def interval_text(months: int, days: int, micros: int) -> str:
-    """Return an interval in PostgreSQL's style, such as `1 year 2 mons -3 days 04:05:06.7`."""
-    years, months = int(months / 12), months - 12 * int(months / 12)
-    named = ((years, "year"), (months, "mon"), (days, "day"))
-    parts = [f"{count} {name}{'' if count == 1 else 's'}" for count, name in named if count]
-    if micros or not parts:
-        hours, minutes, seconds, rest = _clock(micros)
-        parts.append(f"{'-' if micros < 0 else ''}{hours:02d}:{minutes:02d}:{seconds:02d}{rest}")
-    return " ".join(parts)
-
-
-def period_text(months: int, days: int, micros: int) -> str:
-    """Return an interval in the style of ISO 8601, such as `P1Y2M-3DT4H5M6.7S`."""
-    years, months = int(months / 12), months - 12 * int(months / 12)
-    date = "".join(f"{count}{unit}" for count, unit in ((years, "Y"), (months, "M"), (days, "D")) if count)
-    hours, minutes, seconds, rest = _clock(micros)
-    sign = "-" if micros < 0 else ""
-    clock = "".join(f"{sign}{count}{unit}" for count, unit in ((hours, "H"), (minutes, "M")) if count)
-    if seconds or rest or not (date or clock):
-        clock += f"{sign}{seconds}{rest}S"
-    return f"P{date}{'T' if clock else ''}{clock}"
-
-
-def _clock(micros: int) -> tuple[int, int, int, str]:
-    """Return the hours, minutes and seconds of a length of time without its sign, and the text of the fraction."""
-    seconds, fraction = divmod(abs(micros), 1_000_000)
-    rest = f".{fraction:06d}".rstrip("0") if fraction else ""
-    return seconds // 3600, seconds // 60 % 60, seconds % 60, rest
 
 
 # --- json

@@ -1,8 +1,9 @@
 """Texts of intervals."""
 
+import pyarrow as pa
 import pytest
 
-from flightllm.common.interval_texts import interval_of
+from flightllm.common.interval_texts import interval_of, interval_text, period_text
 
 _DAY, _HOUR = 86_400_000_000_000, 3_600_000_000_000
 
@@ -34,3 +35,21 @@ def test_wrong_texts(text: str) -> None:
     """Other texts are refused."""
     with pytest.raises(ValueError, match=r".*"):
         interval_of(text)
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ((0, 0, 0), "00:00:00"),
+        ((14, -3, 4_500_000), "1 year 2 mons -3 days +00:00:04.5"),
+        ((-1, 2, 3), "-1 mons +2 days 00:00:00.000003"),
+        ((-13, 0, 1_000_000), "-1 years -1 mons +00:00:01"),
+        ((1, 0, -3_600_000_000), "1 mon -01:00:00"),
+        ((0, -1, 0), "-1 days"),
+    ],
+)
+def test_written(parts: tuple[int, int, int], expected: str) -> None:
+    """A part after a negative one has a sign, as PostgreSQL 15 writes it, and the text reads as the same interval."""
+    assert interval_text(*parts) == expected
+    for text in (expected, period_text(*parts)):
+        assert interval_of(text) == pa.MonthDayNano([*parts[:2], parts[2] * 1000])

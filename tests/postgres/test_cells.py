@@ -28,7 +28,7 @@ _TEXTS = {
     "whole": (pa.array([10], pa.timestamp("s")), ["1970-01-01 00:00:10"]),
     "time": (pa.array([1_500_000_000], pa.time64("ns")), ["00:00:01.5"]),
     "duration": (pa.array([90_061_000, None], pa.duration("ms")), ["25:01:01", None]),
-    "interval": (pa.array([pa.MonthDayNano([14, -3, 4_500_000_000])]), ["1 year 2 mons -3 days 00:00:04.5"]),
+    "interval": (pa.array([pa.MonthDayNano([14, -3, 4_500_000_000])]), ["1 year 2 mons -3 days +00:00:04.5"]),
     "list": (pa.array([["a", "", "null", 'x"y\\', None, "b c"], []]), ['{a,"","null","x\\"y\\\\",NULL,"b c"}', "{}"]),
     "lists": (pa.array([[[1, 2], [3, 4]], None]), ["{{1,2},{3,4}}", None]),
     "view": (pa.array([[1], [2, 3]], pa.list_view(pa.int32())), ["{1}", "{2,3}"]),
