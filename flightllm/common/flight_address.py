@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from flightllm.common.listening import is_loopback
+from flightllm.common.switches import switch
 from flightllm.errors import InvalidInputError
 
 DEFAULT_PORT: Final = 31337
@@ -17,7 +18,6 @@ DEFAULT_PORT: Final = 31337
 _NOISE = re.compile(r"\.? ?(Detail: |gRPC client debug context: |Client context: ).*", re.DOTALL)
 """The text that gRPC and Arrow append to a message."""
 _SCHEMES = ("grpc", "grpc+tcp", "grpc+tls")
-_TRUTH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 _NEEDS_TLS = frozenset({"tls_ca", "tls_verify", "tls_name", "client_cert", "client_key"})
 """The options that only a connection with TLS can have."""
 _OPTIONS = ("tls", *sorted(_NEEDS_TLS), "token", "timeout")
@@ -143,9 +143,10 @@ def truth(name: str, value: str) -> bool:
     Raises:
         InvalidInputError: the value is neither true nor false.
     """
-    if value.lower() not in _TRUTH:
+    found = switch(value)
+    if found is None:
         raise InvalidInputError(f"{name}={value!r} of the address is neither true nor false")
-    return _TRUTH[value.lower()]
+    return found
 
 
 def pem_of(name: str, path: str) -> str:

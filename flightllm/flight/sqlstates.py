@@ -108,13 +108,19 @@ def sqlstate(error: BaseException) -> str:
     return next((code for kind, code in _BY_CLASS if isinstance(error, kind)), INTERNAL)
 
 
+def missing_field(text: str) -> tuple[list[str], str] | None:
+    """Return the parts of the column that an error says is missing, and the text after its name; None without one."""
+    named = _NO_FIELD.match(text)
+    return None if named is None else (_parts(named[1]), text[named.end() :])
+
+
 def _lacks_table(text: str) -> bool:
     """Return whether an error is about a column of a table that FROM does not have: `SELECT x.a FROM t`."""
-    named = _NO_FIELD.match(text)
+    named = missing_field(text)
     if named is None:
         return False
-    *qualifier, _ = _parts(named[1])
-    _, listed, fields = text[named.end() :].partition("Valid fields are ")
+    (*qualifier, _), rest = named
+    _, listed, fields = rest.partition("Valid fields are ")
     if not qualifier or not listed:
         return False
     return not any(_is_same(qualifier, _parts(field)[:-1]) for field in _LISTED.findall(fields))

@@ -349,14 +349,14 @@ class Commands:
         while at < len(tokens) and tokens[at].is_word("verbose", "full", "freeze", "analyze"):
             at += 1
         if at < len(tokens) and tokens[at].is_symbol("("):
-            at = _after_parenthesis(tokens, at)
+            at = closing_parenthesis(tokens, at) + 1
         while at < len(tokens) and not tokens[at].is_symbol(";"):
             first = at
             while at < len(tokens) and not any(tokens[at].is_symbol(symbol) for symbol in "(,;"):
                 at += 1
             table, columns = text[tokens[first].start : tokens[at - 1].end], "*"
             if at < len(tokens) and tokens[at].is_symbol("("):
-                end = _after_parenthesis(tokens, at)
+                end = closing_parenthesis(tokens, at) + 1
                 columns, at = text[tokens[at].end : tokens[end - 1].start], end
             self._talk.engine.describe(f"SELECT {columns} FROM {table}")  # refuses what is not there
             at += at < len(tokens) and tokens[at].is_symbol(",")
@@ -368,16 +368,6 @@ class Commands:
 
 def _word(tokens: Words) -> str:
     return tokens[0].text.lower() if tokens and tokens[0].kind is TokenKind.WORD else ""
-
-
-def _after_parenthesis(tokens: Words, at: int) -> int:
-    """Return the index after the parenthesis that closes the one at `at`, or the end of the statement."""
-    depth = 0
-    for index in range(at, len(tokens)):
-        depth += tokens[index].is_symbol("(") - tokens[index].is_symbol(")")
-        if not depth:
-            return index + 1
-    return len(tokens)
 
 
 def _name(token: Token) -> str:

@@ -40,7 +40,7 @@ from flightllm.postgres.results import Result, as_promised, check_promise
 from flightllm.postgres.rows import data_rows, pieces
 from flightllm.postgres.settings import ClientSettings
 from flightllm.postgres.talk import Link
-from flightllm.postgres.times import seconds_of, time_text
+from flightllm.postgres.times import millis_of, time_text
 from flightllm.postgres.transaction import Transaction
 from flightllm.postgres.types import arrow_of, column_of, oid_of_field, row_description
 from flightllm.postgres.uuids import with_uuids
@@ -577,13 +577,13 @@ class Conversation:
         Raises:
             WireError: the value is not a time.
         """
-        seconds = 0.0 if value.lower() == "default" else seconds_of(value)
+        millis = 0 if value.lower() == "default" else millis_of(value)
         session = self.call.session(self.core)
-        if seconds:
-            session.set_option("timeout", f"{seconds:g}")
+        if millis:
+            session.set_option("timeout", f"{millis / 1000:.10g}")
         else:
             session.reset_option("timeout")
-        self.settings.timeout = time_text(seconds)
+        self.settings.timeout = time_text(millis)
 
 
 def _unknown(name: str) -> WireError:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from flightllm.common.limits import over_limit
-from flightllm.common.names import TableName, table_name
+from flightllm.common.names import TableName, is_temporary, table_name
 from flightllm.errors import CancelledError, FlightLLMError
 from flightllm.flight.updates import GRACE_SECONDS
 from flightllm.flight.work import CallDeadline, await_end, begin
@@ -44,9 +44,10 @@ def copy_in(talk: Talk, name: Sequence[Token], options: CopyOptions) -> Result:
     """
     core, call = talk.engine.core, talk.engine.call
     core.refuse_when_draining()
-    talk.engine.check_writable("COPY FROM")
     session = call.session(core)
     table, schema = _target(talk, name)
+    if not is_temporary(table.schema):
+        talk.engine.check_writable("COPY FROM")
     for column in {*options.force_null, *options.force_not_null} - {*schema.names, "*"}:
         raise WireError("42703", f'column "{column}" of relation "{table.name}" does not exist')
     stop = CancelToken()

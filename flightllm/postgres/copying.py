@@ -27,7 +27,7 @@ def copy(talk: Talk, tokens: Sequence[Token], text: str, values: pa.Table | None
     place = "stdout" if tokens[end].is_word("to") else "stdin"
     if not tokens[end + 1].is_word(place, "stdin", "stdout"):
         raise WireError("0A000", "COPY reads and writes no files of the server: " + _USAGE)
-    options: CopyOptions = read_options(tokens[end + 2 :])
+    options: CopyOptions = read_options(tokens[end + 2 :], reads=tokens[end].is_word("from"))
     named = text[tokens[1].start : tokens[end - 1].end]
     if tokens[end].is_word("from"):
         return copy_in(talk, tokens[1:end], options)

@@ -108,7 +108,8 @@ class Engine:
             statement.kept = promised.plan
         tokens = tokenize(sql)
         tag, token = tag_of(tokens), CancelToken()
-        if self.is_read_only() and not tokens[0].is_word(*_CHANGE_NOTHING) and session.is_update(sql):
+        changes = self.is_read_only() and not tokens[0].is_word(*_CHANGE_NOTHING) and session.is_update(sql)
+        if changes and not session.changes_temporary(sql):  # as in PostgreSQL, these rows are the session's own
             made = tag(0) == "SELECT 0"
             self.check_writable("CREATE TABLE AS" if made else tag(-1).rstrip("0 "))
         outcome = run_statement(core, call, statement, cancelled=token)

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 
 from flightllm.errors import CancelledError, FlightLLMError
 from flightllm.flight.errors import to_status
-from flightllm.flight.sqlstates import sqlstate
+from flightllm.flight.sqlstates import missing_field, sqlstate
+from flightllm.sql.names import identifier
 from flightllm.sql.tokens import tokenize
 
 _PLACE = re.compile(r"(?: at Line: (\d{1,9}), Column: (\d{1,9})| at (\d{1,9}):(\d{1,9}))")
 
 _NULL_COLUMN = re.compile(r"[Cc]olumn '((?:[^']|'')+)' is (?:declared as )?non-nullable")
-_FIELD = re.compile(r'No field named ((?:"[^"]+"|\w+)(?:\.(?:"[^"]+"|\w+))*)')
 
 
 class WireError(FlightLLMError):
@@ -64,13 +64,12 @@ def _position(sql: str, said: str) -> int | None:
         return _offset(sql, line, column)
     if said.endswith(", found: EOF"):
         return len(sql) + 1
-    if (found := _FIELD.match(said)) is None:
+    if (found := missing_field(said)) is None:
         return None
-    named = found[1].replace('"', "").lower().split(".")
-    tokens = tokenize(sql)
-    texts = [token.text.lower() for token in tokens]
+    tokens, named = tokenize(sql), found[0]
+    names = [identifier(token) or token.text for token in tokens]
     written = [part for name in named for part in (name, ".")][:-1]
-    places = [at for at in range(len(tokens)) if texts[at : at + len(written)] == written]
+    places = [at for at in range(len(tokens)) if names[at : at + len(written)] == written]
     return tokens[places[0]].start + 1 if len(places) == 1 else None
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from flightllm.common.switches import switch
 from flightllm.postgres.failures import WireError
 from flightllm.sql.tokens import Token
 
@@ -53,7 +54,7 @@ def read_switch(name: str, value: str) -> bool:
     Raises:
         WireError: the value is another text.
     """
-    word = value.lower().strip("'\"")
-    if word not in ("on", "true", "yes", "1", "off", "false", "no", "0"):
+    found = switch(value.strip("'\""))
+    if found is None:
         raise WireError("22023", f'parameter "{name}" requires a Boolean value')
-    return word in ("on", "true", "yes", "1")
+    return found

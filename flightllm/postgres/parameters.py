@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from flightllm.common.array_texts import MOST_DIMENSIONS, array_items
 from flightllm.common.interval_texts import interval_of
+from flightllm.common.switches import switch
 from flightllm.postgres.failures import WireError
 from flightllm.postgres.messages import Body, decoded
 from flightllm.postgres.numerics import decimal_of
@@ -40,7 +41,6 @@ from flightllm.postgres.types import (
 
 _EPOCH = date(2000, 1, 1).toordinal() - date(1970, 1, 1).toordinal()
 _DAY_MICROS = 86_400_000_000
-_TRUE, _FALSE = ("t", "true", "y", "yes", "on", "1"), ("f", "false", "n", "no", "off", "0")
 _ZONE = re.compile(r"(:\d\d(?:\.\d+)?)\s*(Z|[+-]\d\d(?::?\d\d)?)$")
 _DATED = re.compile(
     r"(\d+-\d+-\d+)(?:[T\s]\s*\d\d?:\d\d(?::\d\d(?:\.\d+)?)?)?\s*(?:Z|[+-]\d\d(?::?\d\d)?)?", re.IGNORECASE
@@ -184,10 +184,10 @@ def _text(text: str, oid: int, kind: pa.DataType) -> Any:  # noqa: C901 - one li
     if pa.types.is_list(kind):
         return _array_text(text, kind)
     if pa.types.is_boolean(kind):
-        word = text.strip().lower()
-        if word not in _TRUE + _FALSE:
+        found = switch(text.strip())
+        if found is None:
             raise ValueError(text)
-        return word in _TRUE
+        return found
     if oid == NUMERIC or pa.types.is_decimal(kind):
         return _decimal(Decimal(text.strip()))
     if pa.types.is_binary(kind):

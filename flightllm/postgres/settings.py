@@ -6,7 +6,7 @@ from flightllm.pg_catalog.facts import SHOWN_VERSION
 from flightllm.postgres.failures import WireError
 from flightllm.postgres.local_settings import LocalSettings, PutBack
 from flightllm.postgres.modes import LEVELS, read_switch
-from flightllm.postgres.times import seconds_of, time_text
+from flightllm.postgres.times import millis_of, time_text
 from flightllm.sql.client_parameters import DEFAULTS
 
 _UTF8 = ("utf8", "utf-8", "unicode", "sql_ascii", "default", "auto")
@@ -125,7 +125,7 @@ class ClientSettings:
         if name == _READ_ONLY and value.lower() != "default":
             value = _switch(read_switch(name, value))
         if name in _NO_TIMEOUTS and value.lower() != "default":
-            value = time_text(seconds_of(value.strip("'\"")))
+            value = time_text(millis_of(value.strip("'\"")))
         if name in self._values:
             self.local.drop(name)
             self._values[name] = self._at_start[name] if value.lower() == "default" else value

@@ -16,6 +16,7 @@ from flightllm.catalog import Catalog, IngestMode, TableInfo
 from flightllm.catalog.kept_rows import KeptRows
 from flightllm.catalog.scoped import PrincipalScopes
 from flightllm.common.limits import TimeLimit
+from flightllm.common.names import is_temporary
 from flightllm.common.principal import Principal
 from flightllm.common.stopping import stopped_if
 from flightllm.config.session_settings import Settings
@@ -53,6 +54,7 @@ from flightllm.storage.folder import Reader
 
 _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])
+_OF_ROWS: Final = frozenset({"insert", "update", "delete", "merge"})
 _OF_SESSION: Final = frozenset({"set", "reset", "search_path", "transaction", "parameter"})
 """The kinds of statement that change nothing but their session."""
 
@@ -191,6 +193,16 @@ class Session:
             if chosen.dialect == DEFAULT and ";" not in sql and BEGINS_SELECT.match(sql):
                 return False  # the plan reads the text, and finds its errors
             return self._reader.statement(sql, chosen).is_update
+
+    def changes_temporary(self, sql: str) -> bool:
+        """Return whether a statement changes the rows of a temporary table; only the text is read.
+
+        Raises:
+            FlightLLMError: see `is_update`.
+        """
+        with self._failures_noted(sql, {}):
+            found = self._reader.statement(sql, self._settings)
+        return found.kind in _OF_ROWS and found.target is not None and is_temporary(found.target.schema)
 
     def returns_rows(self, sql: str, settings: Mapping[str, str] = MappingProxyType({})) -> bool:
         """Return whether a statement changes something and has RETURNING; only the text is read.

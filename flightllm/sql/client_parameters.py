@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from flightllm.common.switches import ON
 from flightllm.errors import UnsupportedError
 from flightllm.sql.cursor import Cursor
 from flightllm.sql.tokens import Token
@@ -49,14 +50,13 @@ DEFAULTS: Mapping[str, str] = {
     "default_transaction_read_only": "off",
 }
 """Parameters and their values in the tables of the catalog, unless the client's connection has others."""
-_ON = ("on", "true", "1", "yes")
 _KEPT: Mapping[str, tuple[str, ...]] = {
-    "autocommit": _ON,
+    "autocommit": ON,
     "client_encoding": ("utf8", "utf-8", "unicode"),
     "datestyle": ("iso", "iso, ymd", "iso, mdy", "iso, dmy"),
     "default_transaction_isolation": ("read committed", "read uncommitted"),
     "names": ("utf8", "utf-8", "utf8mb4", "unicode"),
-    "standard_conforming_strings": _ON,
+    "standard_conforming_strings": ON,
     "statement_timeout": ("0", "0ms", "0s", "default"),
     "timezone": ("utc", "gmt", "etc/utc", "+00:00", "0", "default", "local"),
     "transaction_isolation": ("read committed", "read uncommitted"),

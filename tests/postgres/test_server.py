@@ -253,6 +253,8 @@ def test_names(place: Place) -> None:
         ("  SELECT a,\n nope FROM t", 14),
         ("SELECT 1; DECLARE c NO SCROLL CURSOR WITH HOLD FOR SELECT nope FROM t", 59),
         ("PREPARE p AS SELECT a, nope FROM t", 24),
+        ('SELECT a, "no.pe" FROM t', 11),
+        ('SELECT t."No""pe" FROM t', 8),
     ],
 )
 def test_positions(place: Place, sql: str, position: int | None) -> None:

@@ -69,6 +69,65 @@ def test_read_only(both: Any, begin: tuple[str, ...]) -> None:
         assert found[0][3][0] == "25006"
 
 
+def test_temporary_rows(both: Any) -> None:
+    """A read-only transaction changes the rows of temporary tables, and makes and drops none."""
+    steps = (
+        "CREATE TEMPORARY TABLE mine (a int)",
+        "BEGIN READ ONLY",
+        "INSERT INTO mine VALUES (1), (2)",
+        "UPDATE mine SET a = 3 WHERE a = 2",
+        "DELETE FROM mine WHERE a = 1",
+        "SELECT a FROM mine",
+        "TRUNCATE mine",
+        "COMMIT",
+        "BEGIN READ ONLY",
+        "DROP TABLE mine",
+        "ROLLBACK",
+        "BEGIN READ ONLY",
+        "INSERT INTO kept SELECT a FROM mine",
+        "ROLLBACK",
+    )
+    found = [[_outcome(connection, text) for text in steps] for connection in both]
+    assert found[0] == found[1]
+    for connection in both:
+        with connection.cursor() as cursor:
+            cursor.execute("BEGIN READ ONLY")
+            with cursor.copy("COPY mine FROM STDIN") as copy:
+                copy.write("7\n")
+            assert cursor.execute("SELECT count(*) FROM mine WHERE a = 7").fetchone() == (1,)
+            cursor.execute("COMMIT")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        *(
+            ("SET statement_timeout = '" + value + "'", "SHOW statement_timeout")
+            for value in ("100us", "600us", "1.5s")
+        ),
+        *(
+            (f"SET default_transaction_read_only = {value}", "SHOW default_transaction_read_only")
+            for value in ("t", "'T'", "ye", "'of'", "n", "'o'", "2", "1")
+        ),
+    ],
+)
+def test_values(both: Any, steps: tuple[str, ...]) -> None:
+    """Times are rounded to milliseconds, and a Boolean value can be shortened, as in PostgreSQL."""
+    found = list[Any]()
+    for connection in both:
+        found.append([_outcome(connection, text) for text in steps])
+        for text in ("RESET statement_timeout", "RESET default_transaction_read_only"):
+            connection.execute(text.encode())
+    assert found[0] == found[1]
+
+
+def test_a_rounded_timeout(place: Place) -> None:
+    """A limit that is shown as 0 stops nothing."""
+    with place.connect() as connection:
+        connection.execute("SET statement_timeout = '100us'")
+        assert connection.execute("SELECT count(*) FROM t").fetchone() is not None
+
+
 def test_drivers(place: Place) -> None:
     """The drivers' own ways of asking for a read-only transaction work."""
     asyncpg = pytest.importorskip("asyncpg", reason="the extra 'test' is not installed")
