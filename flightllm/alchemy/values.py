@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from flightllm.common.leaf_types import in_microseconds
+
 _LARGEST = 2**63 - 1
 _DAYS_OF_MONTH = 30
 """Python's time spans know no months. PostgreSQL's drivers take 30 days for one, too."""
@@ -25,24 +27,10 @@ def rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    column = column.cast(_in_microseconds(column.type), safe=False)  # nanoseconds would need pandas
+    column = column.cast(in_microseconds(column.type), safe=False)  # nanoseconds would need pandas
     values: list[Any] = column.to_pylist()
     change = _change(column.type)
     return values if change is None else [None if value is None else change(value) for value in values]
-
-
-def _in_microseconds(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(kind) and kind.unit == "ns":
-        return pa.timestamp("us", kind.tz)
-    if pa.types.is_time64(kind) and kind.unit == "ns":
-        return pa.time64("us")
-    if pa.types.is_duration(kind) and kind.unit == "ns":
-        return pa.duration("us")
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_in_microseconds(kind.value_type)))
-    if pa.types.is_struct(kind):
-        return pa.struct([part.with_type(_in_microseconds(part.type)) for part in kind.fields])
-    return kind
 
 
 def _change(kind: pa.DataType) -> Callable[[Any], Any] | None:

@@ -4,6 +4,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from flightllm.common.leaf_types import with_leaves
+
 TIME: Final = pa.time64("ns")
 """The type of TIME."""
 
@@ -13,19 +15,4 @@ def in_unit_of_time(kind: pa.DataType) -> pa.DataType:
 
     It changes times at any depth in lists, structs and maps, and returns other types unchanged.
     """
-    types = pa.types
-    if types.is_time(kind):
-        return TIME
-    if types.is_struct(kind):
-        return pa.struct([_in_unit(part) for part in kind.fields])
-    if types.is_map(kind):
-        return pa.map_(_in_unit(kind.key_field), _in_unit(kind.item_field), keys_sorted=kind.keys_sorted)
-    if types.is_fixed_size_list(kind):
-        return pa.list_(_in_unit(kind.value_field), kind.list_size)
-    if types.is_large_list(kind):
-        return pa.large_list(_in_unit(kind.value_field))
-    return pa.list_(_in_unit(kind.value_field)) if types.is_list(kind) else kind
-
-
-def _in_unit(part: pa.Field) -> pa.Field:
-    return part.with_type(in_unit_of_time(part.type))
+    return with_leaves(kind, lambda leaf: TIME if pa.types.is_time(leaf) else leaf)

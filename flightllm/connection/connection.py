@@ -17,7 +17,7 @@ from flightllm.connection.backend import Backend, Change, Planned
 from flightllm.connection.callers import plain_errors, warn
 from flightllm.connection.cost import Cost, may_call, read_prediction
 from flightllm.connection.frames import is_frame, reader_of
-from flightllm.connection.parameters import Parameters, check_names, is_list_of_in, row_of
+from flightllm.connection.parameters import Parameters, check_names, row_of
 from flightllm.connection.progress_bar import CallsBar, is_watched
 from flightllm.connection.result import Description, Result
 from flightllm.errors import InvalidInputError, NotFoundError, SqlError, UnknownTableError, UnsupportedError
@@ -233,12 +233,7 @@ class Connection:
             with self.bar() as bar:
                 return self._backend.send(sql, parameters, bar.look)
 
-        try:
-            found, frames = self._reading(sql, variables, send)
-        except InvalidInputError as error:
-            if not is_list_of_in(sql, parameters):
-                raise
-            raise InvalidInputError("IN takes no list as a parameter: write = any(?) in place of IN ?") from error
+        found, frames = self._reading(sql, variables, send)
         return Result(self, sql, parameters, found, frames)
 
     def _reading(self, sql: str, variables: Variables, act: Callable[[], _T]) -> tuple[_T, dict[str, Any]]:

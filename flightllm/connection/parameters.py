@@ -1,9 +1,8 @@
 """Python's values as the parameters of a statement."""
 
-import re
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 from uuid import UUID
 
 import pyarrow as pa
@@ -12,8 +11,6 @@ from flightllm.errors import InvalidInputError
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
 """Values for `?` and `$1`, in order; or values for `:name` and `$name`, by name."""
-_IN: Final = re.compile(r"\bin\s*\(?\s*(?:\?|[$:]\w+)", re.IGNORECASE)
-"""Matches IN with a parameter as its list."""
 
 
 def row_of(parameters: Parameters | None) -> pa.RecordBatch | None:
@@ -60,12 +57,6 @@ def check_names(sql: str, parameters: Parameters | None) -> None:
         raise InvalidInputError(f"the parameters have {min(extra)!r}, which the statement does not take")
 
 
-def is_list_of_in(sql: str, parameters: pa.RecordBatch | None) -> bool:
-    """Return whether a statement has IN with a parameter, and a parameter is a list."""
-    lists = parameters is not None and any(pa.types.is_list(field.type) for field in parameters.schema)
-    return lists and _IN.search(sql) is not None
-
-
 def _column(name: str, value: Any) -> pa.Array:
     try:
         if isinstance(value, pa.Scalar):
@@ -83,13 +74,15 @@ def _column(name: str, value: Any) -> pa.Array:
 
 
 def _as_text(value: Any) -> Any:
-    """Return UUIDs as texts, which SQL's columns have; return other values unchanged."""
+    """Return UUIDs as texts, which SQL's columns have, also in lists and dicts; return other values unchanged."""
     if isinstance(value, list | tuple):
         return [_as_text(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _as_text(one) for name, one in value.items()}
     return str(value) if isinstance(value, UUID) else value
 
 
 def _has_nan(value: Any) -> bool:
-    if isinstance(value, list | tuple):
-        return any(map(_has_nan, value))
+    if isinstance(value, list | tuple | dict):
+        return any(map(_has_nan, value.values() if isinstance(value, dict) else value))
     return isinstance(value, Real) and value != value  # noqa: PLR0124 - only NaN differs from itself

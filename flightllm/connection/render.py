@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flightllm.common.amounts import counted
+from flightllm.common.leaf_types import in_microseconds
 from flightllm.common.text import json_text, plain_text
 
 TABLE_ROWS = 200
@@ -152,7 +153,7 @@ def rows_of(batches: Iterable[pa.RecordBatch], *, shown: bool = True) -> Iterabl
 
 
 def _values(column: pa.Array, *, shown: bool) -> Sequence[Any]:
-    coarse = _coarse(column.type)
+    coarse = in_microseconds(column.type)
     if coarse == column.type:
         return list(column.to_pylist())
     try:
@@ -160,22 +161,6 @@ def _values(column: pa.Array, *, shown: bool) -> Sequence[Any]:
     except pa.ArrowInvalid:  # some values have nanoseconds
         plain = shown and (pa.types.is_timestamp(column.type) or pa.types.is_time(column.type))
         return list(column.cast(pa.string() if plain else coarse, safe=False).to_pylist())
-
-
-def _coarse(kind: pa.DataType) -> pa.DataType:
-    """Return a type with microseconds in place of nanoseconds."""
-    types = pa.types
-    if types.is_timestamp(kind) and kind.unit == "ns":
-        return pa.timestamp("us", kind.tz)
-    if types.is_duration(kind) and kind.unit == "ns":
-        return pa.duration("us")
-    if types.is_time64(kind):
-        return pa.time64("us")
-    if types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_coarse(kind.value_type)))
-    if types.is_struct(kind):
-        return pa.struct([field.with_type(_coarse(field.type)) for field in kind])
-    return kind
 
 
 def first_rows(batches: Iterable[pa.RecordBatch], count: int | None = TABLE_ROWS) -> tuple[list[tuple[Any, ...]], int]:

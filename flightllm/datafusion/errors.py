@@ -99,6 +99,10 @@ _IN_OTHER_WORDS = (
         ),
     ),
     (
+        re.compile(r"Can not find compatible types to compare .+ with \[.*List\(.*", re.DOTALL),
+        "IN takes no list among its values: write = any(list) in place of IN (list)",
+    ),
+    (
         re.compile(r"Physical plan does not support logical expression WindowFunction"),
         "window functions cannot be in WHERE, ON or SET: compute them in a subquery of FROM",
     ),

@@ -85,6 +85,7 @@ def bind(text: ParsedText, parameters: pa.RecordBatch | None) -> ParsedText:
     items = [_read(parameters, column, count_items) for column in range(given)]
     if (found := sum(items[column] for column in columns if items[column] > 1)) > _MOST_ITEMS:
         raise _too_much(f"hold {found:,} values in lists, structs and maps", f"{_MOST_ITEMS:,}")
+    _check_in(text)
     literals = [_read(parameters, column, literal) for column in range(given)]
     if (found := sum(len(literals[column]) for column in columns)) > _MOST_TEXT:
         raise _too_much(f"are {found:,} characters of SQL text", f"{_MOST_TEXT:,}")
@@ -132,6 +133,13 @@ def _indexes(placeholders: list[Token], names: tuple[str, ...]) -> list[int]:
         places = {name: index for index, name in enumerate(names)}
         return [places[token.text[1:]] for token in placeholders]
     return [index if token.text == "?" else int(token.text[1:]) - 1 for index, token in enumerate(placeholders)]
+
+
+def _check_in(text: ParsedText) -> None:
+    """Refuse a placeholder after IN; DataFusion's error names the literal, which the client did not send."""
+    places = (place for place, token in enumerate(text.tokens) if token.kind is TokenKind.PLACEHOLDER)
+    if "in" in text.words and any(text.is_word(place - 1, "in") for place in places):
+        raise SqlError("IN takes no list as one parameter: write = any(?) in place of IN ?, or IN (?, …)")
 
 
 def _is_named(placeholder: Token) -> bool:

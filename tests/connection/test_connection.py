@@ -78,6 +78,9 @@ def test_times_have_one_type(both: Connection) -> None:
         (dt.datetime(1970, 1, 1, 0, 0, 0, 1), dt.time(0, 0, 0, 1)),  # noqa: DTZ001
     ]
     assert "00:00:00.000000001" in repr(result)
+    deep = pa.array([[("a", [dt.datetime(2024, 1, 1)])]], pa.map_(pa.string(), pa.list_(pa.timestamp("ns"), 1)))  # noqa: DTZ001
+    (row,) = both.register("deep", pa.table({"m": deep})).sql("SELECT m FROM deep").fetchall()
+    assert type(row[0][0][1][0]) is dt.datetime
 
 
 def test_names_of_parameters(both: Connection) -> None:
@@ -88,13 +91,18 @@ def test_names_of_parameters(both: Connection) -> None:
     with pytest.raises(InvalidInputError, match="parameter 2 is too large"):
         both.sql("SELECT ?, ?", [1, 2**64])
     for text in ("SELECT 1 WHERE 1 IN ?", "SELECT 1 WHERE 1 IN (?)"):
-        with pytest.raises(InvalidInputError, match=r"= any\(\?\)"):
+        with pytest.raises(InvalidInputError, match=r"IN takes no list"):
             both.sql(text, [[1, 2]]).fetchall()
+    for text in ("SELECT 1 WHERE 1 IN (?) AND nope = any(?)", "SELECT 1 WHERE 'IN ?' = any(?) AND ? = nope"):
+        with pytest.raises(InvalidInputError, match="nope"):
+            both.sql(text, [1, [2]] if "(?) AND" in text else [["a"], 1]).fetchall()
     assert both.sql("SELECT 1 WHERE 1 = any(?)", [[1, 2]]).fetchall() == [(1,)]
     assert repr(both.sql("SELECT ?", [float("nan")]).fetchone()) == "(nan,)"
     assert both.sql("SELECT ?", [pd.NaT]).fetchone() == (None,)
     key = uuid.uuid4()
     assert both.sql("SELECT ?", [key]).fetchone() == (str(key),)
+    (found,) = both.sql("SELECT ?", [{"key": key, "of": [{"value": float("nan")}]}]).fetchone() or (None,)
+    assert repr(found) == f"{{'key': '{key}', 'of': [{{'value': nan}}]}}"
 
 
 @pytest.mark.filterwarnings("ignore:pandas only supports")
