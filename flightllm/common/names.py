@@ -41,7 +41,8 @@ class TableName:
     @property
     def written(self) -> str:
         """Return the shortest name that SQL reads, for people and agents to write."""
-        parts = [self.name] if self.schema == DEFAULT_SCHEMA else [self.schema, self.name]
+        plain = self.schema == DEFAULT_SCHEMA or is_temporary(self.schema)
+        parts = [self.name] if plain else [self.schema, self.name]
         return ".".join(part if _PLAIN.match(part) and part not in _WORDS else quoted(part) for part in parts)
 
     @property

@@ -97,6 +97,9 @@ class BackendSession(Protocol):
     def is_update(self, sql: str, settings: Mapping[str, str] = ...) -> bool:
         """Return whether `sql` is DDL, DML or SET; reads only its text."""
 
+    def changes_temporary(self, sql: str) -> bool:
+        """Return whether `sql` changes the rows of a temporary table; reads only its text."""
+
     def returns_rows(self, sql: str, settings: Mapping[str, str] = ...) -> bool:
         """Return whether `sql` changes data and returns rows; reads only its text."""
 

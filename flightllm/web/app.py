@@ -17,6 +17,7 @@ from starlette.staticfiles import StaticFiles
 from flightllm.common.text import check_well_formed, json_text
 from flightllm.errors import BusyError, FlightLLMError
 from flightllm.flight.core import Core
+from flightllm.functions import FunctionRegistry
 from flightllm.session.database import Database
 from flightllm.system_tables.labels import LabelStore
 from flightllm.web.calls import WebCall
@@ -53,7 +54,12 @@ def create_page(database: Database, core: Core, host: str, names: Sequence[str] 
     memory = database.config.limits.memory_bytes
     longest = 2 * database.config.limits.sql_bytes + 65_536  # JSON escapes some characters
     page = _Page(
-        core, Gate(core, host, encrypted=encrypted, most_bytes=longest), Views(database, core), database.labels, memory
+        core,
+        Gate(core, host, encrypted=encrypted, most_bytes=longest),
+        Views(database, core),
+        database.labels,
+        database.functions,
+        memory,
     )
     routes = [
         Route("/", page.index),
@@ -81,7 +87,9 @@ def create_page(database: Database, core: Core, host: str, names: Sequence[str] 
 class _Page:
     """The handlers of requests; code that can wait for a disk or a thread runs in separate threads."""
 
-    def __init__(self, core: Core, gate: Gate, views: Views, labels: LabelStore, memory_bytes: int) -> None:
+    def __init__(
+        self, core: Core, gate: Gate, views: Views, labels: LabelStore, functions: FunctionRegistry, memory_bytes: int
+    ) -> None:
         self.views = views
         self._core = core
         self._gate = gate
@@ -90,6 +98,7 @@ class _Page:
         self._uploading = CapacityLimiter(_UPLOADS)
         self._memory = memory_bytes
         self._labels = labels
+        self._functions = functions
 
     async def index(self, _request: Request) -> Response:
         """Return the HTML page; it holds no data."""
@@ -149,7 +158,7 @@ class _Page:
         values = await self._gate.values(request)
         given = label_values(values)
         call = await to_thread.run_sync(self._gate.enter, request)
-        work = partial(put_label, self._core, self._labels, call, given)
+        work = partial(put_label, self._core, self._labels, self._functions, call, given)
         return _json(await self._while_there(request, call, work, limiter=self._running))
 
     async def remove_label(self, request: Request) -> Response:

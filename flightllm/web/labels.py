@@ -7,6 +7,7 @@ import pyarrow as pa
 from flightllm.errors import InvalidInputError, NotFoundError
 from flightllm.flight.core import Core
 from flightllm.flight.updates import run_update
+from flightllm.functions import FunctionRegistry
 from flightllm.system_tables.labels import GIVEN, LabelStore, label_of
 from flightllm.web.calls import WebCall
 from flightllm.web.values import Values
@@ -46,13 +47,17 @@ def _is_among(label: str, options: list[str]) -> bool:
         return False
 
 
-def put_label(core: Core, labels: LabelStore, call: WebCall, given: dict[str, str | None]) -> dict[str, Any]:
+def put_label(
+    core: Core, labels: LabelStore, functions: FunctionRegistry, call: WebCall, given: dict[str, str | None]
+) -> dict[str, Any]:
     """Keep a label; return it as `label`, and as `previous` the user's label that it replaces, or None.
 
     Raises:
         FlightLLMError: the label is wrong, or the user cannot label.
     """
-    label = label_of(given, call.principal.name)
+    function = functions.get(given["function"] or "")
+    # SQL keeps the label under the function's own name, and the label's id follows from that.
+    label = label_of(given if function is None else {**given, "function": function.name}, call.principal.name)
     previous = labels.get(label.label_id)
     _change(core, call, _PUT, [given[name] for name in GIVEN])
     kept = labels.get(label.label_id) or label

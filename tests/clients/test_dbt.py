@@ -176,6 +176,26 @@ def process() -> Iterator[subprocess.Popen[str]]:
         started.kill()
 
 
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        ("select 1; select ';' -- two;", ["select 1", " select ';' -- two;"]),
+        ("select /* a /* ; */ b; */ 1; select 2", ["select /* a /* ; */ b; */ 1", " select 2"]),
+        ("select a$1$; select b$1$", ["select a$1$", " select b$1$"]),
+        ("select $t$;$$;$t$; -- end", ["select $t$;$$;$t$"]),
+        ("/* only; */", ["/* only; */"]),
+    ],
+)
+def test_statements(sql: str, wanted: list[str]) -> None:
+    """A semicolon in a text, a nested comment or a dollar quote ends no statement; `a$1$` is a name."""
+    names = "import json, sys; from dbt.adapters.flightllm.connections import statements"
+    code = f"{names}; print(json.dumps(statements(sys.argv[1])))"
+    command = [str(_PYTHON), "-c", code, sql]
+    more = {"PYTHONPATH": str(_PACKAGE), "DO_NOT_TRACK": "1"}
+    done = subprocess.run(command, env=os.environ | more, capture_output=True, text=True, check=True, timeout=120)
+    assert json.loads(done.stdout) == wanted
+
+
 @pytest.fixture
 def dbt(process: subprocess.Popen[str], project: Path) -> Dbt:
     """Return what runs a command of dbt for a port, and returns its log."""

@@ -127,6 +127,7 @@ def test_costly_statements_are_refused(as_user: Agents) -> None:
         assert "--max-cost" in told.text
     estimate = as_user(calls=10).call("estimate_cost", sql=sql)
     assert estimate.data["predicted"]["calls"] == 500
+    assert f"{estimate.data['predicted']['seconds']:,.1f} s" in estimate.text.splitlines()[0]
     assert not estimate.data["allowed"]
     assert estimate.data["cost"]["calls"] == 0
     assert as_user(cost=None).call("estimate_cost", sql="SELECT 1").data["allowed"]

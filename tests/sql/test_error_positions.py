@@ -45,6 +45,15 @@ def test_places_of_syntax_errors(database: Database, sql: str) -> None:
         session.update(sent) if session.is_update(sent) else ask(session, sent)
 
 
+def test_temporary_tables(database: Database) -> None:
+    """A table of the session is named as the session writes it."""
+    session = database.session()
+    session.update("CREATE TEMPORARY TABLE notes2 (a int)")
+    with pytest.raises(SqlError, match=r"Did you mean notes2\?$"):
+        ask(session, "SELECT * FROM notes3")
+    session.close()
+
+
 def test_no_wrong_place(database: Database) -> None:
     """Between two values put in for parameters, the place is not known, and none is said."""
     row = pa.RecordBatch.from_pydict({"a": ["x"], "b": [1]})

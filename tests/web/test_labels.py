@@ -47,6 +47,17 @@ def test_label_and_undo(visit: Callable[[str], Visitor]) -> None:
     assert calls_of(ann)["ai_filter"]["labels"] == []
 
 
+def test_names_of_functions(visit: Callable[[str], Visitor]) -> None:
+    """A label under another spelling of the function is that of its own name: it replaces, and is removed, as such."""
+    ann = visit("ann")
+    subject = {"function": "AI_Score", "task": "t", "fields": {}}
+    first = ann.post("/api/label", {**subject, "label": "3"})[1]
+    second = ann.post("/api/label", {**subject, "label": "4"})[1]
+    assert (first["previous"], second["previous"]["label"]) == (None, "3")
+    assert second["label"]["label_id"] == first["label"]["label_id"]
+    assert ann.post("/api/label/remove", {"label_id": second["label"]["label_id"]})[0] == 200
+
+
 def test_two_people(visit: Callable[[str], Visitor]) -> None:
     """Both labels stay; an admin sees both, and a user the own one alone."""
     ann, root = visit("ann"), visit("root")

@@ -23,7 +23,7 @@ def _run(work: Work, arguments: Arguments) -> Answer:
         "functions": functions,
         "allowed": refusal is None,
     }
-    body = sentence(cost)
+    body = f"{sentence(cost)}, {cost.seconds:,.1f} s"
     if functions:
         rows = [[one["text"], one["rows"], one["known"], one["calls"]] for one in functions]
         body += "\n\n" + markdown_table(["call", "rows", "known answers", "model calls"], rows)

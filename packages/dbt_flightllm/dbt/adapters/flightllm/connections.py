@@ -20,11 +20,11 @@ from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 _LOG = AdapterLogger("FlightLLM")
 _NOISE = re.compile(r"\.? ?(Detail: | \((?=[A-Z][A-Za-z]+; )).*", re.DOTALL)
 _SKIPPED = re.compile(
-    r"""\b[eE]'(?:\\.|[^'\\])*' | '[^']*' | "[^"]*" | \$(\w*)\$.*?\$\1\$ | --[^\n]* | /\*.*?\*/""",
+    r"""\b[eE]'(?:\\.|[^'\\])*' | '[^']*' | "[^"]*" | (?<![\w$])\$((?:[^\W\d]\w*)?)\$.*?\$\1\$ | --[^\n]* | /\*""",
     re.DOTALL | re.VERBOSE,
 )
-"""Texts, names and comments, in which a semicolon ends no statement."""
-_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+"""Texts, names and comments, in which a semicolon ends no statement. Of a comment `/*`, the begin."""
+_NESTED = re.compile(r"/\*|\*/")
 _NAMES = {
     pa.bool_(): "boolean",
     pa.int8(): "tinyint",
@@ -294,10 +294,26 @@ class FlightLLMConnectionManager(SQLConnectionManager):
 
 def statements(sql: str) -> list[str]:
     """Return the statements of a text, each with the comments before it. The server takes one at a time."""
-    hidden = _SKIPPED.sub(lambda found: "x" * len(found.group()), sql)
+    hidden, at = "", 0
+    while found := _SKIPPED.search(sql, at):
+        end = _comment_end(sql, found.start()) if found.group() == "/*" else found.end()
+        filler = " " if found.group()[:2] in {"--", "/*"} else "x"
+        hidden += sql[at : found.start()] + filler * (end - found.start())
+        at = end
+    hidden += sql[at:]
     ends = [found.start() for found in re.finditer(";", hidden)]
-    parts = [sql[start:end] for start, end in zip([0, *(end + 1 for end in ends)], [*ends, len(sql)], strict=True)]
-    return [part for part in parts if _COMMENT.sub("", part).strip()] or [sql]
+    places = zip([0, *(end + 1 for end in ends)], [*ends, len(sql)], strict=True)
+    return [sql[start:end] for start, end in places if hidden[start:end].strip()] or [sql]
+
+
+def _comment_end(sql: str, start: int) -> int:
+    """Return the end of a comment, which can hold others."""
+    depth = 0
+    for found in _NESTED.finditer(sql, start):
+        depth += 1 if found.group() == "/*" else -1
+        if not depth:
+            return found.end()
+    return len(sql)
 
 
 def _connected(credentials: FlightLLMCredentials) -> Handle:
