@@ -49,7 +49,7 @@ def _named(parsed: ParsedText, first: int, last: int) -> tuple[str, bool]:
     while parsed.is_symbol(first, "(") and parsed.closing.get(first) == last - 1:
         first, last = first + 1, last - 1
         if any(parsed.is_symbol(at, ",") for at in _top(parsed, first, last)):
-            return "row", False
+            return "row", True
     if first >= last:
         return UNNAMED, False
     if parsed.is_word(first, "select", "with", "values"):
@@ -125,6 +125,8 @@ def _type_name(parsed: ParsedText, at: int) -> str:
     while parsed.is_symbol(at + 1, "."):
         at += 2
     first = identifier(parsed.tokens[at]) or parsed.tokens[at].text
+    if parsed.tokens[at].kind is TokenKind.QUOTED:  # "char" is a type of its own
+        return first
     if first in ("time", "timestamp") and "with" in words:
         return f"{first}tz"
     if first in ("char", "character", "varchar") and ("varying" in words or first == "varchar"):
@@ -134,8 +136,12 @@ def _type_name(parsed: ParsedText, at: int) -> str:
 
 def _of_primary(parsed: ParsedText, first: int, last: int) -> tuple[str, bool]:
     """Return the name of a column, a call, an array or a constant."""
-    if parsed.is_symbol(last - 1, "]") and (opening := _opening(parsed, last - 1)) is not None and opening > first:
-        return ("array", False) if parsed.is_word(opening - 1, "array") else _named(parsed, first, opening)
+    if (
+        parsed.is_symbol(last - 1, "]")
+        and (opening := parsed.scopes.opening.get(last - 1)) is not None
+        and opening > first
+    ):
+        return ("array", True) if parsed.is_word(opening - 1, "array") else _named(parsed, first, opening)
     if last - first > 2 and parsed.is_symbol(last - 2, ".") and identifier(parsed.tokens[last - 1]) is not None:
         return identifier(parsed.tokens[last - 1]) or UNNAMED, True
     at = first
@@ -164,8 +170,6 @@ def _of_call(parsed: ParsedText, at: int) -> tuple[str, bool]:
         return _of_cast(parsed, (at + 2, end), end + 1) if end else (UNNAMED, False)
     if name == "trim":
         return _TRIMS.get(parsed.tokens[at + 2].text.lower(), "btrim"), True
-    if name in ("exists", "row", "array"):
-        return name, name == "exists"
     return name, True
 
 
@@ -176,9 +180,5 @@ def _of_query(parsed: ParsedText, first: int, last: int) -> tuple[str, bool]:
             begin, end = select.items[0]
             if end - begin > 2 and parsed.is_word(end - 2, "as"):
                 return identifier(parsed.tokens[end - 1]) or UNNAMED, True
-            return _named(parsed, begin, end)
+            return _named(parsed, begin, end)[0], True
     return UNNAMED, False
-
-
-def _opening(parsed: ParsedText, closing: int) -> int | None:
-    return next((begin for begin, end in parsed.closing.items() if end == closing), None)

@@ -11,7 +11,6 @@ from flightllm.catalog.column_defaults import defaults_of
 from flightllm.catalog.entries import Entry
 from flightllm.common.names import DEFAULT_SCHEMA, SYSTEM_SCHEMA, TableName, is_temporary
 from flightllm.common.principal import LOCAL
-from flightllm.common.type_names import type_name
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
 from flightllm.errors import SqlError
@@ -26,6 +25,7 @@ from flightllm.pg_catalog.kept import KeptCatalog
 from flightllm.pg_catalog.parsing import read
 from flightllm.pg_catalog.rows import Rows, process_number
 from flightllm.pg_catalog.translation import translate
+from flightllm.pg_catalog.types import shown_type
 from flightllm.sql.client_parameters import DEFAULTS
 from flightllm.sql.grants import PRIVILEGES
 from flightllm.sql.statement import CatalogPlace
@@ -87,9 +87,11 @@ def _facts(services: Services) -> Facts:
 def _called(function: AIFunction | ScalarFunction) -> Called:
     if isinstance(function, AIFunction):
         arguments = function.usage().removeprefix(f"{function.name}(").removesuffix(")")
+        result = function.returns
     else:
-        arguments = ", ".join(map(type_name, function.arguments))
-    return Called(function.name, arguments, function.returns, function.summary)
+        arguments = ", ".join(map(shown_type, function.arguments))
+        result = shown_type(function.output)
+    return Called(function.name, arguments, result, function.summary)
 
 
 def _with_entry(seen: Seen, entry: Entry, services: Services) -> Seen:

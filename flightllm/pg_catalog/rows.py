@@ -16,7 +16,7 @@ from flightllm.common.principal import LOCAL
 from flightllm.pg_catalog.columns import fixed_table, rows_table, schema_of, table
 from flightllm.pg_catalog.data import has_fixed_rows, relations
 from flightllm.pg_catalog.facts import PG_CATALOG, TOP_ROLE, Constraint, Facts, Seen, Session
-from flightllm.pg_catalog.types import oids_by_name, pg_type, type_rows
+from flightllm.pg_catalog.types import oids_by_name, pg_type, type_oid, type_rows
 from flightllm.sql.keys import ForeignKey
 
 _HEAP, _BTREE = 2, 403
@@ -298,8 +298,7 @@ class Rows:
     @staticmethod
     def _type_of(result: str) -> int:
         """Return the type with which a description of a function's result begins; others are text."""
-        first = re.split(r"\W", result, maxsplit=1)[0]
-        return oids_by_name().get({"boolean": "bool", "double": "float8"}.get(first, first), _TEXT)
+        return type_oid(re.split("[;:]", result, maxsplit=1)[0]) or _TEXT
 
     # --- keys
 

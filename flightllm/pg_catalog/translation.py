@@ -82,6 +82,11 @@ _NAMED_NODES: Final[Mapping[type[exp.Expression], str]] = {
     exp.CurrentCatalog: "current_catalog",
     exp.CurrentTimestamp: "current_timestamp",
     exp.CurrentDate: "current_date",
+    exp.Localtimestamp: "localtimestamp",
+    exp.Tuple: "row",
+    exp.Interval: "interval",
+    exp.Overlay: "overlay",
+    exp.AtTimeZone: "timezone",
 }
 _LISTS: Final = frozenset(
     (
@@ -686,7 +691,7 @@ def _output_name(item: exp.Expression) -> str:  # noqa: C901 - one case per kind
     if isinstance(item, exp.Cast):
         inner = _output_name(item.this)
         return inner if _is_named(item.this) else _type_name(item.to)
-    if isinstance(item, exp.Collate | exp.Bracket | exp.Filter | exp.Window):
+    if isinstance(item, exp.Collate | exp.Bracket | exp.Filter | exp.Window | exp.WithinGroup):
         return _output_name(item.this)
     if isinstance(item, exp.Case) and item.args.get("default") is not None:
         return _output_name(item.args["default"]) if _is_named(item.args["default"]) else "case"
@@ -695,8 +700,6 @@ def _output_name(item: exp.Expression) -> str:  # noqa: C901 - one case per kind
     if isinstance(item, exp.Subquery):
         inner_items = _outer_selects(item.this)
         return _output_of(inner_items[0].expressions[0]) if inner_items and inner_items[0].expressions else _NO_COLUMN
-    if isinstance(item, exp.Boolean):
-        return "bool"
     if isinstance(item, exp.Trim):
         return {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(item.args.get("position")).upper(), "btrim")
     return _NAMED_NODES.get(type(item), _NO_COLUMN)
@@ -704,11 +707,13 @@ def _output_name(item: exp.Expression) -> str:  # noqa: C901 - one case per kind
 
 def _is_named(item: exp.Expression) -> bool:
     """Return whether a value has a name of its own, and not that of its type or of CASE."""
-    if isinstance(item, exp.Paren | exp.Collate | exp.Bracket | exp.Filter | exp.Window | exp.Cast):
+    if isinstance(item, exp.Paren | exp.Collate | exp.Bracket | exp.Filter | exp.Window | exp.WithinGroup | exp.Cast):
         return _is_named(item.this)
     if isinstance(item, exp.Case):
         return item.args.get("default") is not None and _is_named(item.args["default"])
-    return not isinstance(item, exp.Boolean) and _output_name(item) != _NO_COLUMN
+    if isinstance(item, exp.Subquery):
+        return True
+    return not isinstance(item, exp.Interval) and _output_name(item) != _NO_COLUMN
 
 
 def _output_of(item: exp.Expression) -> str:

@@ -7,6 +7,7 @@ from functools import cache
 
 import pyarrow as pa
 
+from flightllm.common.type_names import type_name
 from flightllm.pg_catalog.data import fixed_rows
 
 _BY_ARROW: Mapping[pa.DataType, str] = {
@@ -130,6 +131,12 @@ def _name_of(kind: pa.DataType) -> str:
 def _array_of(element: PgType) -> PgType:
     array = int(type_rows()[element.oid]["typarray"] or 0) or element.oid  # an array of arrays has the same type
     return PgType(array, element.modifier, element.dimensions + 1)
+
+
+def shown_type(kind: pa.DataType) -> str:
+    """Return the name of a type as `format_type` writes it; a type that PostgreSQL lacks has the server's name."""
+    oid = pg_type(kind).oid
+    return format_type(oid) if oid in type_rows() else type_name(kind)
 
 
 def format_type(oid: int, modifier: int | None = None, own: Mapping[int, str] | None = None) -> str:

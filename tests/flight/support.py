@@ -167,6 +167,11 @@ class TinySession:
         del settings
         return _UPDATE.match(sql) is not None
 
+    def changes_temporary(self, sql: str) -> bool:
+        """Know no temporary tables."""
+        del sql
+        return False
+
     def returns_rows(self, sql: str, settings: Mapping[str, str] | None = None) -> bool:
         """Know no RETURNING."""
         del sql, settings

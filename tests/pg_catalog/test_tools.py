@@ -8,8 +8,10 @@ import pytest
 
 from flightllm.errors import FlightLLMError, LimitExceededError, NotFoundError, SqlError, UnsupportedError
 from flightllm.functions.registry import FunctionRegistry
+from flightllm.pg_catalog import parsing, translation
 from flightllm.session.session import Session
 from tests.databases import ask, open_database
+from tests.dialect.test_postgres_names import NAMES
 
 pytest.importorskip("duckdb")
 
@@ -161,6 +163,25 @@ def test_names(session: Session) -> None:
     pg_catalog.version(), NULL FROM pg_class"""
     names = ["count", "relname", "oid", "name", "nspname", "case", "exists", "?column?", "version", "?column?"]
     assert session.describe(sql).schema.names == names
+
+
+@pytest.mark.parametrize("expression", [one for one in NAMES if "ai_gen" not in one])
+def test_names_as_elsewhere(expression: str) -> None:
+    """Queries about the catalog name their columns as those about tables do."""
+    asked = parsing._parsed(f"SELECT {expression} FROM t")
+    assert asked is not None
+    assert translation._output_name(asked.expressions[0]) == NAMES[expression]
+
+
+def test_own_functions(session: Session) -> None:
+    """The types of the server's own functions have PostgreSQL's names."""
+    sql = """SELECT prorettype::regtype::text AS kind, pg_get_function_result(oid) AS result,
+    pg_get_function_arguments(oid) AS given FROM pg_proc WHERE proname = 'ai_count_tokens'"""
+    assert [column(session, f"SELECT {name} FROM ({sql}) q")[0] for name in ("kind", "result", "given")] == [
+        "bigint",
+        "bigint",
+        "text",
+    ]
 
 
 def test_parameters(session: Session) -> None:

@@ -46,12 +46,11 @@ class _Arrays:
     def key(self, tree: Tree, value: Json, types: Sequence[Type]) -> Json:
         """Return the key of an array, or of the text of one."""
         arrays = [one for one in types if one is not None and _is_array(one)]
-        text = types[0] == pa.string()
-        if text:
-            value = array_of(tree, value)
+        if types[0] == pa.string():
+            value = array_of(tree, value, arrays[0] if arrays else pa.list_(pa.string()))
         elements = [one.value_type for one in arrays]
         while any(map(_is_array, elements)):
-            value = value if text else written("flatten(v)", v=value)
+            value = written("flatten(v)", v=value)
             elements = [one.value_type for one in elements if _is_array(one)]
         name = KEY_FUNCTIONS.get(_key_element(common_type(elements)))
         if name is None:

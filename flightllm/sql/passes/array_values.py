@@ -1,11 +1,11 @@
 """Read and change arrays as PostgreSQL does: DataFusion reads `{a,b}` as one element, and adds NULL as an element."""
 
-import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 
+from flightllm.common.array_texts import array_items
 from flightllm.errors import UnsupportedError
 from flightllm.sql.nodes import NOWHERE, SPAN, Json, Node, body, kind, unnested
 from flightllm.sql.parsed_text import ParsedText
@@ -16,7 +16,6 @@ from flightllm.sql.types import ExpressionTypes, cast_type, function_name
 FUNCTIONS: Final = frozenset({"array_length"})
 """The function whose result differs."""
 _TEXTS: Final = frozenset({"SingleQuotedString", "EscapedStringLiteral"})
-_ELEMENT: Final = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",{}\\\s](?:[^",{}\\]*[^",{}\\\s])?))\s*(?:,|$)')
 
 
 def has_array(text: ParsedText) -> bool:
@@ -30,7 +29,7 @@ def array_values(tree: Tree, columns_of: TableColumns) -> Tree:
     `array_length` of an empty array is NULL.
 
     Raises:
-        UnsupportedError: a cast to an array reads another text than a literal with one row of elements.
+        UnsupportedError: a cast to an array reads another text than the literal of such an array.
     """
     types = ExpressionTypes(tree.root, columns_of)
 
@@ -64,57 +63,35 @@ def _cast(tree: Tree, types: ExpressionTypes, cast: Node) -> Json:
     target, value = cast_type(fields["data_type"]), fields["expr"]
     if target is None or not pa.types.is_list(target) or types.of(value) != pa.string():
         return cast
-    return {"Cast": {**fields, "expr": array_of(tree, value)}}
+    return {"Cast": {**fields, "expr": array_of(tree, value, target)}}
 
 
-def array_of(tree: Tree, value: Json) -> Json:
-    """Return the array of texts that a literal such as `'{a,b}'` is.
+def array_of(tree: Tree, value: Json, target: pa.DataType) -> Json:
+    """Return the array of texts that a literal such as `'{a,b}'` is, for an array of a type.
 
     Raises:
-        UnsupportedError: the value is another text, or has rows of elements.
+        UnsupportedError: the value is another text, or its arrays are not as deep as those of the type.
     """
-    elements = _elements(tree, value)
-    if not elements:
-        return written("make_array()")
-    literals = [{"Value": {"value": _literal(one), SPAN: NOWHERE}} for one in elements]
-    return {"Array": {"elem": literals, "named": True}}
-
-
-def _literal(element: str | None) -> Json:
-    return "Null" if element is None else {"SingleQuotedString": element}
-
-
-def _elements(tree: Tree, value: Json) -> list[str | None]:
-    """Return the elements of the literal of an array."""
     inner = unnested(value)
     is_text = kind(inner) == "Value" and kind(body(inner)["value"]) in _TEXTS
-    text = str(body(body(inner)["value"])).strip() if is_text else ""
-    if text[:1] == "{" and text[-1:] == "}":
-        try:
-            return list(_split(text[1:-1]))
-        except ValueError:
-            pass
-    raise UnsupportedError(
-        f"the text at {tree.position(value)} must be the literal of an array with one row of elements: write ARRAY[…],"
-        " or string_to_array(…, ',')"
-    )
+    try:
+        return _array(array_items(str(body(body(inner)["value"])) if is_text else ""), target)
+    except ValueError as error:
+        raise UnsupportedError(
+            f"the text at {tree.position(value)} must be the literal of an array, as deep as its type: write ARRAY[…],"
+            " or string_to_array(…, ',')"
+        ) from error
 
 
-def _split(text: str) -> Iterator[str | None]:
-    """Yield the elements between the braces.
+def _array(items: Sequence[Any], target: pa.DataType) -> Json:
+    if not items:
+        return written("make_array()")
+    return {"Array": {"elem": [_item(one, target.value_type) for one in items], "named": True}}
 
-    Raises:
-        ValueError: the text has another form.
-    """
-    place = 0
-    while place < len(text.rstrip()):
-        found = _ELEMENT.match(text, place)
-        if found is None:
-            raise ValueError(text)
-        if found[1] is not None:
-            yield re.sub(r"\\(.)", r"\1", found[1])
-        else:
-            yield None if found[2].upper() == "NULL" else found[2]
-        place = found.end()
-    if text.rstrip().endswith(","):
-        raise ValueError(text)
+
+def _item(item: Any, target: pa.DataType) -> Json:
+    if isinstance(item, list) != pa.types.is_list(target):
+        raise ValueError(item)
+    if isinstance(item, list):
+        return _array(item, target)
+    return {"Value": {"value": "Null" if item is None else {"SingleQuotedString": item}, SPAN: NOWHERE}}
