@@ -109,7 +109,7 @@ def sqlstate(error: BaseException) -> str:
 
 
 def missing_field(text: str) -> tuple[list[str], str] | None:
-    """Return the parts of the column that an error says is missing, and the text after its name; None without one."""
+    """Return the parts of the column that an error says is missing, and the text after it; None for another error."""
     named = _NO_FIELD.match(text)
     return None if named is None else (_parts(named[1]), text[named.end() :])
 

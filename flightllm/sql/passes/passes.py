@@ -239,8 +239,8 @@ def edits(
 
     A text without a construct that a pass changes is not parsed. Of a statement that the parser does not read, its
     query is parsed, as in `SUMMARIZE SELECT …`. A text that cannot be parsed has no edits.
-    `names_compared` tells quickly whether a text can name a table that has a column of intervals or arrays, and
-    `names_bytes` whether it can name one that has a column of bytes.
+    `names_compared` tells quickly whether a text can name a table that has a column of intervals or arrays.
+    `names_bytes` tells the same of a column of bytes.
     `as_postgres` tells whether the dialect of the text computes as PostgreSQL does, and `as_duckdb` whether it has the
     functions of DuckDB.
 
