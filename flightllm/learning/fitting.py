@@ -1,0 +1,344 @@
+"""Fit logistic regressions to about half of the labels, and certify the result on the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flightllm.errors import InvalidInputError, MissingExtraError
+from flightllm.learning.bounds import alpha_of_look, lower_bound, mean_bound, tries_needed
+from flightllm.learning.learned import Feature, Floats, Kind, Learned, Rows
+
+_STRENGTHS: Final = (0.001, 0.01, 0.1, 1.0, 10.0)
+"""The strengths of the fit to choose from: 1 / λ of the squared weights."""
+_FOLDS: Final = 5
+_FEWEST: Final = 10
+"""The fewest labels of a fit."""
+_FEWEST_EACH: Final = 2
+"""The fewest labels of each answer in the half that trains."""
+TARGETS: Final = ("precision", "recall", "accuracy")
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Labelled rows: their features, their labels as texts, and texts that tell the rows apart."""
+
+    rows: Rows
+    labels: Sequence[str]
+    values: Sequence[str]
+    model: Sequence[str | None]
+    """The model's own answers, for rows whose features are unknown."""
+
+    def at(self, places: NDArray[np.int64]) -> Labels:
+        """Return some of the rows."""
+        picked = ([given[at] for at in places] for given in (self.labels, self.values, self.model))
+        return Labels(self.rows.at(places), *picked)
+
+    @property
+    def digest(self) -> str:
+        """Return the version of the labels: a hash of all values and labels, in any order."""
+        lines = sorted(f"{value}\x1f{label}" for value, label in zip(self.values, self.labels, strict=True))
+        return blake2b("\x1e".join(lines).encode(errors="replace"), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The targets of a fit: each is a share, and all hold together with this confidence, whatever the looks before."""
+
+    targets: Mapping[str, float] = field(default_factory=dict)
+    confidence: float = 0.95
+    look: int = 1
+    """How often labels judged a fit to this question, this time included."""
+
+    @property
+    def alpha(self) -> float:
+        """Return the probability of an error at this look."""
+        return alpha_of_look(1 - self.confidence, self.look)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A fit, and figures about it from labels that did not train it."""
+
+    learned: Learned
+    figures: Mapping[str, float | int]
+    missed: str = ""
+    """Which target is not certified, and what would help; empty if all are."""
+
+
+def fitted(
+    labels: Labels,
+    kind: Kind,
+    features: Sequence[Feature],
+    options: Sequence[str],
+    wanted: Wanted,
+    look: Callable[[], int] = lambda: 1,
+) -> Fitted:
+    """Train on about half of the labels, and certify on the others.
+
+    `look` counts the looks at this question, and returns the number of this one. It is called before labels judge.
+
+    Of rows with equal values, one counts; see `one_of_each`. A hash of the values puts a row into a half, so that the
+    halves do not depend on the labels. For independent draws from a population, the second half then tells about this
+    population. The strength and the cut are chosen by cross-validation within the first half.
+
+    Raises:
+        InvalidInputError: there are too few labels, or a label is not an answer.
+        MissingExtraError: scikit-learn is not installed.
+    """
+    labels = one_of_each(labels)
+    training, judging = halves(labels)
+    usable = training[labels.rows.known[training]]
+    if len(labels.labels) < _FEWEST or not len(usable) or not len(judging):
+        raise InvalidInputError(
+            f"{len(labels.labels)} labels are too few: give at least {_FEWEST}, of which about half train, and the"
+            " others judge"
+        )
+    given = labels.at(usable)
+    with _one_thread():
+        if kind == "score":
+            learned = _score(given, tuple(features), tuple(options))
+        else:
+            learned = _classes(given, kind, tuple(features), tuple(options), wanted)
+    learned = Learned.of_json(learned.as_json())  # judge the weights as they are kept
+    judge = _judged_scores if kind == "score" else _judged_filter if kind == "filter" else _judged_labels
+    wanted = replace(wanted, look=look())
+    figures, missed = judge(learned, labels.at(judging), wanted)
+    counts = {"labels": len(labels.labels), "trained_on": len(usable), "judged_on": len(judging)}
+    return Fitted(learned, {**counts, **figures, "confidence": wanted.confidence, "looks": wanted.look}, missed)
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    """Let numpy compute in one thread: beside other work, small fits take 15 times as long in several threads."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError as error:  # a package of scikit-learn
+        raise MissingExtraError("a filter that is learned from labels", "learn") from error
+    limits: AbstractContextManager[Any] = threadpool_limits(1)
+    return limits
+
+
+def one_of_each(labels: Labels) -> Labels:
+    """Return one row for each value, in the order of the values; rows with different labels draw by a hash.
+
+    A value that a join repeats would otherwise train and judge at once. The values and labels
+    decide the draw, so the order of the rows changes nothing.
+    """
+    places: dict[str, list[int]] = {}
+    for place in sorted(range(len(labels.values)), key=lambda at: (labels.values[at], labels.labels[at])):
+        places.setdefault(labels.values[place], []).append(place)
+    drawn = [found[int.from_bytes(draw(value, 0)[:8]) % len(found)] for value, found in places.items()]
+    return labels.at(np.array(drawn, dtype=np.int64))
+
+
+def halves(labels: Labels) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places of the rows that train, about half of them, and of those that judge.
+
+    A row stays in its half when further rows come. Rows with equal values can be in different halves, as further draws
+    of the population would be.
+    """
+    seen: dict[str, int] = {}
+    parts: tuple[list[int], list[int]] = ([], [])
+    for place, value in enumerate(labels.values):
+        number = seen[value] = seen.get(value, 0) + 1
+        parts[0 if trains(draw(value, number)) else 1].append(place)
+    return np.array(parts[0], dtype=np.int64), np.array(parts[1], dtype=np.int64)
+
+
+def text_of(values: Sequence[str | None]) -> str:
+    """Return a text that tells the values of a row apart from others."""
+    return "\x1f".join("\x00" if one is None else one for one in values)
+
+
+def draw(value: str, number: int = 1) -> bytes:
+    """Return the random draw of a row: a hash of its text, and of its number among rows with this text."""
+    return blake2b(f"{number} {value}".encode(errors="replace"), digest_size=16).digest()
+
+
+def trains(drawn: bytes) -> bool:
+    """Return whether a row with this draw trains; otherwise it judges."""
+    return not drawn[-1] & 1
+
+
+def _classes(
+    given: Labels, kind: Kind, features: tuple[Feature, ...], options: tuple[str, ...], wanted: Wanted
+) -> Learned:
+    rows, labels = given.rows, list(given.labels)
+    classes = sorted(set(labels)) if kind == "label" else ["No", "Yes"]
+    counts = {one: labels.count(one) for one in classes}
+    if len(classes) < 2 or min(counts.values()) < _FEWEST_EACH:
+        rare = min(counts, key=counts.__getitem__)
+        raise InvalidInputError(
+            f"{counts[rare]} of the {len(labels)} labels that train are {rare!r}: label more rows, at least"
+            f" {2 * _FEWEST_EACH} or so of each answer"
+        )
+    inputs = rows.inputs(kind)
+    center = inputs.mean(axis=0)
+    scale = _scale(inputs - center, rows.vectors.shape[1])
+    scaled = (inputs - center) / scale
+    places = np.array([classes.index(one) for one in labels])
+    folds = min(_FOLDS, *counts.values())
+    strength, scores = _chosen(scaled, places, folds)
+    model = _regression(strength).fit(scaled, places)
+    learned = Learned(
+        kind,
+        features,
+        options,
+        tuple(classes) if kind == "label" else (),
+        *_lines(model, len(classes) if kind == "label" else 1),
+        center,
+        scale,
+    )
+    return replace(learned, cut=_cut(scores[:, 0], places == 1, wanted)) if kind == "filter" else learned
+
+
+def _scale(inputs: Floats, width: int) -> Floats:
+    """Return one factor for all entries of vectors, and one for each other input, so that their sizes compare."""
+    vectors = float(np.sqrt((inputs[:, :width] ** 2).mean())) if width else 1.0
+    others = inputs[:, width:].std(axis=0)
+    return np.asarray(np.maximum(np.concatenate([np.full(width, vectors), others]), 1e-6))
+
+
+def _regression(strength: float) -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(C=strength, class_weight="balanced", max_iter=1_000)
+
+
+def _chosen(inputs: Floats, places: NDArray[np.int64], folds: int) -> tuple[float, Floats]:
+    """Return the strength with the least cross-validated loss, and the scores of each row by fits without it."""
+    from sklearn.metrics import log_loss
+    from sklearn.model_selection import StratifiedKFold
+
+    weights = 1.0 / np.bincount(places)[places]
+    best: tuple[float, float, Floats] | None = None
+    splits = list(StratifiedKFold(folds, shuffle=True, random_state=0).split(inputs, places))
+    for strength in _STRENGTHS:
+        scores: Floats | None = None
+        chances = np.zeros((len(places), places.max() + 1))
+        for train, test in splits:
+            model = _regression(strength).fit(inputs[train], places[train])
+            made = model.decision_function(inputs[test])
+            made = made[:, None] if made.ndim == 1 else made
+            scores = np.zeros((len(places), made.shape[1])) if scores is None else scores
+            scores[test], chances[test] = made, model.predict_proba(inputs[test])
+        loss = float(log_loss(places, chances, sample_weight=weights))
+        if scores is not None and (best is None or loss < best[0]):
+            best = (loss, strength, scores)
+    if best is None:
+        raise InvalidInputError("no fit could be made")
+    return best[1], best[2]
+
+
+def _lines(model: Any, lines: int) -> tuple[Floats, Floats]:
+    """Return weights and intercepts; a fit of two classes has one line, for the second class."""
+    weights, intercepts = np.asarray(model.coef_, float), np.asarray(model.intercept_, float)
+    if lines == 2 and len(weights) == 1:
+        return np.concatenate([-weights, weights]) / 2, np.concatenate([-intercepts, intercepts]) / 2
+    return weights, intercepts
+
+
+def _cut(scores: Floats, truth: NDArray[np.bool_], wanted: Wanted) -> float:
+    """Return the cut with the best F1, or with the largest distance to the targets, by cross-validated scores."""
+    order = np.sort(np.unique(scores))
+    cuts = np.concatenate([[order[0] - 1.0], (order[:-1] + order[1:]) / 2])
+    best = (-np.inf, 0.0)
+    for cut in cuts:
+        kept = scores > cut
+        true = int((kept & truth).sum())
+        shares = {
+            "precision": (true + 0.5) / (int(kept.sum()) + 1),
+            "recall": (true + 0.5) / (int(truth.sum()) + 1),
+            "accuracy": (int((kept == truth).sum()) + 0.5) / (len(truth) + 1),
+        }
+        room = [shares[name] - target for name, target in wanted.targets.items()]
+        worth = min(room) if room else 2 * true / (int(kept.sum()) + int(truth.sum()))
+        best = max(best, (worth, float(cut)))
+    return best[1]
+
+
+def _judged_filter(learned: Learned, judging: Labels, wanted: Wanted) -> tuple[dict[str, float | int], str]:
+    truth = np.array([label == "Yes" for label in judging.labels], dtype=bool)
+    answers = learned.decided(judging.rows, judging.model)
+    kept = np.array([one is True for one in answers], dtype=bool)
+    right = np.array([one is not None for one in answers], dtype=bool) & (kept == truth)
+    true = int((kept & truth).sum())
+    counts = {
+        "precision": (true, int(kept.sum())),
+        "recall": (true, int(truth.sum())),
+        "accuracy": (int(right.sum()), len(truth)),
+    }
+    figures, missed = _certified(counts, wanted)
+    return {"f1": round(2 * true / max(1, int(kept.sum()) + int(truth.sum())), 4), **figures}, missed
+
+
+def _judged_labels(learned: Learned, judging: Labels, wanted: Wanted) -> tuple[dict[str, float | int], str]:
+    answers = learned.decided(judging.rows, judging.model)
+    right = sum(one == label for one, label in zip(answers, judging.labels, strict=True))
+    return _certified({"accuracy": (right, len(answers))}, wanted)
+
+
+def _certified(counts: Mapping[str, tuple[int, int]], wanted: Wanted) -> tuple[dict[str, float | int], str]:
+    """Return shares and their certified bounds, which hold together; without targets, all shares get a bound."""
+    bounded = list(wanted.targets) or list(counts)
+    alpha = wanted.alpha / len(bounded)
+    following = replace(wanted, look=wanted.look + 1).alpha / len(bounded)
+    figures: dict[str, float | int] = {}
+    missed: list[str] = []
+    for name, (good, tries) in counts.items():
+        share = good / tries if tries else 0.0
+        figures[name] = round(share, 4)
+        if name not in bounded:
+            continue
+        bound = lower_bound(good, tries, alpha)
+        figures[f"{name}_at_least"] = np.floor(bound * 10_000) / 10_000
+        target = wanted.targets.get(name)
+        if target is not None and bound < target:
+            missed.append(_advice(name, share, bound, target, tries, tries_needed(share, target, following)))
+    if missed and wanted.look > 1:
+        missed.append(f"this is look {wanted.look} at this question, and each further look needs more labels")
+    return figures, "; ".join(missed)
+
+
+def _advice(name: str, share: float, bound: float, target: float, tries: int, needed: int | None) -> str:
+    told = f"{name} {target:g} is not certified: it is {share:.3f} on {tries} rows that judge, at least {bound:.3f}"
+    return told if needed is None else f"{told}, and some {needed} such rows would be enough at this rate"
+
+
+def _score(given: Labels, features: tuple[Feature, ...], options: tuple[str, ...]) -> Learned:
+    from sklearn.isotonic import IsotonicRegression
+
+    numbers = tuple(map(float, options))
+    inputs = given.rows.inputs("score", numbers)[:, -1]
+    model = IsotonicRegression(out_of_bounds="clip").fit(inputs, [float(one) for one in given.labels])
+    knots = np.stack([model.X_thresholds_, model.y_thresholds_], axis=1)
+    width = given.rows.vectors.shape[1] + 1
+    return Learned(
+        "score",
+        features,
+        options,
+        (),
+        np.zeros((1, width)),
+        np.zeros(1),
+        np.zeros(width),
+        np.ones(width),
+        knots=knots,
+    )
+
+
+def _judged_scores(learned: Learned, judging: Labels, wanted: Wanted) -> tuple[dict[str, float | int], str]:
+    most = max(learned.numbers) - min(learned.numbers)
+    answers = learned.decided(judging.rows, judging.model)
+    missing = [
+        most if one is None else min(abs(float(one) - float(label)), most)
+        for one, label in zip(answers, judging.labels, strict=True)
+    ]
+    bound = mean_bound(sum(missing), len(missing), most, wanted.alpha)
+    figures = {"mean_error": round(sum(missing) / max(1, len(missing)), 4), "mean_error_at_most": round(bound, 4)}
+    return figures, ""

@@ -1,0 +1,95 @@
+"""Predict how many units of other rows an oracle will be asked about, from one run over some rows."""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flightllm.quality.bins import Floats, Ints
+from flightllm.quality.calibration import rates
+from flightllm.quality.filter_cascade import FilterCascade
+from flightllm.quality.label_cascade import LabelCascade
+from flightllm.quality.targets import Targets
+
+_RANKS: Final = 64
+_MOST_SCORES: Final = 4_000
+_MOST_UNITS: Final = 20_000
+"""A trial has so many units at most; more units need about the same share."""
+_MOST_KEPT: Final = 32
+_TRIALS: Final = 3
+_FEW_UNITS: Final = 5_000
+"""Trials of this many units or fewer differ much, so a forecast makes several."""
+_SEED: Final = 7
+
+
+class Seen:
+    """The spread of a proxy's scores in one run, and how often each score was right. Not thread-safe.
+
+    It keeps a few thousand numbers, whatever the number of units was.
+    """
+
+    def __init__(self, scores: Floats, hits: NDArray[np.int8], shares: Floats, taught: int) -> None:
+        """Take the score of each unit, and whether the oracle's answer was a hit: 1, 0, or -1 where it is not known.
+
+        For a filter, `scores` are the probabilities of yes, a hit is a yes, and `shares` is empty. For labels, `scores`
+        are the probabilities of the proxy's label, and a hit is that label. `shares` are then the shares of the labels
+        in the proxy's answers. The oracle was asked about `taught` units to train or choose the proxy.
+        """
+        there = np.flatnonzero(~np.isnan(scores))
+        self._missing = 1 - len(there) / max(1, len(scores))
+        self._taught = taught
+        self._labels = shares
+        self._kept: dict[tuple[int, Targets], float] = {}
+        order = there[np.argsort(scores[there], kind="stable")]
+        ranks = np.array_split(order, min(_RANKS, max(1, len(order))))
+        known = [hits[rank][hits[rank] >= 0] for rank in ranks]
+        found = rates(
+            np.array([float(one.sum()) for one in known]),
+            np.array([float(len(one)) for one in known]),
+            np.array([float(scores[rank].mean()) if len(rank) else 0.5 for rank in ranks]),
+        )
+        picked = np.linspace(0, len(order) - 1, min(len(order), _MOST_SCORES)).astype(np.int64)
+        self._scores = scores[order[picked]] if len(order) else np.empty(0)
+        self._rates = found[np.minimum(picked * len(ranks) // max(1, len(order)), len(ranks) - 1)]
+
+    def share(self, units: int, targets: Targets) -> float:
+        """Return the share of `units` other units that the oracle is asked about, by a trial on drawn answers."""
+        if units <= 0 or not len(self._scores):
+            return 1.0
+        tried = min(units, _MOST_UNITS)
+        if tried > 100:
+            tried = int(float(f"{tried:.2g}"))
+        place = tried, targets
+        if place not in self._kept:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            trials = [self._trial(tried, targets, _SEED + n) for n in range(_TRIALS if tried <= _FEW_UNITS else 1)]
+            self._kept[place] = float(np.median(trials))
+        return min(1.0, self._kept[place] + self._taught / units)
+
+    def _trial(self, units: int, targets: Targets, seed: int) -> float:
+        random = np.random.default_rng(seed)
+        at = ((np.arange(units) + random.random(units)) / units * len(self._scores)).astype(np.int64)
+        hits = random.random(units) < self._rates[at]
+        scores = self._scores[at].copy()
+        scores[random.random(units) < self._missing] = np.nan
+        weights, unknown = np.ones(units, np.int64), np.full(units, -1)
+        if not len(self._labels):
+            filters = FilterCascade(scores, weights, unknown.astype(np.int8), targets, seed)
+            answers = hits.astype(np.int8)
+            asked = 0
+            while len(wave := filters.next_wave()):
+                filters.tell(wave, answers[wave])
+                asked += len(wave)
+            return asked / units
+        labels = random.choice(len(self._labels), units, p=self._labels / self._labels.sum())
+        right = np.where(hits, labels, (labels + 1) % max(2, len(self._labels))).astype(np.int64)
+        return _asked(LabelCascade(labels, scores, weights, unknown, len(self._labels), targets, seed), right) / units
+
+
+def _asked(cascade: LabelCascade, answers: Ints) -> int:
+    asked = 0
+    while len(wave := cascade.next_wave()):
+        cascade.tell(wave, answers[wave])
+        asked += len(wave)
+    return asked
