@@ -56,6 +56,7 @@ SCRIPTS: Final[Mapping[str, Script]] = {
         sizes=("bytes",),
     ),
     "recovery": Script({"seconds": "lower"}),
+    "cascades": Script({"sources / * / flightllm / share": "lower"}, sizes=("rows", "seeds")),
     "endpoints": Script(
         {"kinds / * / requests_a_row": "lower", "kinds / * / seconds": "lower", "kinds / * / answered": "higher"},
         smallest=("--rows", "2", "--only", "tenth"),
@@ -97,6 +98,7 @@ SCRIPTS: Final[Mapping[str, Script]] = {
         sizes=("vectors", "queries"),
         needs=("faiss",),
     ),
+    "promises": Script({"queries / * / calls": "lower", "queries / * / misses": "lower"}, sizes=("seeds", "reviews")),
     "messy": Script(
         {"families / * / flightllm / right": "higher", "families / * / flightllm / wrong": "lower"}, ("--quick",)
     ),

@@ -146,6 +146,33 @@ def _forecast(one: Figures) -> str:
     return f"{percent(one['predicted_hit_rate'])} / {percent(one['hit_rate'])}"
 
 
+def cascades(figures: Figures) -> Part:
+    """How often do cascades miss what a user asks for, and which share of rows do they ask?"""
+    sources = figures["sources"]
+    methods = list(next(iter(sources.values())))
+    worst = {name: max(one[name]["missed"] for one in sources.values()) for name in methods}
+    ours, *others = methods
+    share = {name: sum(one[name]["share"] for one in sources.values()) / len(sources) for name in methods}
+    allowed = percent(1 - figures["confidence"], 0)
+    kept = [name for name in others if worst[name] <= 1 - figures["confidence"]]
+    answer = (
+        f"`{ours}` misses a target in at most {percent(worst[ours], 0)} of the runs of a source, where {allowed} are "
+        f"allowed, and asks {percent(share[ours], 0)} of the rows in the mean. Of the others, "
+        f"{' and '.join(f'`{name}`' for name in kept) or 'no method'} keep within what is allowed"
+        + (f", and ask {' and '.join(percent(share[name], 0) for name in kept)}." if kept else ".")
+    )
+    cells = [
+        (
+            f"`{name}`",
+            *(f"{percent(one[name]['missed'], 0)} · {percent(one[name]['share'])}" for one in sources.values()),
+        )
+        for name in methods
+    ]
+    head = ("runs that miss a target · rows asked", *sources)
+    bars = {name: tuple(100 * one[method]["share"] for method in (ours, *kept)) for name, one in sources.items()}
+    return Part(answer, table(head, cells), Bars("Rows asked, %", (ours, *kept), bars, "{:.0f}"))
+
+
 _ABLATIONS: Final = {
     "columns": "the order of the columns",
     "place": "the share of rows that pass a plain condition",
@@ -533,6 +560,7 @@ ANSWERS: Final[Mapping[str, tuple[str, Callable[[Figures], Part]]]] = {
     "forecasts": ("prompt_order", forecasts),
     "prompt-formats": ("prompt_formats", prompt_formats),
     "examples": ("examples", examples),
+    "cascades": ("cascades", cascades),
     "eviction": ("eviction", eviction),
     "kv-quality": ("kv_quality", kv_quality),
     "kv-codec": ("kv_codec", kv_codec),

@@ -82,6 +82,8 @@ class Progress:
     failed_rows: int = 0
     seconds: float = 0.0
     status: str = ""
+    warnings: tuple[str, ...] = ()
+    """Notes on the result, for example about a promise that is not held."""
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> "Progress":
@@ -91,7 +93,17 @@ class Progress:
         asked, cached = values.get("calls") or 0, values.get("cache_hits") or 0
         rows, failed, status = values.get("rows") or 0, values.get("failed_rows") or 0, values.get("status") or ""
         return cls(
-            done, total, asked, cached, tokens, values.get("cost"), rows, failed, values.get("seconds") or 0.0, status
+            done,
+            total,
+            asked,
+            cached,
+            tokens,
+            values.get("cost"),
+            rows,
+            failed,
+            values.get("seconds") or 0.0,
+            status,
+            tuple(values.get("warnings") or ()),
         )
 
     def summary(self, rows: int) -> str:

@@ -8,7 +8,15 @@ from typing import Any
 import pyarrow as pa
 
 import flightllm.demo
-from flightllm.config import CacheConfig, Config, EngineConfig, LimitsConfig, ModelsConfig, RecoveryConfig
+from flightllm.config import (
+    CacheConfig,
+    Config,
+    EmbeddingConfig,
+    EngineConfig,
+    LimitsConfig,
+    ModelsConfig,
+    RecoveryConfig,
+)
 from flightllm.execution.bind import extract, plan_stubs
 from flightllm.observe.query_record import QueryRecord
 from flightllm.optimizer import rewrite
@@ -74,6 +82,7 @@ def open_database(
     recovery: RecoveryConfig | None = None,
     tables: Mapping[str, Path] | None = None,
     models: ModelsConfig | None = None,
+    embedding: EmbeddingConfig | None = None,
 ) -> Database:
     """Open a database on the fake engine whose data folder is `folder`; `engine` are options of the engine."""
     config = Config(
@@ -83,6 +92,7 @@ def open_database(
         cache=cache or CacheConfig(),
         recovery=recovery or RecoveryConfig(),
         models=models or ModelsConfig(),
+        embedding=embedding or EmbeddingConfig(),
         data_folder=folder,
     )
     return Database.open(config)
@@ -134,12 +144,12 @@ def ask_both(session: Session, sql: str) -> tuple[Ran, Ran]:
     return on, off
 
 
-def plan_of(database: Database, sql: str) -> PlannedQuery:
+def plan_of(database: Database, sql: str, *, folds: bool = False) -> PlannedQuery:
     """Return a query's plan before any rule."""
     services = database._services
     extracted, _ = extract(services.catalog.inline_views(ParsedText(sql)), services)
     found = plan_stubs(services, extracted)
-    return plan_query(found.context, found.frame, extracted.calls)
+    return plan_query(found.context, found.frame, extracted.calls, folds=folds)
 
 
 def planned(database: Database, sql: str, *rules: Rule) -> tuple[str, str, tuple[str, ...]]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from flightllm.functions import (
     CALIBRATE,
     CONFIDENCE,
+    QUALITY,
     AICallError,
     AIFunction,
     Answer,
@@ -102,6 +103,6 @@ FUNCTION = AIFunction(
     summary="Assign one of the labels, or with multi => true all that apply; other => 'none' where no label fits.",
     returns="text; a list of text with multi => true; struct<answer, confidence> with confidence => true",
     parameters=(Parameter("input", Kind.FIELD), Parameter("labels", Kind.LABELS)),
-    options=(Option("multi", bool, default=False), Option("other", str, ""), CONFIDENCE, CALIBRATE),
+    options=(Option("multi", bool, default=False), Option("other", str, ""), CONFIDENCE, CALIBRATE, *QUALITY),
     build=build,
 )

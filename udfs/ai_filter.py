@@ -2,7 +2,18 @@
 
 import pyarrow as pa
 
-from flightllm.functions import CALIBRATE, CONFIDENCE, AIFunction, Answer, Arguments, Kind, Parameter, choice_answer
+from flightllm.functions import (
+    CALIBRATE,
+    CONFIDENCE,
+    PEOPLES_LABELS,
+    QUALITY,
+    AIFunction,
+    Answer,
+    Arguments,
+    Kind,
+    Parameter,
+    choice_answer,
+)
 
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")
 """Question marks of Latin, Chinese and Japanese, Arabic, and Greek script."""
@@ -23,7 +34,7 @@ FUNCTION = AIFunction(
     returns="boolean; struct<answer, confidence> with confidence => true",
     parameters=(Parameter("prompt", Kind.PROMPT),),
     fields=True,
-    options=(CONFIDENCE, CALIBRATE),
+    options=(CONFIDENCE, CALIBRATE, PEOPLES_LABELS, *QUALITY),
     aliases={"ai_if": None},
     build=build,
 )

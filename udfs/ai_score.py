@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from flightllm.functions import (
     CALIBRATE,
     CONFIDENCE,
+    PEOPLES_LABELS,
+    QUALITY,
     AICallError,
     AIFunction,
     Answer,
@@ -75,6 +77,8 @@ FUNCTION = AIFunction(
         Option("expected", bool, default=True),
         CONFIDENCE,
         CALIBRATE,
+        PEOPLES_LABELS,
+        *QUALITY,
     ),
     build=build,
 )

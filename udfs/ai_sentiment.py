@@ -1,6 +1,16 @@
 """ai_sentiment: the mood of a text."""
 
-from flightllm.functions import CALIBRATE, CONFIDENCE, AIFunction, Answer, Arguments, Kind, Parameter, choice_answer
+from flightllm.functions import (
+    CALIBRATE,
+    CONFIDENCE,
+    QUALITY,
+    AIFunction,
+    Answer,
+    Arguments,
+    Kind,
+    Parameter,
+    choice_answer,
+)
 
 
 def build(_: Arguments) -> Answer:
@@ -16,6 +26,6 @@ FUNCTION = AIFunction(
     summary="Tell the sentiment of a text.",
     returns="text: positive, negative, neutral or mixed; struct<answer, confidence> with confidence => true",
     parameters=(Parameter("text", Kind.FIELD),),
-    options=(CONFIDENCE, CALIBRATE),
+    options=(CONFIDENCE, CALIBRATE, *QUALITY),
     build=build,
 )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from docs.pictures import eviction, kv_store, layout, order, plan, recovery, reuse, routing
+from docs.pictures import eviction, kv_store, layout, order, plan, quality, recovery, reuse, routing
 
 FOLDER: Final = Path(__file__).parents[1] / "img"
 _DRAWN: Final[Mapping[str, Callable[[], str]]] = {
@@ -15,6 +15,7 @@ _DRAWN: Final[Mapping[str, Callable[[], str]]] = {
     "kv-store.svg": kv_store.draw,
     "routing.svg": routing.draw,
     "recovery.svg": recovery.draw,
+    "quality.svg": quality.draw,
     "layout.svg": layout.draw,
 }
 

@@ -7,7 +7,7 @@ from flightllm.access.store import AccessSnapshot
 from flightllm.common.names import TableName
 from flightllm.common.principal import ROLES, Principal
 from flightllm.errors import PermissionDeniedError
-from flightllm.sql.grants import PRIVILEGES, AccessPolicy, ObjectKind, Privilege
+from flightllm.sql.grants import PRIVILEGES, AccessPolicy, ObjectKind, Privilege, shown_by
 
 READING: tuple[Privilege, ...] = ("SELECT", "USAGE")
 
@@ -94,11 +94,11 @@ class Rights:
             raise self._denied("CREATE", "SCHEMA", schema)
 
     def may_use(self, kind: ObjectKind, name: str, owner: str | None = None) -> bool:
-        """Return whether the principal can use a model or prompt."""
+        """Return whether the principal can use a model, a prompt or a function."""
         return self.unlimited or owner == self.principal.name or ("USAGE", kind, "", name) in self.grants
 
     def check_usage(self, kind: ObjectKind, name: str, owner: str | None = None) -> None:
-        """Raise `PermissionDeniedError` if the principal cannot use a model or prompt."""
+        """Raise `PermissionDeniedError` if the principal cannot use a model, a prompt or a function."""
         if not self.may_use(kind, name, owner):
             raise self._denied("USAGE", kind, name)
 
@@ -154,7 +154,7 @@ class Rights:
             return PermissionDeniedError(
                 f"{self._who} can only read: {privilege} on {kind.lower()} {name!r} is refused"
             )
-        missing = f", or it does not exist: see SHOW {kind}S;" if privilege in READING else ":"
+        missing = f", or it does not exist: see {shown_by(kind)};" if privilege in READING else ":"
         return PermissionDeniedError(
             f"{self._who} has no {privilege} on {kind.lower()} {name!r}{missing} an admin can grant it by"
             f" GRANT {privilege} ON {kind} {name} TO {self._grantee}"

@@ -1,9 +1,18 @@
 """Resolves the names of models and prompts in calls, and checks the rights to use them."""
 
+from collections.abc import Callable
+
 from flightllm.access.rights import Rights
 from flightllm.access.store import DEFAULT_MODEL
 from flightllm.catalog.models import Objects, is_reference, suggestion
+from flightllm.config import EngineConfig
 from flightllm.errors import AICallError, NotFoundError
+from flightllm.functions.call import EMBEDDING, AICall, binding_of
+from flightllm.functions.stored import LearnedUse, StoredFunction
+from flightllm.learning.learned import LateFit, Learned
+
+AUTO = "auto"
+"""The value of `proxy` that lets a pilot choose among the proxies of the model."""
 
 
 class CallNames:
@@ -14,14 +23,28 @@ class CallNames:
     the server's own model, under any configured name.
     """
 
-    def __init__(self, objects: Objects, configured: str, rights: Rights, on_error: str) -> None:
-        """Take created models and prompts, the configured name of the server's model, and the user's rights.
+    def __init__(
+        self,
+        objects: Objects,
+        own: EngineConfig,
+        rights: Rights,
+        on_error: str,
+        learner: Callable[[StoredFunction, str, AICall], LearnedUse],
+        embeds: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Take created models and prompts, the server's own model, and the user's rights.
 
-        `on_error` is the value of this option in calls without it.
+        `on_error` is the value of this option in calls without it. `learner` fits a call to the labels in a table.
+        `embeds` tells whether the embedding model can be a proxy; it then is a proxy of every model.
         """
         self.on_error = on_error
+        self.held: list[Learned | LateFit] = []
+        """The fits by which learned filters in the text decide."""
+        self._learner = learner
         self._objects = objects
-        self._own = (DEFAULT_MODEL, configured)
+        self._own = (DEFAULT_MODEL, own.model)
+        self._own_config = own
+        self._embeds = embeds
         self._rights = rights
         self._models: dict[str | None, str | None] = {}
         self._prompts: dict[str, str] = {}
@@ -50,6 +73,48 @@ class CallNames:
         self._rights.check_usage("MODEL", DEFAULT_MODEL)
         return None
 
+    def proxies(self, name: str | None, model: str | None) -> tuple[str, ...]:
+        """Return the bindings of the proxies in `name`, or of all proxies of `model` if the name is 'auto' or None.
+
+        The name can list several proxies, such as 'small, embedding'. 'auto' means the models whose `proxy_for` names
+        the model and that the user can use, by their names, and then the embedding model.
+
+        Raises:
+            AICallError: there is no such proxy, it is the model itself, or the model has no proxy.
+            PermissionDeniedError: the user must not use the proxy.
+        """
+        parts = [part.strip() for part in (name or AUTO).split(",") if part.strip()] or [AUTO]
+        return tuple(dict.fromkeys(binding for part in parts for binding in self._proxy(part, model)))
+
+    def _proxy(self, name: str, model: str | None) -> tuple[str, ...]:
+        if name.lower() == AUTO:
+            if found := self._all_proxies(model):
+                return found
+            own = model or DEFAULT_MODEL
+            raise AICallError(
+                f"the model {own!r} has no proxy: write proxy => 'name of a cheaper model', or let an admin write"
+                f" CREATE MODEL small OPTIONS (…, proxy_for {own!r})"
+            )
+        if name.lower() == EMBEDDING:
+            return (EMBEDDING,)
+        proxy = self.model(name)
+        if proxy == model:
+            raise AICallError(f"proxy => {name!r} is the model of the call itself: name a cheaper model")
+        return (binding_of(proxy),)
+
+    def _all_proxies(self, model: str | None) -> tuple[str, ...]:
+        names = self._own if model is None else (model,)
+        created = [
+            one.name
+            for one in self._objects.models()
+            if one.name != model
+            and any(name in one.config.proxy_for for name in names)
+            and self._rights.may_use("MODEL", one.name, one.owner)
+        ]
+        is_proxy = model is not None and model in self._own_config.proxy_for
+        own = [None] if is_proxy and self._rights.may_use("MODEL", DEFAULT_MODEL) else []
+        return (*map(binding_of, (*own, *created)), *([EMBEDDING] if self._embeds() else []))
+
     def prompt(self, reference: str) -> str | None:
         """Return the text of the prompt that `reference` (`name` or `name@version`) means; None if it is not a name.
 
@@ -62,6 +127,26 @@ class CallNames:
         if reference not in self._prompts:
             self._prompts[reference] = self._checked_prompt(reference, reference.partition("@")[0])
         return self._prompts[reference]
+
+    def function(self, name: str, owner: str) -> None:
+        """Check the right to a function that SQL created.
+
+        Raises:
+            PermissionDeniedError: the user has no right to the function.
+        """
+        self._rights.check_usage("FUNCTION", name, owner)
+
+    def learned(self, function: StoredFunction, table: str, call: AICall) -> LearnedUse:
+        """Return a fit to the labels in a table.
+
+        Raises:
+            FlightLLMError: there is no such table, or its labels teach no filter.
+        """
+        return self._learner(function, table, call)
+
+    def hold(self, fit: Learned | LateFit) -> None:
+        """Keep a fit as long as these names."""
+        self.held.append(fit)
 
     def _checked_prompt(self, reference: str, name: str) -> str:
         owner = self._objects.owner_of_prompt(name)

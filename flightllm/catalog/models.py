@@ -1,4 +1,4 @@
-"""Models and prompts that SQL statements create, in one file of the data folder that is valid after any crash."""
+"""Models, prompts and functions that SQL creates, in one file of the data folder that is valid after any crash."""
 
 import json
 import re
@@ -11,20 +11,28 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
+from flightllm.catalog.functions import CreatedFunction
 from flightllm.common.atomic_files import make_private, write_atomically
 from flightllm.config import EngineConfig, read_engine_keys
 from flightllm.errors import ConfigError, InternalError, InvalidInputError, LimitExceededError, NotFoundError
+from flightllm.functions.stored import StoredFunction
+from flightllm.sql.grants import shown_by
 from flightllm.storage.sealed import NewerVersionError, check_version, sealed, unsealed
 
 FILE = "objects.json"
 PREVIOUS = f"{FILE}.previous"
 """The state before the last change. It also tells that the file is missing, and not just never written."""
 _T = TypeVar("_T")
-_FORMAT = 1
+_FORMAT, _WITH_FUNCTIONS = 1, 2
+"""The format of the file, without functions and with functions: earlier versions must not lose functions."""
 _UNSEALED_KEYS = frozenset({"format", "models", "prompts", "numbers"})
 """The keys of a file that an earlier version wrote without a checksum."""
 _MOST_BYTES = 16 << 20
 """A bound on the file's size, because every change rewrites the file."""
+_FUNCTION_KEY = "function:"
+"""The start of the names under which functions are counted. No prompt has such a name."""
+_LOOK_KEY = "looks:"
+"""The start of the names under which looks at questions are counted. No prompt has such a name."""
 _LONGEST_NAME = 60
 _NAME = re.compile(r"[^\W\d][\w.-]*")
 _REFERENCE = re.compile(r"([^\W\d][\w.-]*)(?:@(\d{1,9}))?")
@@ -85,7 +93,7 @@ def check_name(kind: str, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """All models and prompts at one time."""
+    """All models, prompts and functions at one time."""
 
     models: Mapping[str, CreatedModel] = field(default_factory=lambda: MappingProxyType({}))
     prompts: Mapping[str, tuple[CreatedPrompt, ...]] = field(default_factory=lambda: MappingProxyType({}))
@@ -93,10 +101,16 @@ class _State:
     numbers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """The last version of each prompt, dropped prompts included, so that no version number is ever used for two
     texts."""
+    functions: Mapping[str, CreatedFunction] = field(default_factory=lambda: MappingProxyType({}))
+    stored: Mapping[str, StoredFunction] = field(init=False)
+
+    def __post_init__(self) -> None:
+        stored = {name: function.stored() for name, function in self.functions.items()}
+        object.__setattr__(self, "stored", MappingProxyType(stored))
 
 
 class Objects:
-    """The models and prompts of a server. Safe to use from several threads; a change is on disk when it returns.
+    """The models, prompts and functions of a server. Several threads can use it; a change is on disk when it returns.
 
     Reading takes no lock: every change replaces the whole state.
     """
@@ -113,8 +127,58 @@ class Objects:
 
     @property
     def owners(self) -> set[str]:
-        """Return the names of the owners of all models and prompts."""
-        return {model.owner for model in self.models()} | {prompt.owner for prompt in self.prompts()}
+        """Return the names of the owners of all models, prompts and functions."""
+        functions = {function.owner for function in self.functions()}
+        return functions | {model.owner for model in self.models()} | {prompt.owner for prompt in self.prompts()}
+
+    def functions(self) -> list[CreatedFunction]:
+        """Return all functions by name."""
+        return [function for _, function in sorted(self._state.functions.items())]
+
+    def function(self, name: str) -> CreatedFunction | None:
+        """Return the function of this name, or None."""
+        return self._state.functions.get(name)
+
+    @property
+    def stored_functions(self) -> Mapping[str, StoredFunction]:
+        """Return all functions by name, as texts call them. Each change makes a new mapping."""
+        return self._state.stored
+
+    def put_function(self, function: CreatedFunction) -> CreatedFunction:
+        """Store a function with the next version number of its name; a later version keeps the first owner."""
+        with self._lock:
+            state, key = self._state, f"{_FUNCTION_KEY}{function.name}"
+            before = state.functions.get(function.name)
+            function = replace(
+                function,
+                version=state.numbers.get(key, 0) + 1,
+                owner=function.owner if before is None else before.owner,
+                created=_now(),
+            )
+            numbers = {**state.numbers, key: function.version}
+            self._write(replace(state, functions={**state.functions, function.name: function}, numbers=numbers))
+        return function
+
+    def drop_function(self, name: str) -> None:
+        """Remove a function; a later function of this name continues its version numbers.
+
+        Raises:
+            NotFoundError: there is no function of this name.
+        """
+        with self._lock:
+            state = self._state
+            self._write(replace(state, functions=_without("function", name, state.functions)))
+
+    def count_look(self, question: str) -> int:
+        """Return how often labels judged a fit to a question, with this time, which is counted on disk first.
+
+        Dropping a filter does not reset the count: a bound must hold for all looks together.
+        """
+        with self._lock:
+            state, key = self._state, f"{_LOOK_KEY}{question}"
+            looks = state.numbers.get(key, 0) + 1
+            self._write(replace(state, numbers={**state.numbers, key: looks}))
+        return looks
 
     def models(self) -> list[CreatedModel]:
         """Return all models by name."""
@@ -202,7 +266,7 @@ class Objects:
         content = _text(state)
         if len(content) > _MOST_BYTES:
             raise LimitExceededError(
-                f"models and prompts can take at most {_MOST_BYTES >> 20} MiB together: drop some first"
+                f"models, prompts and functions can take at most {_MOST_BYTES >> 20} MiB together: drop some first"
             )
         try:
             make_private(self._path.parent)
@@ -222,8 +286,11 @@ def _text(state: _State) -> bytes:
 
 
 def _document(state: _State) -> dict[str, Any]:
+    functions = [function.as_json() for function in state.functions.values()]
+    counted = any(name.startswith(_FUNCTION_KEY) for name in state.numbers)
     return {
-        "format": _FORMAT,
+        "format": _WITH_FUNCTIONS if functions or counted else _FORMAT,
+        **({"functions": functions} if functions else {}),
         "models": {
             name: {"options": dict(model.options), "owner": model.owner, "created": model.created}
             for name, model in state.models.items()
@@ -263,7 +330,8 @@ def _read(path: Path) -> _State:
 
 
 def _state(document: Any) -> _State:
-    check_version(FILE, document["format"], _FORMAT)
+    if document["format"] != _FORMAT:
+        check_version(FILE, document["format"], _WITH_FUNCTIONS)
     models = {name: CreatedModel(name, _options(one.pop("options")), **one) for name, one in document["models"].items()}
     prompts: dict[str, tuple[CreatedPrompt, ...]] = {}
     for one in document["prompts"]:
@@ -274,7 +342,8 @@ def _state(document: Any) -> _State:
     numbers = {name: max(int(number), 0) for name, number in document["numbers"].items()}
     if any(versions[-1].version > numbers[name] for name, versions in prompts.items()):
         raise ValueError("a prompt has more versions than were counted")
-    return _State(models, prompts, numbers)
+    functions = {one.name: one for one in map(CreatedFunction.of_json, document.get("functions", ()))}
+    return _State(models, prompts, numbers, functions)
 
 
 def _options(options: Any) -> Options:
@@ -283,7 +352,7 @@ def _options(options: Any) -> Options:
 
 def missing(kind: str, name: str) -> NotFoundError:
     """Return the error for an object that does not exist, or that the user has no right to use."""
-    return NotFoundError(f"there is no {kind} {name!r}: see SHOW {kind.upper()}S")
+    return NotFoundError(f"there is no {kind} {name!r}: see {shown_by(kind.upper())}")
 
 
 def _without(kind: str, name: str, known: Mapping[str, _T]) -> Mapping[str, _T]:

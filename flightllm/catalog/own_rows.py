@@ -81,6 +81,8 @@ class OwnRows:
             "users": lambda row: row["name"] == principal.name,
             "models": lambda row: self._rights.may_use("MODEL", row["name"], row["owner"]),
             "prompts": lambda row: self._rights.may_use("PROMPT", row["name"], row["owner"]),
+            "functions": lambda row: self._rights.may_use("FUNCTION", row["name"], row["owner"]),
+            "filters": lambda row: self._rights.may_use("FUNCTION", row["name"], row["owner"]),
             "vector_indexes": lambda row: self._readable(row["table"]),
             "cache": lambda _: True,
             **dict.fromkeys(_OF_TABLES, self._is_readable),

@@ -25,6 +25,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "demo": ("cli.demo:demo", "See it work: AI queries on sample tables."),
         "doctor": ("cli.doctor:doctor", "Find out what is missing, and what to do."),
         "drain": ("cli.recovery:drain", "End a server once its queries have finished."),
+        "evaluate": ("cli.evaluate:evaluate", "Measure an AI call against labels, and choose its model and options."),
         "functions": ("cli.inspect:functions", "List the AI functions."),
         "grant": ("cli.grant:grant", "Grant a privilege, or list the grants."),
         "index": ("cli.index:index", "List, build, refresh and drop vector indexes."),

@@ -187,3 +187,6 @@ def _tell_work(client: Client, sql: str) -> None:
         reason = client.reason()
         where = f": {reason}" if reason else where
         click.echo(f"{counted(work.failed_rows, 'row')} without an answer{where}", err=True)
+    else:
+        for text in work.warnings:
+            click.echo(f"warning: {text}", err=True)

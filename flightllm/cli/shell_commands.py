@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from flightllm.cli.labelling import label_rows
 from flightllm.cli.results import Output
 from flightllm.cli.run import run_statement
 from flightllm.cli.statements import errors_at, is_command, located_statements, split_statements
@@ -27,6 +28,7 @@ HELP: Final = r"""\d, \dt     list tables                      .tables
 \o FILE     write results to a file (.csv, .tsv, .json, .parquet, .xlsx, .txt); without FILE, show them again
 \copy …     copy a query or a table TO a file, or a file into a table: \copy t FROM 'new.csv'    COPY …;
 \e          edit the last statement in $EDITOR, then run it
+\label F Q  ask you about rows of the query Q, to teach the filter F
 .mode FORM  show results as table, vertical, csv, tsv or json
 .pager on   show results in $PAGER or less, with all rows and columns; .pager off ends that
 \q          leave; Ctrl-D, exit and quit too
@@ -115,6 +117,9 @@ class Shell:
         sql: str | None = text
         if text.lower().startswith("\\copy"):
             sql = text
+        elif text.lower().startswith("\\label"):
+            sql = None
+            label_rows(self._client, text[len("\\label") :])
         elif is_command(text):
             name, _, argument = text.rstrip("; ").partition(" ")
             sql = self._command(name, argument.strip().strip("'\""))

@@ -34,6 +34,8 @@ class EmbedderKind:
     """The dataclass of the options that only this kind knows, as MODULE:CLASS."""
     elsewhere: bool = False
     """See `EngineKind`."""
+    package: str | None = None
+    """A package that only the model's extra installs; None if the model needs no extra."""
 
 
 ENGINES: Mapping[str, EngineKind] = MappingProxyType(
@@ -63,8 +65,14 @@ ENGINES: Mapping[str, EngineKind] = MappingProxyType(
 
 EMBEDDERS: Mapping[str, EmbedderKind] = MappingProxyType(
     {
-        "local": EmbedderKind("flightllm.engines.embed.local", "flightllm.engines.embed.local:LocalEmbeddingOptions"),
-        "vllm": EmbedderKind("flightllm.engines.embed.vllm", "flightllm.engines.embed.vllm:VllmEmbeddingOptions"),
+        "local": EmbedderKind(
+            "flightllm.engines.embed.local",
+            "flightllm.engines.embed.local:LocalEmbeddingOptions",
+            package="sentence_transformers",
+        ),
+        "vllm": EmbedderKind(
+            "flightllm.engines.embed.vllm", "flightllm.engines.embed.vllm:VllmEmbeddingOptions", package="vllm"
+        ),
         "openai": EmbedderKind(
             "flightllm.engines.embed.openai", "flightllm.engines.embed.openai:EmbeddingOptions", elsewhere=True
         ),

@@ -183,7 +183,14 @@ def read_engine_keys(table: Mapping[str, object], place: str = "") -> dict[str, 
         ConfigError: a value has the wrong type; the error puts `place` before the key.
     """
     types = {key: kind for key, kind in get_type_hints(EngineConfig).items() if key != "options" and key in table}
-    return {key: _value(f"{place}{key}", table[key], kind, Path()) for key, kind in types.items()}
+    return {key: _value(f"{place}{key}", _listed(table[key], kind), kind, Path()) for key, kind in types.items()}
+
+
+def _listed(value: object, kind: Any) -> object:
+    """Return the list that a text stands for where SQL has no lists, such as `'a, b'`."""
+    if kind != tuple[str, ...] or not isinstance(value, str):
+        return value
+    return [part.strip() for part in value.split(",") if part.strip()]
 
 
 _EXPECTED: Mapping[Any, str] = MappingProxyType(
@@ -195,6 +202,7 @@ _EXPECTED: Mapping[Any, str] = MappingProxyType(
         bool: "true or false",
         bool | None: "true or false",
         tuple[Path, ...]: "a list of paths",
+        tuple[str, ...]: "a list of texts",
     }
 )
 

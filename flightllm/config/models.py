@@ -30,6 +30,8 @@ class EngineConfig:
 
     `prompt_format` names the format in `flightllm.llm.prompt_formats` for questions and fields; `auto` takes the one
     that suits the model.
+
+    `proxy_for` names the models whose rows this one can decide as a cheaper proxy, where a call makes a promise.
     """
 
     kind: str = "local"
@@ -42,6 +44,7 @@ class EngineConfig:
     prompt_format: str = "auto"
     reasoning: str | None = None
     repair: bool = True
+    proxy_for: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         one_of("[engine] kind", self.kind, ENGINES)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Protocol
 
+from flightllm.config.quality import Quality
 from flightllm.errors import InvalidInputError, PermissionDeniedError
 from flightllm.prompt_order.base import Method
 
@@ -53,6 +54,17 @@ class _AtMost:
         if not 0 <= value < float("inf"):
             raise ValueError(f"'none' or a {'whole ' if self.type is int else ''}number from 0 on")
         return value
+
+    def write(self, value: Any) -> str:
+        return "none" if value is None else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Quality:
+    """The targets of queries, or `none`."""
+
+    def read(self, text: str) -> Any:
+        return Quality.read(text)
 
     def write(self, value: Any) -> str:
         return "none" if value is None else str(value)
@@ -143,6 +155,11 @@ class Settings:
         "Refuse each statement and upload that changes anything but the session; a session cannot turn it off again.",
         _SWITCH,
         default=False,
+    )
+    quality: Quality | None = _setting(  # noqa: RUF009 - frozen
+        "The recall and precision of the rows of each query, relative to those that its models give without"
+        " proxies: cheaper proxies then decide rows where the targets still hold.",
+        _Quality(),
     )
     endpoints: int = _setting(
         "The number of parts of a result that a client can fetch at once, in no order; many clients support only one.",

@@ -12,7 +12,7 @@ import pyarrow as pa
 from flightllm.client import Progress
 from flightllm.common.amounts import counted
 from flightllm.connection.backend import Change, Planned, Run
-from flightllm.connection.callers import plain_errors
+from flightllm.connection.callers import plain_errors, warn
 from flightllm.connection.cost import Cost, may_call, spent_by
 from flightllm.connection.display import SHOWN_ROWS, html_table, text_schema, text_table
 from flightllm.connection.progress_bar import CallsBar
@@ -208,6 +208,8 @@ class Result:
     def _settle(self) -> None:
         if self._used is not None and (used := self._used()) is not None:
             self._spent, self._used = spent_by(used), None
+            for text in used.warnings:
+                warn(text)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return the rows to other libraries, as Arrow's stream interface describes."""

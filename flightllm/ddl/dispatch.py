@@ -1,10 +1,11 @@
 """Statements that change tables, indexes, models, prompts or rights; each can be cancelled until it takes effect."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import islice, pairwise
+from typing import Final
 
 import pyarrow as pa
 from datafusion import DataFrame
@@ -14,6 +15,8 @@ from flightllm.catalog.scope import check_policy
 from flightllm.common.stopping import text_is_read
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
+from flightllm.ddl.filters import change_filter
+from flightllm.ddl.functions import change_function
 from flightllm.ddl.grants import check_there
 from flightllm.ddl.labels import change_labels, changes_labels, check_labels
 from flightllm.ddl.models import change_object
@@ -42,6 +45,18 @@ from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Token, tokenize
 from flightllm.sql.truncate_statements import ANSWER_CACHE
 
+_OBJECTS: Final[Mapping[str, Callable[[Statement, QueryRecord, Services, Settings], int]]] = {
+    **dict.fromkeys(
+        ("create_model", "drop_model", "create_prompt", "drop_prompt"),
+        lambda statement, _, services, __: change_object(statement, services),
+    ),
+    **dict.fromkeys(
+        ("create_function", "drop_function"),
+        lambda statement, _, services, settings: change_function(statement, services, settings),
+    ),
+    **dict.fromkeys(("create_filter", "refit_filter", "drop_filter"), change_filter),
+}
+"""The parts that create and drop what is not in the catalog of tables, by the kind of statement."""
 _FOR_ADMINS = ("grant", "revoke", "create_policy", "drop_policy", "create_external")
 _ROWS_TOGETHER, _TEXT_TOGETHER = 1_000, 1 << 20
 """A bound statement ends after this many rows of parameters, or this many characters of their text."""
@@ -126,8 +141,8 @@ def _changed(
             catalog.check(statement)
             check_no_index(catalog.targets(statement), services)
             return catalog.execute(statement)
-        case "create_model" | "drop_model" | "create_prompt" | "drop_prompt":
-            return change_object(statement, services)
+        case kind if kind in _OBJECTS:
+            return _OBJECTS[kind](statement, record, services, settings)
         case _:
             if statement.kind == "create_view":
                 statement = _with_names(statement, services, settings)
@@ -239,7 +254,7 @@ def _is_ai_view(query: ParsedText, services: Services, settings: Settings) -> bo
     if not functions.may_be_in(text.sql):
         return False
     called = (token.text for token, after in pairwise(text.tokens) if after.is_symbol("("))
-    return any(map(functions.get, called)) or uses_ai(query, services, settings)
+    return any(map(functions.is_called_by, called)) or uses_ai(query, services, settings)
 
 
 def _with_names(statement: Statement, services: Services, settings: Settings) -> Statement:

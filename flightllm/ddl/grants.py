@@ -21,6 +21,8 @@ def is_there(services: Services, kind: ObjectKind, schema: str, name: str) -> bo
             return name == DEFAULT_MODEL or services.objects.model(name) is not None
         case "PROMPT":
             return services.objects.owner_of_prompt(name) is not None
+        case "FUNCTION":
+            return services.objects.function(name) is not None
 
 
 def check_there(services: Services, grant: Grant) -> None:
@@ -43,3 +45,6 @@ def check_there(services: Services, grant: Grant) -> None:
         case "PROMPT":
             prompts = sorted({prompt.name for prompt in services.objects.prompts()})
             raise NotFoundError(f"there is no prompt {grant.name!r}; {suggestion(grant.name, prompts)}")
+        case "FUNCTION":
+            functions = [function.name for function in services.objects.functions()]
+            raise NotFoundError(f"there is no function {grant.name!r}; {suggestion(grant.name, functions)}")

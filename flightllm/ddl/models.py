@@ -1,7 +1,7 @@
 """CREATE and DROP of models and prompts: required rights, checks, and the effect on running engines."""
 
 from flightllm.access.store import DEFAULT_MODEL
-from flightllm.catalog.models import Options, check_name, engine_config, missing
+from flightllm.catalog.models import Options, check_name, engine_config, missing, suggestion
 from flightllm.common.redaction import kept_if_done
 from flightllm.config import ENGINES, ModelsConfig
 from flightllm.engines import check_engine
@@ -54,9 +54,10 @@ def _create_model(name: str, statement: Statement, services: Services) -> None:
     check_name("model", name)
     if name in {DEFAULT_MODEL, services.config.engine.model}:
         raise InvalidInputError(f"{name!r} is the model in the server's configuration: choose another name")
-    if _is_new("model", statement, there=services.objects.model(name) is not None):
+    if is_new("model", statement, there=services.objects.model(name) is not None):
         with kept_if_done():
             _check_options(name, statement.model_options, services.config.models)
+            _check_proxied(name, statement.model_options, services)
         services.objects.put_model(name, statement.model_options, services.rights.principal.name)
         services.engines.settle(name)
 
@@ -78,13 +79,30 @@ def _check_options(name: str, options: Options, models: ModelsConfig) -> None:
         raise InvalidInputError(f"the model {name!r}: {without_section(error)}") from error
 
 
+def _check_proxied(name: str, options: Options, services: Services) -> None:
+    """Check that a proxy names other models that exist.
+
+    Raises:
+        InvalidInputError: it names itself, or a model that does not exist.
+    """
+    models = {DEFAULT_MODEL, services.config.engine.model, *(one.name for one in services.objects.models())}
+    for proxied in engine_config(options).proxy_for:
+        if proxied == name:
+            raise InvalidInputError(f"the model {name!r} cannot be a proxy for itself: proxy_for names other models")
+        if proxied not in models:
+            raise InvalidInputError(
+                f"the model {name!r} cannot be a proxy for {proxied!r}: there is no such model;"
+                f" {suggestion(proxied, sorted(models - {name}))}"
+            )
+
+
 def _create_prompt(name: str, statement: Statement, services: Services) -> None:
     check_name("prompt", name)
     text = statement.value or ""
     if not text.strip():
         raise InvalidInputError(f"the text of the prompt {name!r} is empty")
     owner = services.objects.owner_of_prompt(name)
-    if _is_new("prompt", statement, there=owner is not None):
+    if is_new("prompt", statement, there=owner is not None):
         _check_owner(name, owner, services)
         services.objects.put_prompt(name, text, services.rights.principal.name)
 
@@ -95,7 +113,7 @@ def _check_owner(name: str, owner: str | None, services: Services) -> None:
         services.rights.check_change(f"the prompt {name!r}", owner)
 
 
-def _is_new(kind: str, statement: Statement, *, there: bool) -> bool:
+def is_new(kind: str, statement: Statement, *, there: bool) -> bool:
     """Return whether CREATE must create the object.
 
     Raises:

@@ -11,6 +11,7 @@ from flightllm.dialect.column_words import column_words
 from flightllm.dialect.dual import dual
 from flightllm.dialect.escapes import WORDS as ESCAPES
 from flightllm.dialect.escapes import escapes
+from flightllm.dialect.evaluations import evaluations
 from flightllm.dialect.fetch_first import fetch_first
 from flightllm.dialect.from_first import from_first
 from flightllm.dialect.functions import NAMES as FUNCTIONS
@@ -126,6 +127,8 @@ def _has_lambda(text: ParsedText) -> bool:
 
 
 RULES: tuple[Rule, ...] = (
+    # First, because its texts are SQL for all other rules.
+    Rule(evaluations, _words("ai_evaluate")),
     Rule(escapes, Trigger(ESCAPES, frozenset({"{"}))),
     # Before the rules that read names of tables.
     Rule(table_spellings, Trigger(), of_spellings=True),

@@ -42,7 +42,7 @@ def target_tokens(source: Source) -> Iterator[int]:
         yield 2 if source.is_word(1, "table") and len(source.tokens) > 2 else 1
     elif verb in {"grant", "revoke"} or _is_about_table(source, verb):
         on = next((i for i, token in enumerate(source.tokens) if token.is_word("on")), len(source.tokens))
-        if not source.is_word(on + 1, "schema", "model", "prompt"):
+        if not source.is_word(on + 1, "schema", "model", "prompt", "function", "filter"):
             yield on + 2 if source.is_word(on + 1, "table") else on + 1
         return
     for index, token in enumerate(source.tokens):

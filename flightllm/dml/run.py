@@ -47,9 +47,7 @@ from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlE
 from flightllm.execution.batch_query import BatchQuery
 from flightllm.execution.bind import SEARCH_CATALOG, scalar_context
 from flightllm.execution.context import Services
-from flightllm.execution.plain_query import PlainQuery
-from flightllm.execution.planning import plan
-from flightllm.execution.staged_query import StagedQuery
+from flightllm.execution.planning import SqlQuery, plan
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.runtime import SpoolLimits
 from flightllm.sql.calls import Extracted
@@ -112,7 +110,7 @@ def check_row_change(statement: Statement, services: Services, settings: Setting
 
 def explain_row_change(
     statement: Statement, services: Services, settings: Settings
-) -> tuple[PlainQuery | BatchQuery | StagedQuery, tuple[str, str]]:
+) -> tuple[SqlQuery, tuple[str, str]]:
     """Return the query of a change, and the line that EXPLAIN adds to the query's plan.
 
     Raises:
@@ -150,7 +148,7 @@ class _Planned:
         check_files(entry)
         self.statement = statement
         self.services = services
-        self.settings = settings
+        self.settings = replace(settings, quality=None)  # a wrong row would be changed for good
         self.entry = entry
         self.given = statement.change
         self.change = statement.change
@@ -180,9 +178,7 @@ class _Planned:
             return None
         return names
 
-    def plan(
-        self, sql: str, tables: Tables = MappingProxyType({}), settings: Settings | None = None
-    ) -> PlainQuery | BatchQuery | StagedQuery:
+    def plan(self, sql: str, tables: Tables = MappingProxyType({}), settings: Settings | None = None) -> SqlQuery:
         """Plan a query of the change. Its errors do not mention the hidden columns that the query adds."""
         try:
             text = joined_subqueries(ParsedText(sql), self._columns_in(tables))
@@ -202,7 +198,7 @@ class _Planned:
 
         return replace(stored, columns_of=found, own_functions=self.services.functions.own_names)
 
-    def plan_selection(self, chosen: Selection, tables: Tables) -> PlainQuery | BatchQuery | StagedQuery:
+    def plan_selection(self, chosen: Selection, tables: Tables) -> SqlQuery:
         """Plan the query that finds the rows to change.
 
         Where a column keeps its old value, the query has a call twice: for its answer, and for its error. The
@@ -239,7 +235,7 @@ class _Planned:
         """Return the single action of an INSERT, whose rows already have all columns of the table."""
         return (Done("insert", {name: f"value{i}" for i, name in enumerate(self.entry.schema.names)}),)
 
-    def query(self) -> PlainQuery | BatchQuery | StagedQuery:
+    def query(self) -> SqlQuery:
         """Return the query that finds the rows to change, or, for an INSERT, the query whose rows are added."""
         if self.statement.kind == "insert":
             return plan(self.statement.parsed_query, self.services, self.settings)

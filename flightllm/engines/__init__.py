@@ -1,6 +1,6 @@
 """Inference engines behind one small protocol: `create_engine` creates an engine, `check_engine` checks its options.
 
-Imports: common, config, errors, kvcache, llm.
+Imports: common, config, errors, kvcache, llm, quality.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ shows the predictions. So predictions for a user come only from that user's answ
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -14,10 +14,13 @@ from flightllm.common.newest import Newest
 from flightllm.errors import EngineError, EngineUnavailableError
 from flightllm.llm.cost import Costs, Work
 from flightllm.llm.engine import Choice, Completion, Engine, Parameters, PrefixCache, Request
+from flightllm.quality.forecast import Seen
+from flightllm.quality.targets import Targets
 
 Asked: TypeAlias = tuple[str, str, Parameters, tuple[str, ...]]
 """A call site from the engine's view: function, instruction, parameters, and the sorted names of the fields."""
 _MOST_SITES, _MOST_USERS = 200, 64
+_MOST_RUNS = 50
 _KEPT_ANSWERS, _KEPT_TEXTS = 256, 16
 """How many of the latest answers of a call site are kept: they give the share of Yes to about 3 percentage points.
 
@@ -55,6 +58,8 @@ class Learned:
         self._options: dict[str, int] = {}
         self._last: tuple[Asked | None, _Seen] = (None, _Seen())
         """The call site that was observed last: it is the latest one of `_sites`, and need not be moved to the end."""
+        self._runs = Newest[Hashable, Seen](_MOST_RUNS)
+        """The last run of each call with a promise."""
         self._without_probabilities = 0
         """The answers, since the last one with probabilities, that came without those that they were asked with."""
 
@@ -82,6 +87,17 @@ class Learned:
                     del self._options[next(iter(self._options))]
             seen.count += 1
             seen.tokens += completion.completion_tokens
+
+    def note_run(self, call: Hashable, seen: Seen) -> None:
+        """Keep what the latest run of a call with a promise told about its proxy; equal keys mean the same question."""
+        with self._lock:
+            self._runs[call] = seen
+
+    def share_of_run(self, call: Hashable, units: int, targets: Targets) -> float | None:
+        """Return the predicted share of units that the model is asked about; None if there was no run."""
+        with self._lock:
+            seen = self._runs.get(call)
+            return None if seen is None else seen.share(units, targets)
 
     def has_probabilities(self) -> bool:
         """Return False where the latest answers came without the probabilities that they were asked with."""

@@ -1,32 +1,37 @@
 """Provide the engines for a query's calls, predict their work, and keep them within the session's budget."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import Protocol
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol
 
 import structlog
 
 from flightllm.access.store import Allowance
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
-from flightllm.engines.observed import ObservedEngine
+from flightllm.engines.observed import Learned, ObservedEngine
 from flightllm.engines.predict import PromptTokens, tokenizing
 from flightllm.engines.registry import OpenModel, without_section
 from flightllm.errors import BudgetExceededError
 from flightllm.execution.context import Services
 from flightllm.execution.estimate import DRAWS, MOST_PROMPTS, MOST_SECONDS, DryRun
-from flightllm.functions.call import EMBEDDING, MODEL, AICall, binding_of
+from flightllm.functions.call import EMBEDDING, MODEL, SEARCH, AICall, binding_of, model_of
+from flightllm.learning.learned import LateFit
 from flightllm.llm.cost import ModelCosts
 from flightllm.llm.engine import Constraint, Engine
 from flightllm.llm.thinking import most_thought
-from flightllm.observe.query_record import QueryRecord
+from flightllm.observe.query_record import COUNTERS, QueryRecord
 from flightllm.operators.answer_store import AnswerStore
 from flightllm.operators.budget import Account, RequestBudget, check_estimate, check_prices
 from flightllm.operators.call_context import ModelBinding, Precedence
+from flightllm.operators.cascade import question_of
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.read_through import Answers, ReadThroughCache
 from flightllm.operators.temporary_answers import PRIVATE_HELD, TemporaryAnswers
 from flightllm.plan.figures import Figures
+from flightllm.quality.forecast import Seen
 
 _log = structlog.get_logger(__name__)
 _FEWEST_PROMPTS = 1_000
@@ -57,9 +62,15 @@ def models_of(query: AskingQuery, cancelled: Callable[[], bool]) -> Iterator[Map
         EngineError: a model was dropped since the query was planned, or cannot be opened.
         CancelledError: `cancelled()` turned true before all models were open.
     """
-    names = {call.model for call in query.calls if call.backend == MODEL}
+    names = {model_of(binding) for binding in _bindings(query) if binding not in {EMBEDDING, SEARCH}}
     with query.services.engines.using(names, cancelled) as models:
         yield models
+
+
+def _bindings(query: AskingQuery) -> set[str]:
+    """Return the bindings of a query's calls and of their proxies."""
+    own = {call.binding for call in query.calls}
+    return own.union(*(call.promise.proxies for call in query.calls if call.promise is not None and call.cascades))
 
 
 def prompt_tokens(models: Mapping[str | None, OpenModel]) -> Mapping[str | None, PromptTokens]:
@@ -103,18 +114,27 @@ def predict(
 
 
 @contextmanager
-def real_bindings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[str, ModelBinding]]:
+def real_bindings(
+    query: AskingQuery, record: QueryRecord, fits: Sequence[LateFit] = ()
+) -> Iterator[Mapping[str, ModelBinding]]:
     """Yield the server's engines and answers by `AICall.binding`. Models' calls count against the session's budget.
+
+    Make `fits` first; their calls count against the same budget.
 
     Raises:
         BudgetExceededError: the estimate for the query is above a limit, or the day's budget is spent.
         EngineError: a model was dropped since the query was planned, or cannot be opened.
     """
+    settings = query.settings
+    for fit in fits:
+        left = _left(settings, record)
+        fit.run(replace(settings, **left, quality=None, on_budget="fail"), record)
+    settings = replace(settings, **_left(settings, record)) if fits else settings
     with (
         models_of(query, record.cancelled.is_set) as models,
         _answers(query.services, query.settings) as (cache, in_flight),
     ):
-        account = _account(query, models, record)
+        account = _account(query, settings, models, record)
         rights = query.services.rights
         precedence = Precedence(query.settings.priority)
         asked = {
@@ -139,6 +159,7 @@ def real_bindings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
                 model.prompt_format,
                 rights.principal.name,
                 learned.has_probabilities,
+                note_run=partial(_note_run, learned),
             )
             for name, model in models.items()
         }
@@ -152,13 +173,29 @@ def real_bindings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
         _log.warning("budget spent, the other rows have NULL", query_id=record.query_id, reason=account.refusal)
 
 
-def _account(query: AskingQuery, models: Mapping[str | None, OpenModel], record: QueryRecord) -> Account | None:
+def _left(settings: Settings, record: QueryRecord) -> dict[str, Any]:
+    """Return the limits on calls, tokens and cost, less what the statement has used so far."""
+    used = [site for site in record.call_rows() if site["backend"] == MODEL]
+    calls = sum(site["calls"] for site in used)
+    tokens = sum(site["prompt_tokens"] + site["completion_tokens"] for site in used)
+    cost = sum(record.price(site["model"], {name: site[name] for name in COUNTERS}) or 0.0 for site in used)
+    limits = {"max_calls": calls, "max_tokens": tokens, "max_cost": cost}
+    given = {name: getattr(settings, name) for name in limits}
+    return {name: max(0, most - limits[name]) for name, most in given.items() if most is not None}
+
+
+def _note_run(learned: Learned, call: AICall, seen: Seen) -> None:
+    learned.note_run(question_of(call), seen)
+
+
+def _account(
+    query: AskingQuery, settings: Settings, models: Mapping[str | None, OpenModel], record: QueryRecord
+) -> Account | None:
     """Return the account of the session's limits and the user's spending; None if there are no limits and no ledger.
 
     Raises:
         BudgetExceededError: the estimate for the query is above a limit, or the day's budget is spent.
     """
-    settings = query.settings
     limits = Allowance(settings.max_calls, settings.max_tokens, settings.max_cost)
     ledger = query.services.access.ledger(query.services.rights.principal)
     if ledger is not None and ledger.refusal is not None:
@@ -195,7 +232,7 @@ def _further_tokens(engine: Engine) -> Callable[[Constraint], tuple[int, int]]:
 
 def _others(query: AskingQuery, cache: Answers, in_flight: InFlightRequests) -> dict[str, ModelBinding]:
     """Return the binding of the embedding model, by its name; an empty dict if the query does not call it."""
-    if all(call.backend != EMBEDDING for call in query.calls):
+    if EMBEDDING not in _bindings(query):
         return {}
     engine, window = query.services.backends.embeddings()
     return {EMBEDDING: ModelBinding(engine, cache, in_flight, window, reader=query.services.rights.answers)}

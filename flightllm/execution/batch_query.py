@@ -12,7 +12,7 @@ from flightllm.errors import FlightLLMError, InvalidInputError, LimitExceededErr
 from flightllm.execution.accounting import AskingQuery, real_bindings
 from flightllm.execution.bind import MERGE_JOINS, frame_of, join_settings, named, scalar_context, shown
 from flightllm.execution.context import Services
-from flightllm.execution.plan_texts import datafusion_plans, index_lines
+from flightllm.execution.plan_texts import datafusion_plans, index_lines, late_fits
 from flightllm.execution.row_numbers import OverStoredNumbers
 from flightllm.functions.call import AICall
 from flightllm.observe.query_record import QueryRecord
@@ -80,7 +80,12 @@ class BatchQuery:
 
     def run(self, record: QueryRecord) -> Batches:
         """Run the query within the session's budget; see `run_on`."""
-        with real_bindings(self, record) as bindings:
+        if self.settings.quality is not None and self.calls:
+            record.warn(
+                "flightllm.quality saves nothing here, and the models were asked about all rows: the AI calls run as"
+                f" batch functions ({self.reason})"
+            )
+        with real_bindings(self, record, late_fits(self.extracted)) as bindings:
             yield from self.run_on(bindings, record)
 
     def run_on(self, bindings: Mapping[str, ModelBinding], record: QueryRecord) -> Batches:
@@ -155,7 +160,12 @@ class BatchQuery:
     def _calls_text(self) -> str:
         calls = "\n".join(call.text for call in self.extracted.calls.values())
         how = "one call per distinct prompt of a batch" if self.settings.optimizer else "one call per row"
-        return f"{how}: {self.reason}\n{calls}"
+        exact = "\neach promise is kept by asking the model about every row" if self._promises else ""
+        return f"{how}: {self.reason}\n{calls}{exact}"
+
+    @property
+    def _promises(self) -> bool:
+        return any(call.cascades for call in self.extracted.calls.values())
 
 
 def _check_samples(calls: Collection[AICall], settings: Settings, reason: str) -> None:

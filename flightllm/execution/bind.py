@@ -30,9 +30,12 @@ from flightllm.datafusion.contexts import (
 from flightllm.datafusion.errors import mapped_error
 from flightllm.datafusion.run import Batches
 from flightllm.dialect import output_names
+from flightllm.engines.embed import can_train
 from flightllm.errors import FlightLLMError, SqlError
 from flightllm.execution.context import Services
+from flightllm.execution.learned_models import check_made_with
 from flightllm.functions.search import VECTOR_BYTES
+from flightllm.learning.learned import Learned
 from flightllm.plan.planner import list_arguments, register_stubs, schema_without_cast
 from flightllm.sql.calls import Extracted, extract_calls
 from flightllm.sql.parsed_text import ParsedText
@@ -42,7 +45,6 @@ from flightllm.sql.unpivot_types import check_types
 
 if TYPE_CHECKING:
     from flightllm.execution.vector_search import PlannedIndex
-    from flightllm.vector.index import VectorIndex
 
 SEARCH_CATALOG = "search"
 """The catalog in a query's own context that holds the rows of searches in FROM."""
@@ -61,6 +63,18 @@ class Planned:
     frame: DataFrame
     schema: pa.Schema | None = None
     """The query's columns with coerced types, where these are known."""
+
+
+def call_names(services: Services) -> CallNames:
+    """Return the names of models and prompts that the calls of the user's next text can use."""
+    return CallNames(
+        services.objects,
+        services.config.engine,
+        services.rights,
+        services.on_error,
+        partial(services.learner, services),
+        partial(can_train, services.config.embedding),
+    )
 
 
 def extract(
@@ -84,18 +98,23 @@ def extract(
     def index(name: str) -> "PlannedIndex":
         from flightllm.execution.vector_search import PlannedIndex
 
-        opened.append(services.indexes.open(name))
-        services.catalog.check_unrestricted(TableName(*opened[-1].manifest.table))
-        return PlannedIndex(opened[-1], services)
+        found = services.indexes.open(name)
+        opened.append(found)
+        services.catalog.check_unrestricted(TableName(*found.manifest.table))
+        return PlannedIndex(found, services)
 
-    opened: list[VectorIndex] = []
-    names = CallNames(services.objects, services.config.engine.model, services.rights, services.on_error)
-    read = partial(extract_calls, text, services.functions, columns_of, columns_of_query, index, names=names)
+    opened: list[object] = []
+    names = call_names(services)
+    registry = services.functions
+    read = partial(extract_calls, text, registry, columns_of, columns_of_query, index, names=names)
     extracted = replace(_equal_calls_apart(text.sql, read()), tables=tables)
     lists, planned = _lists(extracted, services)
     if lists:
         extracted = _equal_calls_apart(text.sql, read(lists=lists))
-    return replace(extracted, tables=tables, opened=tuple(opened)), planned
+    for fit in names.held:
+        if isinstance(fit, Learned):
+            check_made_with(fit, services)
+    return replace(extracted, tables=tables, opened=(*opened, *names.held)), planned
 
 
 def _equal_calls_apart(sql: str, extracted: Extracted) -> Extracted:

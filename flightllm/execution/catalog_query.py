@@ -69,7 +69,8 @@ class CatalogQuery:
 def kept_catalog(services: Services, place: CatalogPlace) -> KeptCatalog:
     """Return the catalog as the session's user sees it."""
     temporary = next(filter(is_temporary, place.path), "")
-    key = (services.rights, temporary)
+    functions = tuple((one.name, one.version) for one in services.objects.functions())
+    key = (services.rights, temporary, functions)
     return services.pg_catalogs.of(key, services.catalog.store.entries, lambda: Rows(_facts(services)))
 
 
@@ -81,7 +82,14 @@ def _facts(services: Services) -> Facts:
         entry = entries.get(info.name)
         tables.append(seen if entry is None else _with_entry(seen, entry, services))
     schemas = [name for name in catalog.schemas() if name != "information_schema"]
-    return Facts(schemas, tables, [_called(function) for function in services.functions])
+    functions = [_called(function) for function in services.functions]
+    may_use = services.rights.may_use
+    functions += [
+        Called(one.name, ", ".join(one.parameters), one.returns, one.body)
+        for one in services.objects.functions()
+        if may_use("FUNCTION", one.name, one.owner)
+    ]
+    return Facts(schemas, tables, functions)
 
 
 def _called(function: AIFunction | ScalarFunction) -> Called:

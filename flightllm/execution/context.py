@@ -1,18 +1,26 @@
 """The services that all queries of a server share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final
+
+import pyarrow as pa
 
 from flightllm.access.control import AccessControl
 from flightllm.access.rights import Rights
 from flightllm.catalog import Catalog
 from flightllm.catalog.kept_rows import KeptRows
 from flightllm.catalog.models import Objects
+from flightllm.common.newest import Newest
 from flightllm.config import Config
 from flightllm.datafusion.run import Loop
 from flightllm.engines.registry import Engines
+from flightllm.errors import AICallError
 from flightllm.execution.backends import Backends
 from flightllm.functions import FunctionRegistry
+from flightllm.functions.call import AICall
+from flightllm.functions.stored import LearnedUse, StoredFunction
 from flightllm.llm.engine import Engine
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.answer_store import AnswerStore
@@ -21,8 +29,49 @@ from flightllm.operators.workers import Workers
 from flightllm.pg_catalog.kept import KeptCatalogs
 from flightllm.recovery.watch import Watch
 from flightllm.sandbox.pool import Isolation
+from flightllm.sql.next_labels import NextLabels
 from flightllm.system_tables.labels import LabelStore
 from flightllm.vector.store import VectorIndexes
+
+_MOST_FITS: Final = 64
+
+
+def no_labels(services: "Services", function: StoredFunction, table: str, call: AICall) -> LearnedUse:
+    """Refuse labels, in a place that runs no queries.
+
+    Raises:
+        AICallError: always.
+    """
+    del services, function
+    raise AICallError(f"{call.function} cannot read the labels in {table} here")
+
+
+def no_rows(services: "Services", wanted: NextLabels) -> pa.Table:
+    """Refuse to choose rows, in a place that runs no queries.
+
+    Raises:
+        AICallError: always.
+    """
+    del services
+    raise AICallError(f"the rows for the filter {wanted.filter} cannot be chosen here")
+
+
+class KeptFits:
+    """The fits to labels in tables that were made last. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._kept = Newest[Hashable, LearnedUse](_MOST_FITS)
+        self._lock = Lock()
+
+    def of(self, key: Hashable) -> LearnedUse | None:
+        """Return the fit of a key, or None."""
+        with self._lock:
+            return self._kept.use(key)
+
+    def keep(self, key: Hashable, made: LearnedUse) -> None:
+        """Keep the fit of a key."""
+        with self._lock:
+            self._kept[key] = made
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +104,12 @@ class Services:
     """The rows of `pg_catalog` that were made last."""
     running: Callable[[], Sequence[QueryRecord]] = tuple
     """Returns the queries that have not finished."""
+    learner: "Callable[[Services, StoredFunction, str, AICall], LearnedUse]" = field(default=no_labels, repr=False)
+    """Fits a call to the labels in a table; see `learn.labelled`."""
+    next_labels: "Callable[[Services, NextLabels], pa.Table]" = field(default=no_rows, repr=False)
+    """Chooses the rows to label next; see `next_labels.chosen`."""
+    fits: KeptFits = field(default_factory=KeptFits)
+    """The fits that queries made last."""
     on_error: str = "null"
     """The value of this option in calls without it; a statement that stores rows fails."""
 

@@ -15,6 +15,7 @@ from flightllm.errors import CancelledError
 from flightllm.functions.call import AICall, binding_of
 from flightllm.observe.query_record import CancelToken, QueryRecord
 from flightllm.operators.call_context import ModelBinding
+from flightllm.operators.cascade import question_of, targets_of
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.read_through import Peekable, ReadThroughCache
 from flightllm.plan.figures import COUNTED, CallFigures, Figures, average
@@ -74,6 +75,11 @@ class DryRun:
                 break
         return average(tried)
 
+    def _asked_share(self, model: str | None) -> Callable[[AICall, int], float | None]:
+        """Return how a model's share of prompts is predicted, for a call with a promise: by its last run."""
+        learned = self.models[model].learned.of(self.user)
+        return lambda call, units: learned.share_of_run(question_of(call), units, targets_of(call))
+
     def _once(
         self,
         run: Run,
@@ -101,6 +107,7 @@ class DryRun:
                 repair=self.models[name].config.repair,
                 prompt_format=self.models[name].prompt_format,
                 has_probabilities=self.models[name].learned.of(self.user).has_probabilities,
+                asked_share=self._asked_share(name),
             )
             for name, engine in engines.items()
         }
@@ -198,4 +205,5 @@ def _call(
         site["notes"],
         site["backend"],
         site["model"],
+        site["promise"],
     )

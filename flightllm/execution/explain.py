@@ -161,6 +161,7 @@ def _run(query: ShownQuery, record: QueryRecord) -> Figures:
             notes=site["notes"],
             backend=site["backend"],
             model=site["model"],
+            promise=site["promise"],
         )
         for site in record.call_rows()
     )

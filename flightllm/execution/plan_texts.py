@@ -9,6 +9,7 @@ from flightllm.common.names import TableName
 from flightllm.datafusion.run import with_plan
 from flightllm.execution.context import Services
 from flightllm.functions.call import SEARCH
+from flightllm.learning.learned import LateFit
 from flightllm.sql.calls import Extracted
 from flightllm.vector.status import status
 
@@ -53,10 +54,15 @@ def _files_alone(groups: str) -> str:
     return "".join(path.rpartition("/")[2] for path in _BETWEEN_PATHS.split(paths)) + brace + after
 
 
+def late_fits(extracted: Extracted) -> list[LateFit]:
+    """Return the fits that a query makes when it runs."""
+    return [one for one in extracted.opened if isinstance(one, LateFit) and one.fit is None]
+
+
 def index_lines(extracted: Extracted, services: Services) -> list[tuple[str, str]]:
-    """Return a title and a text for each index that a query searches: its column, type, rows and state."""
+    """Return a title and a text for each index that a query searches, and for each fit that it makes first."""
     searched = {json.loads(c.instruction)["index"] for c in extracted.calls.values() if c.backend == SEARCH}
-    lines = []
+    lines = [("fit of labels", fit.about) for fit in late_fits(extracted)]
     for name in sorted(searched | extracted.searched):
         manifest = services.indexes.manifest(name)
         over = f"{TableName(*manifest.table).display}({manifest.column})"

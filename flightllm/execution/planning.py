@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from google.protobuf.message import DecodeError
 from flightllm.catalog.numbered import NumberedTable
 from flightllm.common.stopping import check_wanted, text_is_read
 from flightllm.config.session_settings import Settings
+from flightllm.errors import UnsupportedError
 from flightllm.execution.batch_query import BatchQuery
 from flightllm.execution.bind import SEARCH_CATALOG, Planned, extract
 from flightllm.execution.cancel_token import stop_of_planning
@@ -28,10 +30,19 @@ from flightllm.plan.substrait import NotExpressibleError
 from flightllm.sql.calls import Extracted
 from flightllm.sql.guard import check_sql
 from flightllm.sql.names import NO_NAMES, OutputNames
+from flightllm.sql.next_labels import NAME as NEXT_LABELS
+from flightllm.sql.next_labels import NextLabels, replace_next_labels
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.semantic_joins import Pairs, SemanticJoin, replace_semantic_joins
 from flightllm.sql.table_functions import TableCall, replace_table_functions
 
+if TYPE_CHECKING:
+    from flightllm.execution.evaluate import EvaluateQuery
+
+SqlQuery: TypeAlias = "PlainQuery | BatchQuery | StagedQuery | EvaluateQuery"
+"""The kinds of queries that a text can become."""
+_EVALUATE = "ai_evaluate"
+"""The name of the function whose calls in FROM are evaluations."""
 _FILE = f"{SEARCH_CATALOG}.public.file"
 """The prefix of the names of tables that stand for files in FROM."""
 
@@ -43,7 +54,7 @@ def plan(
     tables: Mapping[str, pa.Table | NumberedTable] = MappingProxyType({}),
     *,
     names: OutputNames = NO_NAMES,
-) -> PlainQuery | BatchQuery | StagedQuery:
+) -> "SqlQuery":
     """Plan one SELECT, SHOW or DESCRIBE text whose parameters are bound.
 
     `tables` are tables of only this query, by names in `SEARCH_CATALOG`. `names` are the names of its columns.
@@ -54,6 +65,8 @@ def plan(
     given, text = text, services.catalog.inline_views(text)
     if text is not given:
         check_sql(text, services.config.limits)
+    if _EVALUATE in text.sql.lower() and _evaluates(text):
+        return _evaluation(text, services, settings, names)
     text, read = _files_read(text, services)
     tables = {**tables, **read}
     extracted, planned = Extracted(text.sql, {}, tables), None
@@ -65,6 +78,23 @@ def plan(
     query = plan_extracted(replace(extracted, names=names), services, settings, planned)
     text_is_read()
     return query
+
+
+def _evaluates(text: ParsedText) -> bool:
+    from flightllm.sql.evaluations import evaluates  # few texts need the reader
+
+    return evaluates(text)
+
+
+def _evaluation(text: ParsedText, services: Services, settings: Settings, names: OutputNames) -> "EvaluateQuery":
+    from flightllm.execution.evaluate import planned_evaluations
+
+    def planned(
+        sql: str, tables: Mapping[str, pa.Table], settings: Settings, names: OutputNames = NO_NAMES
+    ) -> SqlQuery:
+        return plan(ParsedText(sql), services, settings, tables, names=names)
+
+    return planned_evaluations(text, services, settings, planned, names)
 
 
 def plan_extracted(
@@ -133,11 +163,20 @@ def _searched(
         return Pairs(kept(join.index, found), column)
 
     def kept(index: str, found: pa.Table) -> str:
+        indexes.add(index)
+        return held(found)
+
+    def held(found: pa.Table) -> str:
         name = f"{SEARCH_CATALOG}.public.found{len(tables)}"
         tables[name] = found
-        indexes.add(index)
         return name
 
+    def to_label(wanted: NextLabels) -> str:
+        text_is_read()
+        return held(services.next_labels(services, wanted))
+
+    if NEXT_LABELS in text.sql.lower():
+        text = replace_next_labels(text, to_label)
     if not services.functions.may_search(text.sql):
         return text, tables, frozenset()
     joined = replace_semantic_joins(text, services.functions, pairs)
@@ -160,6 +199,8 @@ def uses_ai(text: ParsedText, services: Services, settings: Settings) -> bool:
     text = services.catalog.inline_views(text)
     if not services.functions.may_be_in(text.sql):
         return False
+    if _EVALUATE in text.sql.lower() and _evaluates(text):
+        raise UnsupportedError("a view cannot evaluate a call: keep the figures by CREATE TABLE … AS")
     text, read = _files_read(text, services)
     text, tables, _ = _searched(text, services, settings)
     extracted, _ = extract(text, services, {**read, **tables})

@@ -11,6 +11,7 @@ import pyarrow as pa
 from datafusion import SessionContext
 
 from flightllm.common.cached import cached_property
+from flightllm.config.quality import Quality
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.errors import full_disk_mapped
 from flightllm.datafusion.run import Batches
@@ -31,7 +32,8 @@ from flightllm.execution.bind import (
 from flightllm.execution.cancel_token import stopped
 from flightllm.execution.context import Services
 from flightllm.execution.isolated import Isolated
-from flightllm.execution.plan_texts import index_lines
+from flightllm.execution.means import means_of
+from flightllm.execution.plan_texts import index_lines, late_fits
 from flightllm.execution.row_numbers import OverStoredNumbers
 from flightllm.functions.call import EMBEDDING, AICall
 from flightllm.observe.query_record import QueryRecord
@@ -42,16 +44,21 @@ from flightllm.operators.runtime import Runtime, SpoolLimits
 from flightllm.optimizer import LAST_RULES, RULES, applies, counted, rewrite
 from flightllm.optimizer.fuse import fuse
 from flightllm.optimizer.nearest_by_index import Nearest, nearest_by_index
+from flightllm.optimizer.promise_rows import Shares, promise_rows
 from flightllm.optimizer.reuse_calls import reuse_calls
 from flightllm.plan.bounds import unbounded
 from flightllm.plan.explain import explain_stages
-from flightllm.plan.nodes import AiMap, Node, Project, Scan, by_rows, walk
+from flightllm.plan.nodes import AiMap, Node, Project, Scan, by_rows, transform, walk
 from flightllm.plan.parts import PlanPart, unique
 from flightllm.plan.planner import PlannedQuery, plan_query
 from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational, scan, stage_frame
 from flightllm.plan.substrait import to_plan
 from flightllm.plan.trace import traced
+from flightllm.quality.targets import Targets
 from flightllm.sql.calls import Extracted
+
+PROXIES = "proxies"
+"""The name, in EXPLAIN's savings, of the proxies of calls that make a promise."""
 
 
 class StagedQuery:
@@ -75,13 +82,23 @@ class StagedQuery:
         first = planned or plan_stubs(services, extracted)
         planning, frame = first.context, first.frame
         self.unbounded = unbounded(planning, frame, services.config.limits)
-        read = plan_query(planning, frame, extracted.calls, self.unbounded)
+        quality = settings.quality
+        read = plan_query(planning, frame, extracted.calls, self.unbounded, folds=quality is not None)
         width = read.root.width
         self._read = read = replace(read, root=change(read.root))
+        if left_out == PROXIES:
+            read = replace(read, root=transform(read.root, _without_proxies))
         added = [pa.field(f"added{n}", pa.string()) for n in range(read.root.width - width)]
         if settings.rules and left_out != nearest_by_index.__name__:
             read, extracted = _by_index(read, services, extracted)
         root, self._rules = _rewritten(read, left_out) if settings.rules else (_read_once(read), ())
+        self._shares: Shares | None = None
+        if quality is not None and left_out != promise_rows.__name__:
+            root, self._shares = promise_rows(root, read.functions, _targets(quality), means_of(services))
+            self._rules = (*self._rules, *([promise_rows.__name__] if self._shares.given else []))
+        if settings.rules and left_out != fuse.__name__ and applies(fuse, counted(root)):
+            fused = fuse(root, read.functions)
+            root, self._rules = fused, self._rules if fused is root else (*self._rules, fuse.__name__)
         if extracted is not self.extracted:
             self._rules = (nearest_by_index.__name__, *self._rules)
             self.extracted = extracted
@@ -94,7 +111,10 @@ class StagedQuery:
         self._stage: Relational = Cutter(self._context, read.functions).cut(root)
         self.planned_schema = frame.schema()
         self.schema = pa.schema([*shown(frame, extracted, first.schema), *added])
-        self.calls: Collection[AICall] = extracted.calls.values()
+        self.calls: Collection[AICall] = (
+            *self._read.calls.values(),
+            *(self._shares.given if self._shares else ()),
+        )
 
     def answer_columns(self) -> tuple[int, ...] | None:
         """Return the columns that depend on AI calls, or None if nothing tells the prompts of a row."""
@@ -123,7 +143,9 @@ class StagedQuery:
 
     def run(self, record: QueryRecord) -> Batches:
         """Run the query within the session's budget; see `run_on`."""
-        with real_bindings(self, record) as bindings:
+        if self._shares is not None and (missed := self._shares.missed()):
+            record.warn(f"flightllm.quality saves nothing here, and the models were asked about all rows: {missed}")
+        with real_bindings(self, record, late_fits(self.extracted)) as bindings:
             yield from self.run_on(bindings, record)
 
     def run_on(self, bindings: Mapping[str, ModelBinding], record: QueryRecord) -> Batches:
@@ -161,7 +183,13 @@ class StagedQuery:
         """Return the rules that fired, the stages and the operators."""
         rules = ("rules", ", ".join(self._rules) or "none fired")
         indexes = index_lines(self.extracted, self.services)
-        return [rules, *indexes, *((part.title, part.text) for part in self._parts)]
+        return [rules, *self._quality_lines(), *indexes, *((part.title, part.text) for part in self._parts)]
+
+    def _quality_lines(self) -> list[tuple[str, str]]:
+        quality = self.settings.quality
+        if quality is None or self._shares is None:
+            return []
+        return [("quality", "\n".join([f"{quality}, of the rows of the result", *self._shares.lines()]))]
 
     def parts(self) -> Sequence[PlanPart]:
         """Return the stages and the operators."""
@@ -180,6 +208,8 @@ class StagedQuery:
 
         for name in self._rules:
             yield name, planned(self.settings, name)
+        if any(call.cascades for call in self._read.calls.values()):
+            yield PROXIES, planned(self.settings, PROXIES)
         if self.settings.dedup:
             yield "dedup", planned(replace(self.settings, dedup=False))
         keeps = any(model.engine.prefix_cache is not None for model in models.values())
@@ -188,12 +218,20 @@ class StagedQuery:
 
 
 def _rewritten(planned: PlannedQuery, left_out: str) -> tuple[Node, tuple[str, ...]]:
-    """Apply all rules except `left_out`, with `fuse` last; return the root and the names of the rules that fired."""
+    """Apply all rules except `left_out` and `fuse`; return the root and the names of the rules that fired."""
     rules, last = (tuple(r for r in some if r.__name__ != left_out) for some in (RULES, LAST_RULES))
-    root, fired = rewrite(planned.root, planned.functions, rules, last)
-    fuses = left_out != fuse.__name__ and applies(fuse, counted(root))
-    fused = fuse(root, planned.functions) if fuses else root
-    return fused, fired if fused is root else (*fired, fuse.__name__)
+    return rewrite(planned.root, planned.functions, rules, last)
+
+
+def _without_proxies(node: Node) -> Node:
+    if not isinstance(node, AiMap):
+        return node
+    calls = tuple(replace(call, ai=call.ai.asking_all("the proxies are left out")) for call in node.calls)
+    return replace(node, calls=calls)
+
+
+def _targets(quality: Quality) -> Targets:
+    return Targets(quality.recall, quality.precision, None, quality.confidence)
 
 
 def _read_once(planned: PlannedQuery) -> Node:

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from flightllm.catalog.model_names import CallNames
 from flightllm.common.limits import over_limit
 from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName
 from flightllm.config.session_settings import Settings
 from flightllm.errors import InvalidInputError, NotFoundError, UnsupportedError
+from flightllm.execution.bind import call_names
 from flightllm.execution.context import Services
 from flightllm.execution.planning import plan_extracted
 from flightllm.execution.query import Query
@@ -40,7 +40,7 @@ def plan_substrait(encoded: bytes, services: Services, settings: Settings) -> Qu
             raise UnsupportedError(f"{table.display!r} is a view with AI calls, which plans cannot read: send SQL")
 
     read = list[str]()
-    names = CallNames(services.objects, services.config.engine.model, services.rights, services.on_error)
+    names = call_names(services)
     found = read_client_plan(encoded, services.functions, check_table, names, most_terms=limits.sql_terms)
     reading = ", ".join(f"(SELECT 1 FROM {table})" for table in read)
     services.catalog.inline_views(ParsedText(f"SELECT {reading}"))  # this refuses too many uses of large views

@@ -133,6 +133,7 @@ class WhyQuery:
             "function": ai.function,
             "text": ai.text,
             "model": ai.model,
+            "filter": self._filter(ai),
             "engine": model.engine.name,
             "columns": sorted(call.columns),
             "filters": call.filters,
@@ -169,6 +170,13 @@ class WhyQuery:
             "answer_tokens": model.engine.count_tokens(text),
             "probabilities": [None if p != p else p for p in probabilities] or None,  # NaN is unknown  # noqa: PLR0124
         }
+
+    def _filter(self, ai: AICall) -> dict[str, Any] | None:
+        """Return the name and the parameters of the learned filter that makes a call, or None."""
+        function = self.services.objects.function(ai.text.partition("(")[0].lower())
+        if function is None or function.fit is None:
+            return None
+        return {"name": function.name, "parameters": list(function.parameters)}
 
     def _unlabelled(self) -> str | None:
         try:

@@ -1,6 +1,6 @@
 """The public API for AI functions: everything that a file in `udfs/`, or in your own folder, imports.
 
-Imports: common, engines, errors, llm, vector.
+Imports: common, engines, errors, learning, llm, vector.
 """
 
 from flightllm.engines.embed.engine import vector_of
@@ -9,6 +9,8 @@ from flightllm.functions.answers import choice_answer, json_answer, number_answe
 from flightllm.functions.base import (
     CALIBRATE,
     CONFIDENCE,
+    PEOPLES_LABELS,
+    QUALITY,
     AIFunction,
     Answer,
     Arguments,
@@ -28,6 +30,8 @@ from flightllm.llm.engine import Choice, Engine, JsonSchema, Regex
 __all__ = [
     "CALIBRATE",
     "CONFIDENCE",
+    "PEOPLES_LABELS",
+    "QUALITY",
     "AICallError",
     "AIFunction",
     "Answer",

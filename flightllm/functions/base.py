@@ -92,6 +92,8 @@ class Option:
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
+    or_number: bool = False
+    """Whether a boolean option also takes a number."""
 
 
 COMMON_OPTIONS = (
@@ -119,8 +121,19 @@ An answer that was cut at `max_tokens` is a row error; with `on_truncated => 'ke
 value, in this query only. `top_p` and `seed` have no effect at temperature 0. The prompt has `instructions` and
 `examples` before the question, see `guidance.py`.
 """
-CONFIDENCE = Option("confidence", bool, default=False)
-"""An option of functions that choose an answer: `confidence => true` returns `struct<answer, confidence>`."""
+CONFIDENCE = Option("confidence", bool, default=False, or_number=True)
+"""An option of functions that choose an answer: `confidence => true` returns `struct<answer, confidence>`.
+
+A number is the probability of a promise, see `promise.py`.
+"""
+TARGETS = ("recall", "precision", "accuracy")
+PROXY = "proxy"
+QUALITY = (
+    Option(PROXY, str),
+    *(Option(name, float) for name in TARGETS),
+    Option("label_budget", int, low=1),
+)
+"""The options of a promise, see `promise.py`: a cheaper proxy decides most rows."""
 
 
 CALIBRATE = Option("calibrate", str, "examples", choices=("examples", "batch", "off"))
@@ -129,6 +142,8 @@ CALIBRATE = Option("calibrate", str, "examples", choices=("examples", "batch", "
 With `examples` the examples do. With `batch` a sample of the query's rows does, of which all options are expected to be
 right equally often.
 """
+PEOPLES_LABELS = Option("labels", str)
+"""An option of functions that learn: a table with columns named as the fields, and a column `label` with the truth."""
 
 
 @dataclass(frozen=True, slots=True)

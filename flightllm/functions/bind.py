@@ -1,6 +1,8 @@
 """Binding of a call: from its arguments, as read from SQL tokens, to a checked `AICall`."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -11,6 +13,8 @@ from flightllm.functions.base import (
     CALIBRATE,
     COMMON_OPTIONS,
     CONFIDENCE,
+    PROXY,
+    QUALITY,
     AIFunction,
     Answer,
     Arguments,
@@ -21,7 +25,7 @@ from flightllm.functions.base import (
     Parameter,
 )
 from flightllm.functions.calibration import calibrated_by_examples, check_calibrated_by_rows, labelled
-from flightllm.functions.call import MODEL, AICall, Labelled, name_stub
+from flightllm.functions.call import MODEL, AICall, Labelled, binding_of, name_stub
 from flightllm.functions.confidence import calibrated, with_confidence
 from flightllm.functions.guidance import (
     Example,
@@ -34,11 +38,19 @@ from flightllm.functions.guidance import (
 )
 from flightllm.functions.labels import read_labels, read_meanings, read_names
 from flightllm.functions.normalize import read_normalize
+from flightllm.functions.promise import Promise
+from flightllm.functions.promise_options import read_promise
 from flightllm.functions.questions import schema_text
 from flightllm.functions.reserved import is_option, meant_option
+from flightllm.functions.stored import LearnedUse, StoredFunction
+from flightllm.learning.learned import LateFit, Learned
 from flightllm.llm.engine import Parameters
 
 _MODEL_OPTION = "model"
+_NAMING = (_MODEL_OPTION, PROXY)
+"""The options that take the name of a model, with or without quotes."""
+_PROMISING = (*(option.name for option in QUALITY), CONFIDENCE.name)
+"""The options that a promise can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +123,42 @@ class NameResolver(Protocol):
             PermissionDeniedError: the user must not use this model.
         """
 
+    def proxies(self, name: str | None, model: str | None) -> tuple[str, ...]:
+        """Return the bindings of the proxy `name`, or of all proxies of `model` if the name is 'auto' or None.
+
+        Raises:
+            AICallError: there is no such proxy, or the model has no proxy.
+            PermissionDeniedError: the user must not use the proxy.
+        """
+
     def prompt(self, reference: str) -> str | None:
         """Return the text of the prompt `name` or `name@version`, or None if the text is not a prompt's name.
 
         Raises:
             AICallError: there is no prompt with this name.
             PermissionDeniedError: the user must not use this prompt.
+        """
+
+    def function(self, name: str, owner: str) -> None:
+        """Check the right to a function that SQL created.
+
+        Raises:
+            PermissionDeniedError: the user must not use this function.
+        """
+
+    def learned(self, function: StoredFunction, table: str, call: AICall) -> LearnedUse:
+        """Return a fit to the labels in a table; `function` has the call over parameters named as its fields.
+
+        Raises:
+            AICallError: this place has no tables.
+            FlightLLMError: there is no such table, or its labels teach no filter.
+        """
+
+    def hold(self, fit: Learned | LateFit) -> None:
+        """Keep a fit by which a learned filter decides, at least as long as the call.
+
+        Raises:
+            InvalidInputError: the fit was made with other models.
         """
 
 
@@ -129,10 +171,29 @@ class AnyNames:
         """Return the name."""
         return name
 
+    def proxies(self, name: str | None, model: str | None) -> tuple[str, ...]:
+        """Return the binding of a model with this name."""
+        del model
+        return (binding_of(name),)
+
     def prompt(self, reference: str) -> str | None:
         """Return None."""
         del reference
         return None
+
+    def function(self, name: str, owner: str) -> None:
+        """Allow every function."""
+
+    def hold(self, fit: Learned | LateFit) -> None:
+        """Keep nothing: the caller holds the fit."""
+
+    def learned(self, function: StoredFunction, table: str, call: AICall) -> LearnedUse:
+        """Refuse labels.
+
+        Raises:
+            AICallError: always.
+        """
+        raise AICallError(f"this place has no table {table} of labels for {function.name} of {call.function}")
 
 
 def bind_call(
@@ -154,9 +215,23 @@ def bind_call(
     """
     try:
         return _Binder(function, name, names, indexes).bind(arguments, text)
+    except _ValueOfOptionError as error:
+        raise AICallError(str(error)) from error
     except AICallError as error:
         stop = "" if str(error).endswith(("?", ".")) else "."
         raise AICallError(f"{error}{stop} Usage: {function.signature(name)}") from error
+
+
+class _ValueOfOptionError(AICallError):
+    """The value of an option is wrong. The error needs no usage of the function, which would hide its sentence."""
+
+
+@contextmanager
+def _about_values() -> Iterator[None]:
+    try:
+        yield
+    except AICallError as error:
+        raise _ValueOfOptionError(str(error)) from error
 
 
 @dataclass(slots=True)
@@ -234,7 +309,8 @@ class _Binder:
         for argument in self._values():
             fields.add(argument)
         values = {option.name: option.default for option in self._options.values()}
-        values |= {name: self._option(name) for name in self._options if name in self._given}
+        with _about_values():
+            values |= {name: self._option(name) for name in self._options if name in self._given}
         prompt = self._bind_parameters(fields, values)
         self._check_fields(prompt)
         for argument in self._further:
@@ -253,12 +329,16 @@ class _Binder:
             check_calibrated_by_rows(asked, options, fields.names())
         if by_examples is not None or by_rows:
             asked = calibrated(asked)
-        if self._has(CONFIDENCE) and values[CONFIDENCE.name] is True:
+        promise = None
+        if self._has(QUALITY[0]) and any(name in self._given for name in _PROMISING):
+            with _about_values():
+                promise = read_promise(asked, values, len(fields.items), self._model(values), self._names)
+        if promise is None and self._has(CONFIDENCE) and values[CONFIDENCE.name] is True:
             asked = with_confidence(asked)
         answer = guided(asked, options, fields.names(), examples)
         given = tuple(f"{answer.through}({item.sql})" if answer.through else item.sql for item in fields.items)
         call = replace(
-            self._call(answer, fields, values, text, by_rows=by_rows),
+            self._call(answer, fields, values, text, promise, by_rows=by_rows),
             joined=any(argument.parts or argument.values for argument in self._given.values()),
             task=guided(asked, options, fields.names(), ()).instruction,
             labelled=by_examples,
@@ -364,12 +444,18 @@ class _Binder:
             return False
         if argument.constant is not None:
             return name in fields
-        if name == _MODEL_OPTION and argument.word is not None:
-            return False
+        if name in _NAMING and argument.word is not None:
+            return name == PROXY and name in fields
+        if name in _PROMISING and self._is_promising(name):
+            return name in fields or _in_parentheses(argument)
         if argument.parts and argument.text is not None:
             return False  # a long text written as concatenated literals
         nested = self._options[name].type in {list, Entries}
         return not nested or any(one.column is not None for one in argument.expressions)
+
+    def _is_promising(self, name: str) -> bool:
+        """Return whether this option is part of a promise, and not an option of the function with the same name."""
+        return any(self._options[name] is option for option in (*QUALITY, CONFIDENCE))
 
     def _assign_further(self, argument: Argument) -> None:
         name = argument.name
@@ -454,7 +540,7 @@ class _Binder:
     def _option(self, name: str) -> Literal:
         """Return the value of an option: NULL is the choice 'null' where an option has it, else the default."""
         option, argument = self._options[name], self._given[name]
-        if name == _MODEL_OPTION and argument.constant is None and argument.word is not None:
+        if name in _NAMING and argument.constant is None and argument.word is not None:
             return argument.word
         if argument.constant is None and option.type is str and argument.text is not None:
             return _checked(option, argument.text)
@@ -466,6 +552,8 @@ class _Binder:
                 f"{name} must be a constant of numbers, true, false and texts in single quotes, such as {shown};"
                 " write DATE '2024-12-31' as '2024-12-31'"
             )
+        if argument.constant is None and name in _PROMISING and self._is_promising(name):
+            raise AICallError(_not_constant(option, argument, fields=self._function.fields))
         if argument.constant is None:
             raise AICallError(f"{name} must be a literal, not an expression")
         value = argument.constant.value
@@ -478,7 +566,14 @@ class _Binder:
         return read_meanings(value, name) if option.type is Entries else _checked(option, value)
 
     def _call(
-        self, answer: Answer, fields: _Fields, values: Mapping[str, Literal], text: str, *, by_rows: bool
+        self,
+        answer: Answer,
+        fields: _Fields,
+        values: Mapping[str, Literal],
+        text: str,
+        promise: Promise | None,
+        *,
+        by_rows: bool,
     ) -> AICall:
         max_tokens, temperature, normalize = map(values.get, ("max_tokens", "temperature", "normalize"))
         reasoning = values.get("reasoning")
@@ -513,6 +608,7 @@ class _Binder:
             takes=pa.binary() if answer.through else pa.string(),
             normalize=read_normalize(normalize) if isinstance(normalize, str) else frozenset(),
             by_rows=by_rows,
+            promise=promise,
         )
         return name_stub(call)
 
@@ -552,11 +648,48 @@ def _labelled(
     return None, f"by none of {len(examples)} examples: {reason}" if reason else ""
 
 
+def _in_parentheses(argument: Argument) -> bool:
+    return all(one.sql.lstrip().startswith("(") for one in argument.expressions)
+
+
+def _not_constant(option: Option, argument: Argument, *, fields: bool) -> str:
+    """Return the error for an option of a promise whose value is a column or another expression."""
+    name, column = option.name, next((one.column for one in argument.expressions), None)
+    kinds = {
+        str: "the name of a model",
+        int: "a constant whole number",
+        float: "a constant number above 0 and below 1",
+        bool: "true, false, or a constant number above 0 and below 1",
+    }
+    found = "an expression" if column is None else f"the column {column}"
+    as_field = f"; to pass a field of this name, put its value in parentheses: {name} => (…)" if fields else ""
+    return f"{name} must be {kinds[option.type]}, not {found}{as_field}"
+
+
+def _typed(option: Option, value: Literal) -> Literal:
+    """Return the number or boolean that a text means, as a text without a type takes the option's type in PostgreSQL.
+
+    A parameter whose type a client leaves open arrives as such a text. Other values come back unchanged.
+    """
+    if not isinstance(value, str):
+        return value
+    text = value.strip().lower()
+    if option.type is bool and text in {"true", "false"}:
+        return text == "true"
+    for number in [int, float] if option.type is float or option.or_number else [int] if option.type is int else []:
+        try:
+            found: float = number(text)
+        except ValueError:
+            continue
+        return found if math.isfinite(found) else value
+    return value
+
+
 def _checked(option: Option, value: Literal) -> Literal:
-    name, wanted = option.name, _TYPES[option.type]
+    name, wanted, value = option.name, _TYPES[option.type], _typed(option, value)
     if option.choices:
         value = _chosen(option, value)
-    if not wanted.accepts(value):
+    if not wanted.accepts(value) and not (option.or_number and _is_number(value)):
         raise AICallError(f"{name} must be {wanted.name}, not {_shown(value)}")
     if isinstance(value, int | float) and not isinstance(value, bool):
         if option.low is not None and value < option.low:

@@ -23,6 +23,7 @@ import pyarrow as pa
 from flightllm.errors import AICallError
 from flightllm.functions.base import CALIBRATE, Answer, Literal
 from flightllm.functions.call import AICall, Labelled, LabelledExample, Wording
+from flightllm.functions.compared import compared
 from flightllm.functions.confidence import EXPECTED, all_known, in_parts, joined, split
 from flightllm.functions.guidance import Example, guided
 from flightllm.functions.normalize import normalised, read_normalize
@@ -126,6 +127,10 @@ def check_calibrated_by_rows(answer: Answer, options: Mapping[str, Literal], fie
 
 def with_change(call: AICall, change: Shift | Line) -> AICall:
     """Return a call with changed probabilities or numbers, wherever the model's probabilities are known."""
+    if call.before is not None:  # numbers change before the comparison
+        inner, comparison = call.before
+        changed = compared(with_change(inner, change), comparison)
+        return replace(call, parse=changed.parse, before=changed.before)
     return with_line(call, change) if isinstance(change, Line) else with_shift(call, change)
 
 

@@ -5,12 +5,16 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from flightllm.functions.promise import Promise
 from flightllm.llm.engine import Parameters
 from flightllm.llm.prompt_formats import PLAIN, PromptFormat, Question
+
+if TYPE_CHECKING:
+    from flightllm.functions.comparison import Comparison
 
 Backend = Literal["model", "embedding", "search"]
 """The part that answers a call: the language model, the embedding model or a vector index."""
@@ -121,6 +125,10 @@ class AICall:
     """The examples whose answers put the cut between the options right, see `calibration.py`."""
     by_rows: bool = field(default=False, kw_only=True)
     """A sample of the query's rows puts the cut between the options right, see `calibration.py`."""
+    promise: Promise | None = field(default=None, kw_only=True)
+    """The targets that let a proxy decide rows in place of the call's model; None asks the model about every row."""
+    before: "tuple[AICall, Comparison] | None" = field(default=None, kw_only=True, compare=False, repr=False)
+    """The call and the comparison of its answer with constants that this boolean call stands for."""
     uncalibrated: str = field(default="", kw_only=True, compare=False, repr=False)
     """Why no example of the call can do this, for EXPLAIN ANALYZE; empty if some can, or if nobody asks for it."""
     normalize: frozenset[str] = frozenset()
@@ -138,6 +146,15 @@ class AICall:
     def binding(self) -> str:
         """Return a key of the model that answers: the backend, and for language models also the model's name."""
         return binding_of(self.model) if self.backend == MODEL else self.backend
+
+    @property
+    def cascades(self) -> bool:
+        """Return whether a proxy can decide rows in place of the call's model."""
+        return self.promise is not None and not self.promise.exact
+
+    def asking_all(self, reason: str) -> "AICall":
+        """Return the same call without help by a proxy; `reason` says why, for EXPLAIN. It keeps its stub."""
+        return replace(self, promise=replace(self.promise, exact=reason)) if self.promise and self.cascades else self
 
     def worded(self, wording: "Wording") -> "AICall":
         """Return the same call in other words. It keeps its stub, which stands for it in SQL."""
@@ -197,6 +214,11 @@ def binding_of(model: str | None) -> str:
     return MODEL if model is None else f"{MODEL} {model}"
 
 
+def model_of(binding: str) -> str | None:
+    """Return the name of the language model with a binding that `binding_of` made."""
+    return binding.removeprefix(f"{MODEL} ") if binding != MODEL else None
+
+
 def name_stub(call: AICall) -> AICall:
     """Return the call with `stub` set to a name derived from everything that decides the call's answers."""
     content: tuple[object, ...] = (
@@ -222,6 +244,8 @@ def name_stub(call: AICall) -> AICall:
         content = (*content, "fresh")
     if call.by_rows:
         content = (*content, "by rows")
+    if call.promise is not None:
+        content = (*content, repr(replace(call.promise, exact="")))
     if call.room is not None:
         content = (*content, call.room.tokens, call.room.per_byte)
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()

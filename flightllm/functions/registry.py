@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
@@ -22,6 +22,8 @@ from flightllm.errors import ConfigError
 from flightllm.functions.base import AIFunction, ScalarFunction
 from flightllm.functions.call import SEARCH
 from flightllm.functions.internal import CALLED, INTERNAL
+from flightllm.functions.learned import DECISIONS
+from flightllm.functions.stored import StoredFunction
 from flightllm.llm.engine import Engine
 
 if TYPE_CHECKING:
@@ -32,12 +34,17 @@ class FunctionRegistry:
     """Functions by lower-case name and alias. Immutable; threads can share it."""
 
     def __init__(
-        self, functions: Mapping[str, AIFunction | ScalarFunction], own_names: frozenset[str] = frozenset()
+        self,
+        functions: Mapping[str, AIFunction | ScalarFunction],
+        own_names: frozenset[str] = frozenset(),
+        stored: Mapping[str, StoredFunction] = MappingProxyType({}),
     ) -> None:
         self.own_names = own_names
         """Names and aliases of the functions in the configured folders."""
+        self.stored = stored
+        """The functions that SQL created, by name."""
         self._by_name = dict(functions)
-        self._names = tuple(dict.fromkeys(["ai_", *CALLED, *(name.lower() for name in functions)]))
+        self._names = tuple(dict.fromkeys(["ai_", *CALLED, *(name.lower() for name in functions), *stored]))
 
     @classmethod
     def load(cls, folders: Sequence[Path] = ()) -> "FunctionRegistry":
@@ -63,6 +70,20 @@ class FunctionRegistry:
                 origin[name] = path
                 found[name] = function
         return cls(found, frozenset(name for name, path in origin.items() if path.parent != shipped))
+
+    def with_stored(self, stored: Mapping[str, StoredFunction]) -> "FunctionRegistry":
+        """Return a registry that also has the functions that SQL created; those of the server come first."""
+        if not stored and not self.stored:
+            return self
+        return FunctionRegistry(self._by_name, self.own_names, stored)
+
+    def stored_function(self, name: str) -> StoredFunction | None:
+        """Return the function of this name that SQL created, in any case; None for a function of the server."""
+        return None if self.knows(name) else self.stored.get(name.lower())
+
+    def is_called_by(self, name: str) -> bool:
+        """Return whether a call by this name is an AI call, directly or in a function that SQL created."""
+        return self.get(name) is not None or self.stored_function(name) is not None
 
     def get(self, name: str) -> AIFunction | None:
         """Return the AI function of this name or alias, in any case; None if there is no such function."""
@@ -90,7 +111,7 @@ class FunctionRegistry:
 
     def scalars(self) -> tuple[ScalarFunction, ...]:
         """Return the ordinary functions that a session registers with DataFusion, bound to its engine."""
-        return tuple(function for function in self if isinstance(function, ScalarFunction))
+        return (*(function for function in self if isinstance(function, ScalarFunction)), *DECISIONS)
 
     def ai_functions(self) -> tuple[AIFunction, ...]:
         """Return all AI functions."""

@@ -140,6 +140,8 @@ def _notes(
             f"{counted(cells.cut, 'cell')} cut, which say how much is missing. To get the rest, use max_characters up"
             f" to {MOST_CELL:,}, or substr(column, start, length)"
         )
+    if progress is not None and not progress.failed_rows:
+        notes += progress.warnings
     if progress is not None and progress.failed_rows:
         reason = client.reason()
         said = f": {reason}" if reason else ""

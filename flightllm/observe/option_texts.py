@@ -53,7 +53,7 @@ _BEFORE_KIND = frozenset(
 )  # fmt: skip
 """Words between CREATE and the kind of what it creates."""
 _OF_TABLES = frozenset({"table", "view", "schema", "index", "prompt"})
-_OF_RIGHTS = frozenset({"row", "column"})  # CREATE ROW FILTER and CREATE COLUMN MASK have an expression
+_OF_EXPRESSIONS = frozenset({"row", "column", "function", "filter"})  # as in CREATE ROW FILTER and CREATE FUNCTION
 _EXPLAINS = frozenset({"format", "analyze", "savings", "verbose", "costs", "buffers", "timing", "summary", "settings"})
 """Options of EXPLAIN in parentheses."""
 _OF_USERS = frozenset({"user", "role", "login"})
@@ -232,7 +232,7 @@ class _Reader:
         """Return what a statement holds that begins at a token."""
         place = self._first(place)
         word = self._word(place)
-        if word in _ROWS or (word in _DEFINES and self._defined(place) in _OF_RIGHTS):
+        if word in _ROWS or (word in _DEFINES and self._defined(place) in _OF_EXPRESSIONS):
             return "rows"
         if word in _HEADS:
             return "heads"

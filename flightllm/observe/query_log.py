@@ -42,6 +42,23 @@ _QUERIES = pa.schema(
         ("error", pa.string()),
     ]
 )
+_PROMISE = pa.struct(
+    [
+        ("targets", pa.string()),
+        ("proxy", pa.string()),
+        ("held", pa.bool_()),
+        ("useless", pa.bool_()),
+        ("reason", pa.string()),
+        ("delta", pa.float64()),
+        *[(name, pa.float64()) for name in ("recall", "precision", "accuracy")],
+        *[(name, pa.int64()) for name in ("rows", "prompts", "known", "asked")],
+        *[(name, pa.int64()) for name in ("asked_prompts", "taught_prompts", "sampled_prompts")],
+        *[(name, pa.int64()) for name in ("accepted", "rejected", "unanswered")],
+        *[(name, pa.int64()) for name in ("errors", "false_rejects", "false_accepts")],
+        *[(name, pa.int64()) for name in ("unseen_errors", "unseen_false_rejects", "unseen_false_accepts")],
+    ]
+)
+"""The certified figures of a call with a promise, see `CallRecord.promise`."""
 _AI_CALLS = pa.schema(
     [
         ("query_id", pa.string()),
@@ -52,6 +69,7 @@ _AI_CALLS = pa.schema(
         ("text", pa.string()),
         ("model", pa.string()),
         *_COUNTED,
+        ("promise", _PROMISE),
     ]
 )
 _NOT_LOGGED = frozenset({"sql", "error", "started_at", "progress"})

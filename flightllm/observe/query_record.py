@@ -86,6 +86,14 @@ class CallRecord:
     _durations: Durations = field(default_factory=Durations)
     notes: dict[str, str] = field(default_factory=dict)
     """How its prompts are made: the chosen ordering and layout."""
+    promise: dict[str, Any] | None = None
+    """The certified figures of a call with a promise, once its rows are decided; otherwise None.
+
+    `rows` are the rows that need an answer, in `prompts` distinct prompts. Of them, the model had answered `known` rows
+    before, and `asked` rows (`asked_prompts` prompts) now. `errors` are asked rows that the proxy would have decided
+    otherwise. `unseen_errors` bounds the rows that the proxy decided wrongly; `recall`, `precision` and `accuracy` are
+    certain with probability 1 - `delta`. Figures that the call's kind does not have are missing.
+    """
     _lock: Lock = field(default_factory=Lock)
     site: str = field(init=False)
     """A name that is the same for the same function and text in each statement, and reveals no text."""
@@ -167,6 +175,8 @@ class QueryRecord:
     bytes: int = 0
     queued_seconds: float = 0.0
     error: str | None = None
+    warnings: list[str] = field(default_factory=list)
+    """The texts that `warn` got."""
     _started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     _started: float = field(default_factory=time.monotonic)
     _seconds: float | None = None
@@ -189,6 +199,12 @@ class QueryRecord:
         with self._lock:
             self._calls.append(call)
         return call
+
+    def inner(self, sql: str) -> "QueryRecord":
+        """Return a record of a further query of the same statement: its calls count here, its rows and parts do not."""
+        return QueryRecord(
+            self.query_id, sql, self.cancelled, self.user, self.session_id, _calls=self._calls, _lock=self._lock
+        )
 
     def add_rows(self, rows: int, size: int = 0) -> None:
         """Count rows for the client, and their bytes, so that progress can be seen."""
@@ -236,9 +252,11 @@ class QueryRecord:
         self.ended(self)
 
     def warn(self, text: str) -> None:
-        """Put into the record's error what the query's result lacks; a failure replaces that text."""
+        """Add to the record's error what the query's result lacks; a failure replaces these texts."""
         with self._lock:
-            self.error = cut(text)
+            if text not in self.warnings:
+                self.warnings.append(text)
+            self.error = cut("; ".join(self.warnings))
 
     def cancel(self, reason: FlightLLMError | None = None) -> None:
         """Ask the query to stop, as a failure if there is a reason; return at once."""
@@ -281,7 +299,9 @@ class QueryRecord:
         row = self.row()
         shown = {name: row[name] for name in ("query_id", "status", "rows", "failed_rows")}
         used = {name: row[name] for name in ("calls", "cache_hits", "prompt_tokens", "completion_tokens", "cost")}
-        return {**shown, **calls_of(row), **used, "seconds": round(row["seconds"], 3)}
+        with self._lock:
+            told = list(self.warnings)
+        return {**shown, **calls_of(row), **used, "seconds": round(row["seconds"], 3), "warnings": told}
 
     def _elapsed(self) -> float:
         return 0.0 if self.status == "planned" else time.monotonic() - self._started
@@ -305,6 +325,7 @@ class QueryRecord:
                 "input_rows": call.input_rows,
                 "tuples": call.tuples,
                 "notes": dict(call.notes),
+                "promise": call.promise,
             }
             for number, call in enumerate(calls)
         ]

@@ -24,7 +24,7 @@ _NO_MODEL = re.compile(
     rf"{_START}(?:"
     r"(?:select|with|values|insert|update|delete|merge|comment|show|describe|grant|revoke|drop|copy|execute)\b"
     r"|create\s+(?:or\s+replace\s+)?(?:temp(?:orary)?\s+)?(?:(?:external|materialized|unlogged)\s+)?"
-    r"(?:table|view|schema|index|prompt|row\s+filter|column\s+mask)\b)",
+    r"(?:table|view|schema|index|prompt|function|filter|row\s+filter|column\s+mask)\b)",
     re.IGNORECASE,
 )
 """How statements begin that define no model."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import TypeAlias
@@ -10,14 +11,21 @@ import pyarrow as pa
 
 from flightllm.datafusion.run import Batches
 from flightllm.errors import InternalError
-from flightllm.functions.call import SEARCH, AICall
+from flightllm.functions.call import EMBEDDING, SEARCH, AICall
 from flightllm.llm.cost import Work
 from flightllm.observe.query_record import CallRecord, sums
 from flightllm.operators.arrange import ArgumentColumns, Arranged, How, arrange, growing_sizes
-from flightllm.operators.batches import Conditions
+from flightllm.operators.batches import Conditions, PromptBatch
 from flightllm.operators.calibrator import Calibration
 from flightllm.operators.call_context import CallContext, CallSite, LimitTracker, Ranking, all_at_once
 from flightllm.operators.call_executor import CallExecutor
+from flightllm.operators.cascade import answer_rows, decide, predict
+from flightllm.operators.first_rows import FirstRows
+from flightllm.operators.oracle import Oracle
+from flightllm.operators.population import Population
+from flightllm.operators.prompts import PromptLister
+from flightllm.operators.proxies import ProxyMaker
+from flightllm.operators.proxy import Proxy
 from flightllm.operators.row_sample import sampled_tuples
 from flightllm.operators.runtime import Runtime, SpooledArguments, with_row_ids
 from flightllm.operators.searches import run_searches
@@ -57,7 +65,7 @@ def _waved(
     if any(call.ai.by_rows for call in operator.calls):
         rows = _kept(operator, rows, runtime, counters)
     for wave in _waves(rows, tracker):
-        yield from _run(operator, iter([wave]), runtime, counters, LimitTracker())
+        yield from _run(_exact(operator), iter([wave]), runtime, counters, LimitTracker())
         tracker.add_trials(wave.num_rows)
 
 
@@ -82,6 +90,14 @@ def _calibration(
         return calibrator.of(call.ai, binding, counters)
     rows = operator.table, call.arguments[: len(call.ai.fields)], call.when
     return calibrator.of(call.ai, binding, counters, partial(sampler, call), rows)
+
+
+def _exact(operator: Operator) -> Operator:
+    """Return the operator without help by proxies: a few rows at a time are too few to sample."""
+    calls = tuple(
+        replace(call, ai=call.ai.asking_all("a LIMIT takes its rows a few at a time")) for call in operator.calls
+    )
+    return replace(operator, calls=calls)
 
 
 def _asks_below(operator: Operator) -> bool:
@@ -164,11 +180,12 @@ def _search(
 def _passes(operator: Operator) -> list[tuple[int, ...]]:
     """Group the calls: those over the same arguments share a pass, and with steps all calls share one.
 
-    One pass has one model binding.
+    One pass has one model binding. A call with a promise has a pass of its own.
     """
 
-    def alike(place: int) -> tuple[str, tuple[int, ...]]:
-        return operator.calls[place].ai.binding, operator.calls[place].arguments
+    def alike(place: int) -> tuple[str, tuple[int, ...], int]:
+        call = operator.calls[place]
+        return call.ai.binding, call.arguments, place if call.ai.cascades else -1
 
     if operator.steps:
         return [tuple(range(len(operator.calls)))]
@@ -204,19 +221,32 @@ class _Pass:
         """Yield the spooled rows with one more column per call; `schema` is that of the result."""
         runtime = self._runtime
         given = pa.schema(list(schema)[: len(schema) - len(self._calls)])
-        arranged = arrange(spooled, table, given, self._arguments(), self._how(tracker), runtime.sql)
+        arguments = self._arguments()
+        arranged = arrange(spooled, table, given, arguments, self._how(tracker), runtime.sql)
         tracker.rows_per_trial = spooled.rows / max(1, arranged.distinct) if self._shares_tuples else 1.0
         sample = partial(sampled_tuples, runtime, spooled, table, given)
         sites = [self._site(i, arranged, sample) for i in range(len(self._calls))]
         ranking = self._ranking(arranged)
         self._note(spooled.rows, arranged)
+        conditions = Conditions(
+            self._operator.schema, self._operator.width, runtime.hold, partial(runtime.stage, runtime.ordered)
+        )
+        if self._promises and not tracker.limited:
+            lister = PromptLister(sites, conditions)
+            population = Population(arranged, spooled.encoded, arguments, lister, runtime.cancelled)
+            for prompt_batch in self._decided(sites[0], population, lister):
+                yield prompt_batch.finish((0,), schema)
+            return
+        if self._takes_likeliest(tracker):
+            first = self._first_rows(sites[0], arranged, arguments, PromptLister(sites, conditions), tracker)
+            for prompt_batch in first.batches():
+                self._counters[0].promise = first.figures()
+                yield prompt_batch.finish((0,), schema)
+            return
         expected = not tracker.limited and len(ranking.steps) == len(ranking.steps[0].rounds) == 1
         if expected:
             for site in sites:
                 site.counters.add(prompts_expected=arranged.distinct)
-        conditions = Conditions(
-            self._operator.schema, self._operator.width, runtime.hold, partial(runtime.stage, runtime.ordered)
-        )
         context = CallContext(
             self._binding,
             self._binding.in_flight.open(),
@@ -228,9 +258,65 @@ class _Pass:
             expected,
         )
         places = range(len(self._calls))
-        with closing(CallExecutor(context).answer(arranged.prompt_batches, runtime.cancelled)) as done:
+        with closing(CallExecutor(context).answer(arranged.batches(), runtime.cancelled)) as done:
             for prompt_batch in done:
                 yield prompt_batch.finish(places, schema)
+
+    @property
+    def _promises(self) -> bool:
+        """Return whether a proxy can decide rows."""
+        return self._calls[0].ai.cascades
+
+    def _decided(self, site: CallSite, population: Population, lister: PromptLister) -> Iterator[PromptBatch]:
+        """Decide about all rows, and then yield them with their answers."""
+        runtime, counters, call = self._runtime, self._counters[0], self._calls[0].ai
+        oracle = Oracle(site, self._binding, population, runtime.cancelled)
+        maker = ProxyMaker(site, self._binding, oracle, runtime, self._operator.name)
+        if self._binding.asked_share is None:
+            decision = decide(call, oracle, maker.proxy(), self._binding.note_run)
+        else:
+            decision = predict(call, oracle, maker.likely(), self._binding.asked_share)
+        counters.promise = decision.promise
+        for notice in decision.notices:
+            runtime.record.warn(notice)
+        yield from answer_rows(call, oracle, decision, lister, counters, population.rows())
+
+    def _takes_likeliest(self, tracker: LimitTracker) -> bool:
+        """Return whether a proxy tells which rows are likely to reach a LIMIT; a dry run has no such proxy."""
+        call = self._calls[0].ai
+        if call.promise is None or not call.cascades or self._binding.asked_share is not None:
+            return False
+        return tracker.limited and pa.types.is_boolean(call.output) and call.promise.proxies[0] != EMBEDDING
+
+    def _first_rows(
+        self,
+        site: CallSite,
+        arranged: Arranged,
+        arguments: ArgumentColumns,
+        lister: PromptLister,
+        tracker: LimitTracker,
+    ) -> FirstRows:
+        runtime, call = self._runtime, self._calls[0].ai
+
+        def proxy(oracle: Oracle) -> Proxy:
+            made = ProxyMaker(site, self._binding, oracle, runtime, self._operator.name).likely()
+            if made is None:
+                raise InternalError(f"{call.text} has no proxy that is a language model")
+            return made
+
+        return FirstRows(
+            call,
+            site,
+            self._binding,
+            proxy,
+            arranged,
+            arguments,
+            lister,
+            tracker,
+            self._counters[0],
+            runtime.cancelled,
+            tracker.returned,
+        )
 
     def _check(self, schema: pa.Schema) -> None:
         kinds = [schema.field(a).type for a in self._columns]
@@ -250,10 +336,14 @@ class _Pass:
     @property
     def _shares_tuples(self) -> bool:
         """Return whether equal rows share one tuple of arguments."""
-        return self._runtime.settings.dedup and not any(call.ai.fresh for call in self._calls)
+        return self._promises or (self._runtime.settings.dedup and not any(call.ai.fresh for call in self._calls))
 
     def _how(self, tracker: LimitTracker) -> How:
         settings, growing = self._runtime.settings, growing_sizes()
+        promise = self._calls[0].ai.promise
+        # the proxy gets most prompts, so their order suits its prefix cache
+        first = self._runtime.bindings.get(promise.proxies[0]) if promise is not None and self._promises else None
+        binding = self._binding if first is None or promise is None or promise.proxies[0] == EMBEDDING else first
 
         def size() -> int:
             return min(growing(), tracker.trials_needed()) if tracker.limited else growing()
@@ -261,8 +351,8 @@ class _Pass:
         return How(
             settings.ordering,
             self._shares_tuples,
-            self._binding.engine,
-            self._binding.window,
+            binding.engine,
+            binding.window,
             0.0 if settings.fields_first else min(self._cues),
             size,
         )

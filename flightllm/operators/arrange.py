@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, islice, pairwise
 from types import MappingProxyType
 from typing import TypeAlias
@@ -58,7 +59,8 @@ class ArgumentColumns:
 class Arranged:
     """Rows in prompt order, cut into units."""
 
-    prompt_batches: Iterator[PromptBatch]
+    batches: Callable[[], Iterator[PromptBatch]]
+    """Returns all batches from the first one on; each call begins again."""
     distinct: int
     """The number of distinct argument tuples; an estimate if the rows did not fit into memory."""
     places: tuple[tuple[int, ...], ...]
@@ -99,7 +101,9 @@ def arrange(
         return _by_sql(table, schema, arguments, how, sql)
     if not spooled.rows:
         as_given = tuple(range(len(arguments.columns)))
-        return Arranged(iter(()), 0, tuple((place,) for place in as_given), as_given, how.keeps_field_order, None)
+        return Arranged(
+            lambda: iter(()), 0, tuple((place,) for place in as_given), as_given, how.keeps_field_order, None
+        )
     rows = spooled.encoded
     given = {c: rows.column(c) for c in arguments.columns}
     lists = {} if how.keeps_field_order else {c: places(given[c]) for c in arguments.lists}
@@ -123,7 +127,7 @@ def arrange(
     ahead = 1 if cache is None or cache.at_once else how.window
     ordering = order(encoded, method, shape, ahead)
     sending = _in_sending_order(tuples, ordering, dedup=how.dedup)
-    batches = _in_memory(rows, *sending, ordering, arguments, how, lists)
+    batches = partial(_in_memory, rows, *sending, ordering, arguments, how, lists)
     as_given = tuple(range(len(columns)))
     return Arranged(batches, len(ordering.rows), placed, as_given, how.keeps_field_order, ordering, idle)
 
@@ -197,8 +201,11 @@ def _in_memory(
         orders = [ordering.patterns[p] for p in patterns]
         places_of = np.maximum(starts[first:last] - begin, 0)
         goes_on = end < (starts[last] if last < len(starts) else len(ranks))
+        numbers = taken[begin:end]
         for prompt_batch in split(batch, places_of, arguments.columns, how.size, orders, lists):
             prompt_batch.goes_on = goes_on
+            count = prompt_batch.rows.num_rows
+            prompt_batch.numbers, numbers = numbers[:count], numbers[count:]
             yield prompt_batch
 
 
@@ -236,8 +243,11 @@ def _by_sql(table: str, schema: pa.Schema, arguments: ArgumentColumns, how: How,
     keys = (
         written_columns(_columns_of_calls(arguments, placed), fixed.columns) if how.keeps_field_order else fixed.columns
     )
-    rows = sql(f"SELECT * FROM {table} ORDER BY {', '.join(names[i] for i in keys)}")
-    batches = prompt_batches(rows, arguments.columns, how.size)
+    text = f"SELECT * FROM {table} ORDER BY {', '.join(names[i] for i in keys)}"
+
+    def batches() -> Iterator[PromptBatch]:
+        return prompt_batches(sql(text), arguments.columns, how.size)
+
     return Arranged(batches, fixed.distinct, placed, keys, how.keeps_field_order, None)
 
 

@@ -21,6 +21,7 @@ from flightllm.operators.in_flight import InFlightRequests, Leases
 from flightllm.operators.read_through import Answers
 from flightllm.operators.rows import Counters, Named
 from flightllm.plan.stages import BoundStep, Condition
+from flightllm.quality.forecast import Seen
 
 _CAUTION = 0.75
 """One wave under a LIMIT takes this part of the likely need, because every superfluous prompt is wasted."""
@@ -79,6 +80,12 @@ class ModelBinding:
     """The user who runs the query: users share an engine in equal parts."""
     has_probabilities: Callable[[], bool] = lambda: True
     """Returns False where the latest answers came without the probabilities that they were asked with."""
+    asked_share: Callable[[AICall, int], float | None] | None = None
+    """In a dry run: returns the predicted share that this model gets of a number of prompts of a call with a promise.
+
+    It returns None where no earlier run tells it."""
+    note_run: Callable[[AICall, Seen], None] | None = None
+    """Keeps what a run of a call with a promise told about its proxy, for predictions."""
 
     @property
     def revision(self) -> str:
@@ -111,8 +118,10 @@ class LimitTracker:
     | the same, and then 9 rows | 10 / 22 | 1 |
     """
 
-    def __init__(self, limit: int | None = None) -> None:
+    def __init__(self, limit: int | None = None, skipped: int = 0) -> None:
+        """`limit` rows are needed, and the query does not get the first `skipped` of them."""
         self._limit = limit
+        self._skipped = skipped
         self._rows = 0
         self._trials = 0
         self.rows_per_trial = 1.0
@@ -122,6 +131,16 @@ class LimitTracker:
     def limited(self) -> bool:
         """Return whether there is a limit."""
         return self._limit is not None
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows have reached the LIMIT."""
+        return self._rows
+
+    @property
+    def returned(self) -> int:
+        """Return how many rows the query gets; 0 without a limit."""
+        return 0 if self._limit is None else self._limit - self._skipped
 
     @property
     def rows_left(self) -> int:

@@ -49,7 +49,9 @@ class CallExecutor:
         self._context = context
         self._binding = context.binding
         self._sites = context.sites
-        self._lister = PromptLister(context)
+        self._lister = PromptLister(
+            context.sites, context.conditions, dedup=context.dedup, prompts_counted=context.prompts_counted
+        )
         self._steps = StepOrder(context, self._lister)
         self._registry = PromptRegistry(context)
         self._sender = PromptSender(context)

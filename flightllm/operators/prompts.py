@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.llm.engine import Dispatch
-from flightllm.operators.batches import PromptBatch
+from flightllm.operators.batches import Conditions, PromptBatch
 from flightllm.operators.budget import Reservation
 from flightllm.operators.call_context import CallContext, CallSite
 from flightllm.operators.rows import Named, Reading, Response, given_fields, read_answer, sql_value
@@ -99,11 +99,19 @@ class PromptLister:
     guard is false for all of its rows.
     """
 
-    def __init__(self, context: CallContext) -> None:
-        self._sites = context.sites
-        self._conditions = context.conditions
-        self._dedup = context.dedup
-        self._count_prompts = not context.prompts_counted
+    def __init__(
+        self,
+        sites: Sequence[CallSite],
+        conditions: Conditions | None = None,
+        *,
+        dedup: bool = True,
+        prompts_counted: bool = False,
+    ) -> None:
+        """`sites` can change later; see `CallContext` for the other arguments."""
+        self._sites = sites
+        self._conditions = conditions
+        self._dedup = dedup
+        self._count_prompts = not prompts_counted
         self._named: dict[tuple[int, tuple[int, ...]], list[Named]] = {}
         """The fields of each call, by the order of the values in the prompt."""
         self._unique = count()
@@ -117,7 +125,7 @@ class PromptLister:
     def pending(self, open_batch: OpenBatch, call: int) -> list[PendingPrompt]:
         """Return a call's prompts for a batch, and add them to the call's counters."""
         batch, step = open_batch.batch, open_batch.step or 0
-        listed = self._list(batch, call)
+        listed = self.listed(batch, call)
         first_uses = self._first_uses(call, listed)
         wanted = sum(first_uses)
         sampled = self._sites[call].sampled
@@ -137,9 +145,9 @@ class PromptLister:
 
     def keys(self, batch: PromptBatch, call: int) -> list[bytes]:
         """Return the keys of a call's prompts for a batch, and count nothing."""
-        return [key for _, _, key in self._list(batch, call)]
+        return [key for _, _, key in self.listed(batch, call)]
 
-    def _list(self, batch: PromptBatch, call: int) -> list[tuple[int, Fields, bytes]]:
+    def listed(self, batch: PromptBatch, call: int) -> list[tuple[int, Fields, bytes]]:
         """Return the index of each tuple that needs a prompt, with the prompt's fields and key."""
         site = self._sites[call]
         guard = self._guard(batch, site)

@@ -241,7 +241,7 @@ def _made(stage_input: StageInput, runtime: Runtime, tracker: LimitTracker | Non
     below = LimitTracker()
     if isinstance(stage_input, Limit) and stage_input.limit is not None:
         wanted = min(stage_input.limit, above.rows_left) if whole and above.limited else stage_input.limit
-        below = LimitTracker(stage_input.offset + wanted)
+        below = LimitTracker(stage_input.offset + wanted, stage_input.offset)
     with closing(run(stage_input.input, runtime, f"below {stage_input.name}", below)) as rows:
         match stage_input:
             case Operator():

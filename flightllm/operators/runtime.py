@@ -15,6 +15,7 @@ from substrait.plan_pb2 import Plan
 from flightllm.common.limits import over_limit
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches, Loop, until_cancelled
+from flightllm.functions.call import AICall
 from flightllm.observe.query_record import CallRecord, QueryRecord
 from flightllm.operators.calibrator import Calibrator
 from flightllm.operators.call_context import ModelBinding
@@ -113,10 +114,21 @@ class Runtime:
     counters: dict[str, list[CallRecord]] = field(default_factory=dict)
     """The call sites of operators that began, by name. Kept here, because an operator can run once per wave of rows."""
 
+    _proxies: dict[tuple[str, str, str], CallRecord] = field(default_factory=dict)
+    """The call sites of proxies, by operator, call and binding."""
     _first: dict[int, int] = field(default_factory=dict)
     """The number of rows in the first batch of each begun stage, by the stage's identity."""
     _begun: dict[int, tuple[object, Batches]] = field(default_factory=dict)
     """The begun stages by identity, each with all of its rows, the first ones included."""
+
+    def proxy_counters(self, operator: str, call: AICall, binding: str) -> CallRecord:
+        """Return the call site of a proxy, which is beside the call site of the call itself."""
+        key = operator, call.stub, binding
+        if key not in self._proxies:
+            site = self.record.call_site(call.function, call.text, operator, call.backend, call.model)
+            site.note(0, 0, role="proxy")
+            self._proxies[key] = site
+        return self._proxies[key]
 
     def count_rows(self, part: str, rows: int) -> None:
         """Count rows that a part of the plan returned."""

@@ -50,6 +50,25 @@ class Chain:
         """Return whether a sample of its rows calibrates a call: over another base, it would answer otherwise."""
         return any(call.ai.by_rows for step in self.steps if isinstance(step, tuple) for call in step)
 
+    @property
+    def cascades(self) -> bool:
+        """Return whether a call promises something about its rows: over another base, the promise would be another."""
+        return any(call.ai.cascades for step in self.steps if isinstance(step, tuple) for call in step)
+
+    def asking_all(self, reason: str) -> "Chain":
+        """Return the chain whose calls get no help by proxies; `reason` says why."""
+        if not self.cascades:
+            return self
+        return replace(
+            self,
+            steps=tuple(
+                tuple(replace(call, ai=call.ai.asking_all(reason)) for call in step)
+                if isinstance(step, tuple)
+                else step
+                for step in self.steps
+            ),
+        )
+
     def is_plain(self, expression: Expression) -> bool:
         """Return whether an expression over the base and the calls reads no answer."""
         return all(i < self.base.width for i in ex.fields(expression))

@@ -5,7 +5,7 @@ Filter(f(a), AiMap((a, b), x))       →  AiMap(b, Filter(f(a), AiMap(a, x))), c
 Filter(f(k), Aggregate(k, AiMap(x)))  →  Aggregate(k, Filter(f(k), AiMap(x)))
 
 `plan.pushdown` has already put predicates that need no answer below the operators. A filter stays above the calls that
-a sample of their rows calibrates.
+a sample of their rows calibrates. Filters with a promise come last: their promise then is about the rows of the result.
 """
 
 from substrait.algebra_pb2 import Expression
@@ -73,10 +73,14 @@ def _sink(node: Node, conjuncts: list[Expression], functions: Functions) -> tupl
 
 
 def _split(node: AiMap, conjuncts: list[Expression], functions: Functions) -> tuple[Node, list[Expression]]:
-    """Ask the calls of the conjunct that needs the fewest, filter by it, then ask the other calls."""
+    """Ask the calls of the conjunct that needs the fewest, filter by it, then ask the other calls.
+
+    A conjunct that needs a call with a promise comes after the others.
+    """
     width = node.input.width
     needed = [{i - width for i in ex.fields(c) if i >= width} for c in conjuncts]
-    first = min(needed, key=len, default=set())
+    promises = {i for i, call in enumerate(node.calls) if call.ai.cascades}
+    first = min(needed, key=lambda calls: (bool(calls & promises), len(calls)), default=set())
     late_sample = any(call.ai.by_rows for i, call in enumerate(node.calls) if i not in first)
     if not first or len(first) == len(node.calls) or late_sample:
         return node, conjuncts

@@ -4,7 +4,8 @@ Filter(f(a(k)), AiMap(a(k), Aggregate(k, m(b), AiMap(b, x))))
   →  Aggregate(k, m(b), AiMap(b, Filter(f(a(k)), AiMap(a(k), x))))
 
 There are as many distinct keys before the aggregate as after it, so the filter costs the same. The other calls then see
-only rows of groups that pass. Where no call is below the aggregate, `group_before_ai` does the opposite.
+only rows of groups that pass. Where no call is below the aggregate, `group_before_ai` does the opposite. A filter with
+a promise stays above, because its promise is about groups and not about rows.
 """
 
 from substrait.algebra_pb2 import Expression
@@ -22,7 +23,7 @@ def filter_before_group(root: Node, functions: Functions) -> Node:
 
 def _sink(node: Project, functions: Functions) -> Node:
     chain = peel(node, functions)
-    if chain is None or not _filters_only(chain):
+    if chain is None or chain.cascades or not _filters_only(chain):
         return node
     groups, shown = _through(chain.base, functions)
     result = all_over(chain.columns, shown, functions)

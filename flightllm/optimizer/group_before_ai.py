@@ -4,6 +4,7 @@ Aggregate(k, Filter(f(a(k)), AiMap(a(k), x)))  →  Filter(f(a(k)), AiMap(a(k), 
 Aggregate((k, a(k)), AiMap(a(k), x))           →  AiMap(a(k), Aggregate(k, x)), columns reordered
 
 All rows of a group share one answer if the call reads only grouping keys. DISTINCT is an aggregate without measures.
+A call with a promise stays below, because its promise is about rows and not about groups.
 """
 
 from substrait.algebra_pb2 import AggregateRel, Expression
@@ -21,7 +22,7 @@ def group_before_ai(root: Node, functions: Functions) -> Node:
 
 def _pull(node: Aggregate, functions: Functions) -> Node:
     chain = peel(node.input, functions) if one_set(node) else None
-    if chain is None:
+    if chain is None or chain.cascades:
         return node
     keys = all_over(node.rel.grouping_expressions, chain.columns, functions)
     plain = [k for k in keys or () if chain.is_plain(k)]

@@ -50,8 +50,10 @@ class Cut:
 def limited(chain: Chain, keys: Iterable[Expression], order: Order = (), cut: Cut | None = None) -> Node:
     """Return the node from which `chain` was made, cut to one row of each group, or as `cut` says.
 
-    `keys` and `order` are over the chain's base.
+    `keys` and `order` are over the chain's base. Calls with a promise ask their own model: the rows come a few at a
+    time, which is too few to sample.
     """
+    chain = chain.asking_all("its rows come a few at a time, until their group has enough")
     cut = cut or Cut()
     sorts = [SortField(expr=expression, direction=direction) for expression, direction in order]
     ranked = (*(expression for expression, _ in cut.first), *keys)

@@ -1,4 +1,4 @@
 """The logical plan: nodes, translation from and to Substrait, AI operators, and the stages between them.
 
-Imports: common, config, datafusion, errors, functions, llm.
+Imports: access, common, config, datafusion, errors, functions, llm.
 """

@@ -2,12 +2,16 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from textwrap import indent
 
 from datafusion import SessionContext
 from datafusion.plan import LogicalPlan
 
+from flightllm.access.store import DEFAULT_MODEL
 from flightllm.datafusion.contexts import analyzed
+from flightllm.functions.call import EMBEDDING, model_of
+from flightllm.functions.promise import Promise
 from flightllm.plan.nodes import ALL_ROWS
 from flightllm.plan.parts import PlanPart, operators
 from flightllm.plan.stages import (
@@ -23,6 +27,11 @@ from flightllm.plan.stages import (
     stage_frame,
 )
 
+_PROMISES = "scores all rows, and the call's model gets those that this needs"
+_SEVERAL = (
+    "other calls of the query make promises too: each promise is about the rows that reach its call, so the shares of"
+    " rows that are lost in a filter, or in an input of a join, multiply"
+)
 _MOST_PROMPT = 1_000
 """The most characters of a prompt that are shown."""
 
@@ -32,7 +41,11 @@ def explain_stages(stage: Relational, context: SessionContext, *, folded: bool =
 
     Stages that are not folded are shown as they are before DataFusion optimizes them, so that nothing is evaluated.
     """
-    return list(_explain(stage, context, "result", folded=folded))
+    parts = list(_explain(stage, context, "result", folded=folded))
+    promising = [part for part in parts if _PROMISES in part.text]
+    if len(promising) < 2:
+        return parts
+    return [replace(part, text=f"{part.text}\n{_SEVERAL}") if part in promising else part for part in parts]
 
 
 def _explain(stage: Relational, context: SessionContext, name: str, *, folded: bool) -> Iterator[PlanPart]:
@@ -93,12 +106,25 @@ def _operator(operator: Operator, context: SessionContext) -> str:
         if call.ai.joined:
             lines.append(indent(f"prompt: {_in_one_line(call.ai.instruction)}", "    "))
         lines.append(indent(f"{call.ai.function}: fields ({arguments}){when}, returns {call.ai.type}{model}", "    "))
+        if call.ai.promise is not None:
+            lines.append(indent(_promise(call.ai.promise), "    "))
     lines += [f"step {n}: {_step(step, operator, context)}" for n, step in enumerate(operator.steps, start=1)]
     if sum(step.condition is not None for step in operator.steps) > 1:
         lines.append("runs the steps that drop rows in the order that is cheapest on the rows so far")
     if operator.ordered:
         lines.append("keeps the order of its input")
     return "\n".join(lines)
+
+
+def _promise(promise: Promise) -> str:
+    """Tell which models decide about the rows of a call with a promise."""
+    if promise.exact:
+        return f"promises {promise}, and asks its model about every row: {promise.exact}"
+    proxies = " or ".join(
+        EMBEDDING if p == EMBEDDING else f"model {model_of(p) or DEFAULT_MODEL}" for p in promise.proxies
+    )
+    budget = "" if promise.label_budget is None else f", and at most {promise.label_budget:,} of its prompts"
+    return f"promises {promise}: {proxies} {_PROMISES}{budget}"
 
 
 def _in_one_line(text: str) -> str:

@@ -45,11 +45,13 @@ class CallFigures:
     """The backend that answers the call, such as `model` for a language model."""
     model: str | None = None
     """The name of the language model; None for the server's own model."""
+    promise: Mapping[str, Any] | None = None
+    """The certified figures of a call with a promise, or the predicted ones; see `CallRecord.promise`."""
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """Return the parts that distinguish this call site from others."""
-        return self.operator, self.function, self.text
+    def key(self) -> tuple[str, str, str, str | None]:
+        """Return the parts that distinguish this call site from others; a proxy has another model."""
+        return self.operator, self.function, self.text, self.model
 
     @property
     def work(self) -> Work:
@@ -174,9 +176,11 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
     `kind`, `name`, `text`, `inputs`, `operators` and `rows`; the first part runs last. `inputs` are the names of the
     parts that it reads, and `operators` are the relational operators of a stage.
 
-    A call has `model` (null for the server's own), `answers` ('learned' or 'assumed'), `ordering`, `layout`,
-    `no_saving` and `field_orders`. `no_saving` says why no order of the prompts saves anything. A saving is the query's
-    work without a rule, minus its work with the rule.
+    A call has `model` (null for the server's own), `role`, `predicted_share`, `promise`, `answers` ('learned' or
+    'assumed'), `ordering`, `layout`, `no_saving` and `field_orders`. The role of a proxy's calls is 'proxy', and of
+    others null. `predicted_share` is the share of prompts that the model of a promise gets. ANALYZE gives `promise` its
+    figures, see `CallRecord.promise`. `no_saving` says why no order of the prompts saves anything. A
+    saving is the query's work without a rule, minus its work with the rule.
 
     Figures are under `predicted` and, after ANALYZE, under `actual`; without ANALYZE, `actual` is null.
     `prefix_hit_rate` is between 0 and 1; `price` is null where no prices are configured. `estimated` counts the answers
@@ -190,6 +194,9 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
                 "function": call.function,
                 "text": call.text,
                 "model": call.model,
+                "role": call.notes.get("role"),
+                "predicted_share": call.promise and call.promise["predicted_share"],
+                "promise": None if actual is None or actual.promise is None else dict(actual.promise),
                 "answers": "learned" if call.learned else "assumed",
                 "ordering": call.notes.get("ordering"),
                 "layout": call.notes.get("layout"),

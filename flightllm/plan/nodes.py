@@ -339,6 +339,21 @@ def own_messages(node: Node) -> tuple[Message, ...]:
             return (node.rel,)
 
 
+def with_expressions(node: Node, change: Callable[[Expression], Expression]) -> Node:
+    """Return a node with `change` applied to its outermost expressions; its inputs and AI calls stay the same."""
+    match node:
+        case Filter():
+            return replace(node, condition=change(node.condition))
+        case Project():
+            return replace(node, expressions=tuple(map(change, node.expressions)))
+        case Join():
+            return node if node.condition is None else replace(node, condition=change(node.condition))
+        case Aggregate() | Sort():
+            return replace(node, rel=ex.rebuild(node.rel, change))
+        case _:
+            return node
+
+
 def windows(node: Project) -> list[Expression]:
     """Return the window functions that the projection computes."""
     parts = (e for x in node.expressions if not ex.is_leaf(x) for e in ex.walk(x))

@@ -20,6 +20,7 @@ from flightllm.errors import AICallError, LimitExceededError, SqlError
 from flightllm.functions.call import MODEL, AICall
 from flightllm.plan.bounds import Unbounded
 from flightllm.plan.call_hoisting import hoist_calls
+from flightllm.plan.comparisons import fold_comparisons, promises
 from flightllm.plan.expressions import Functions
 from flightllm.plan.nodes import Node, own_messages, walk
 from flightllm.plan.pin_time import pin_time
@@ -41,6 +42,8 @@ class PlannedQuery:
 
     root: Node
     functions: Functions
+    calls: Mapping[str, AICall]
+    """The calls by stub: those of the text, and those that stand for a comparison."""
 
 
 def register_stubs(context: SessionContext, calls: Mapping[str, AICall]) -> None:
@@ -55,15 +58,22 @@ def register_stubs(context: SessionContext, calls: Mapping[str, AICall]) -> None
 
 
 def plan_query(
-    context: SessionContext, frame: DataFrame, calls: Mapping[str, AICall], unbounded: Unbounded | None = None
+    context: SessionContext,
+    frame: DataFrame,
+    calls: Mapping[str, AICall],
+    unbounded: Unbounded | None = None,
+    *,
+    folds: bool = False,
 ) -> PlannedQuery:
     """Convert the plan of a frame, made in a planning context in which the stubs of `calls` are registered.
 
-    Where planning could evaluate an expression without a bound, the context no longer folds constants.
+    Where planning could evaluate an expression without a bound, the context no longer folds constants. With `folds`, a
+    comparison of any call with constants becomes a boolean call, and not only of calls with a promise.
 
     Raises:
         LimitExceededError: DataFusion would evaluate an unbounded query while it decorrelates a subquery.
         SqlError: constant folding fails.
+        AICallError: a call that answers a number makes a promise, and no comparison with a number is around it.
         NotExpressibleError: Substrait or our nodes cannot express the plan.
     """
     if unbounded is not None and not unbounded.while_planned:
@@ -91,10 +101,14 @@ def plan_query(
         pin_time(plan)
     functions = Functions.of(plan)
     reader = SubstraitReader(functions, _null_aware(logical.display_indent()), calls)
-    read = push_down(reader.read(plan.relations[0].root.input), functions, calls)
+    read = reader.read(plan.relations[0].root.input)
+    if folds or any(call.promise is not None for call in calls.values()):
+        wants = (lambda _: True) if folds else promises
+        read, functions, calls = fold_comparisons(read, functions, calls, wants)
+    read = push_down(read, functions, calls)
     root = hoist_calls(read, functions, calls)
     _check_lifted(root, functions, calls)
-    return PlannedQuery(root, functions)
+    return PlannedQuery(root, functions, calls)
 
 
 def _check_lifted(root: Node, functions: Functions, calls: Mapping[str, AICall]) -> None:

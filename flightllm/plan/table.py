@@ -1,7 +1,9 @@
 """EXPLAIN's figures as text for a terminal: one aligned table per AI operator, and a table of savings."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from flightllm.access.store import DEFAULT_MODEL
 from flightllm.llm.cost import ModelCosts, Work, Works
 from flightllm.plan.figures import CallFigures, Explained, RuleSaving, Saved
 
@@ -51,8 +53,9 @@ def tables(explained: Explained, costs: ModelCosts) -> list[tuple[str, str]]:
 def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> str:
     text = " ".join(call.text.split())
     lines = [text if len(text) <= _TEXT_WIDTH else f"{text[: _TEXT_WIDTH - 1]}…"]
-    if call.model is not None:
-        lines.append(f"model: {call.model}")
+    if call.model is not None or call.notes.get("role"):
+        role = ", the proxy" if call.notes.get("role") == "proxy" else ""
+        lines.append(f"model: {call.model or DEFAULT_MODEL}{role}")
     if "ordering" in call.notes:
         lines.append(f"prompts: {_ORDERINGS[call.notes['ordering']]}; {_LAYOUTS[call.notes['layout']]}")
         if idle := call.notes.get("idle"):
@@ -66,11 +69,40 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
         lines.append(f"and {len(call.orders) - _SHOWN_ORDERS:,} other orders of the fields")
     if call.counts["calls"]:
         lines.append("answers: assumed like earlier answers" if call.learned else "answers: all assumed equally likely")
+    if call.promise is not None:
+        why = "as in the last run" if call.promise["learned"] else "assumed, because no earlier run tells it"
+        lines.append(f"share of the prompts that the model gets: {_share(call.promise['predicted_share'])}, {why}")
     rows = [_row("predicted", call, _seconds(costs.seconds(call.works)), costs)]
     if actual is not None:  # calls run in parallel, so a single call has no time of its own
         name = "actual, estimated" if actual.counts["estimated"] else "actual"
         rows.append(_row(name, actual, "", costs))
-    return "\n".join([*lines, *_aligned([_COLUMNS, *rows])])
+    promise = [] if actual is None or actual.promise is None else _promise(actual.promise)
+    return "\n".join([*lines, *_aligned([_COLUMNS, *rows]), *promise])
+
+
+def _promise(found: Mapping[str, Any]) -> list[str]:
+    """Return what is certified about the answers of a call, in lines."""
+    certain = [(name, found.get(name)) for name in ("recall", "precision", "accuracy")]
+    bounds = ", ".join(f"{name} {value:.4f}" for name, value in certain if value is not None)
+    state = "held" if found["held"] else "not held"
+    share = _share(found["asked"] / max(1, found["rows"]))
+    sides = ""
+    errors = f"found {found['errors']:,}, unseen at most {found['unseen_errors']:,} rows"
+    if found.get("accepted") is not None:
+        sides = f", accepted {found['accepted']:,}, rejected {found['rejected']:,}"
+        seen = f"found {found['false_rejects']:,} false rejects and {found['false_accepts']:,} false accepts"
+        unseen = f"{found['unseen_false_rejects']:,} and {found['unseen_false_accepts']:,} rows"
+        errors = f"{seen}; unseen at most {unseen}"
+    known = f"known before {found['known']:,}, without an answer {found['unanswered']:,}{sides}"
+    taught = f", taught {found['taught_prompts']:,}" if found.get("taught_prompts") else ""
+    sent = f"asked {found['asked_prompts']:,}, sampled {found['sampled_prompts']:,}"
+    return [
+        f"promise {state} ({found['targets']}), by the proxy {found['proxy']}: {found['reason']}",
+        f"certain with probability {1 - found['delta']:g}: at least {bounds}",
+        f"rows: {found['rows']:,}, of them asked {found['asked']:,} ({share}), {known}",
+        f"prompts: {found['prompts']:,}, of them {sent}{taught}",
+        f"errors of the proxy: {errors}",
+    ]
 
 
 def _row(name: str, call: CallFigures, seconds: str, costs: ModelCosts) -> list[str]:
@@ -106,10 +138,14 @@ def _savings(savings: Sequence[RuleSaving], chosen: Works, costs: ModelCosts) ->
             continue
         saved = Saved.of(less, chosen, costs)
         counts = [f"{count:,}" for count in (saved.calls, saved.prompt_tokens, saved.computed_tokens)]
-        rows.append(
-            (saving.name, *counts, _seconds(saved.seconds), "" if saved.price is None else f"{saved.price:,.4g}")
-        )
+        price = "" if saved.price is None else f"{saved.price:,.4g}"
+        rows.append((saving.name, *map(_saved, (*counts, _seconds(saved.seconds), price))))
     return "\n".join(_aligned(rows))
+
+
+def _saved(number: str) -> str:
+    """Return a saving as text; a negative one is work that the rule adds."""
+    return f"{number[1:]} more" if number.startswith("-") else number
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -342,6 +342,10 @@ class Conversation:
             self._fail(error)
         self._sync()
 
+    def _warn(self, result: Result) -> None:
+        for text in result.warnings():
+            self.tell(notice(text))
+
     def _simple(self, sql: str) -> None:
         portal = Portal(Prepared(sql))
         try:
@@ -350,6 +354,7 @@ class Conversation:
                 columns = [column_of(field) for field in result.schema]
                 self.send(row_description(columns, [0] * len(columns)))
                 self._send_rows(portal, result)
+            self._warn(result)
             self.send(complete(result.final_tag))
         finally:
             portal.close()
@@ -550,6 +555,7 @@ class Conversation:
             return
         portal.is_over = True
         result.close()
+        self._warn(result)
         self.send(complete(result.tag(result.affected if result.schema is None else result.rows - before)))
 
     def _execute_again(self, name: str, portal: Portal) -> None:

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from flightllm.errors import PermissionDeniedError
 from flightllm.execution.describe import Description
+from flightllm.flight.backend import BackendQueryRecord
 from flightllm.flight.core import Core
 from flightllm.flight.results import give_up, pulled
 from flightllm.flight.statements import FlightStatement
@@ -116,10 +117,22 @@ class Engine:
         if outcome.planned is None and not tokens[0].is_word(*_CHANGE_NOTHING):
             self.changes += 1
         if outcome.returned is not None:
-            return table_result(outcome.returned.rows, tag)
+            found = table_result(outcome.returned.rows, tag)
+            found.warnings = partial(self._warnings, token)
+            return found
         if outcome.planned is None:
-            return Result(None, iter(()), tag, affected=outcome.affected)
+            return Result(None, iter(()), tag, affected=outcome.affected, warnings=partial(self._warnings, token))
         result = statement.take()
         batches = pulled(result, core.limits, core.slots, recipient)
         stopped, end = (lambda: result.query.stopped), partial(give_up, result)
-        return Result(result.schema, batches, tag, is_stopped=stopped, give_up=end)
+        return Result(
+            result.schema, batches, tag, is_stopped=stopped, give_up=end, warnings=partial(_warnings, result.query)
+        )
+
+    def _warnings(self, token: CancelToken) -> Sequence[str]:
+        """Return what a change lacks; nothing for a statement without a record."""
+        return () if not token.query_id else _warnings(self.core.database.queries.get(token.query_id))
+
+
+def _warnings(query: BackendQueryRecord) -> Sequence[str]:
+    return list(query.progress().get("warnings", ()))

@@ -1,6 +1,6 @@
 """The result of a statement: rows that are still to come, and the tag at its end."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,8 @@ class Result:
     """Returns whether the query was stopped, for example because its client takes no rows."""
     give_up: Callable[[], None] = field(default=lambda: None)
     """Ends a query of which no row was asked for."""
+    warnings: Callable[[], Sequence[str]] = field(default=tuple)
+    """Returns what the result lacks, once all rows are read; each is a notice."""
     _begun: bool = False
     _held: list[pa.RecordBatch] = field(default_factory=list)
 

@@ -22,6 +22,8 @@ from flightllm.engines.registry import Engines
 from flightllm.engines.supervised import supervised
 from flightllm.execution.backends import Backends
 from flightllm.execution.context import Services
+from flightllm.execution.learn import labelled
+from flightllm.execution.next_labels import chosen
 from flightllm.functions import FunctionRegistry
 from flightllm.functions.registry import scalars_registrar
 from flightllm.llm.engine import Engine
@@ -182,6 +184,8 @@ class Database:
                 rights=access.rights(LOCAL),
                 backends=backends,
                 labels=labels,
+                learner=labelled,
+                next_labels=chosen,
                 isolation=Isolation(config.limits, config.storage),
                 watch=watch or Watch(),
             )

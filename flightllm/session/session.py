@@ -160,7 +160,8 @@ class Session:
 
     def _services_of(self, rights: Rights) -> Services:
         catalog = self._scopes.of(rights, self._place.temporary)
-        return replace(self._all, catalog=catalog, rights=rights, files=self._files)
+        functions = self._all.functions.with_stored(self._all.objects.stored_functions)
+        return replace(self._all, catalog=catalog, rights=rights, files=self._files, functions=functions)
 
     @property
     def catalog(self) -> Catalog:
@@ -473,7 +474,7 @@ class Session:
         if parameters is None:
             yield self._update(sql, bind(read, None), names, chosen, cancelled)
             return
-        for text, more in bound_texts(read, parameters, self._all.functions):
+        for text, more in bound_texts(read, parameters, self._services.functions):
             yield self._update(sql, text, names, chosen, cancelled, more)
 
     def _update(

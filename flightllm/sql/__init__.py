@@ -2,5 +2,5 @@
 
 Here are also the statements of this server only, such as GRANT and CREATE MODEL.
 
-Imports: common, config, engines, errors, functions.
+Imports: common, config, engines, errors, functions, learning.
 """

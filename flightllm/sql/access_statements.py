@@ -5,12 +5,15 @@ from typing import cast
 
 from flightllm.errors import SqlError
 from flightllm.sql.cursor import Cursor
-from flightllm.sql.grants import PRIVILEGES, AccessPolicy, Grant, ObjectKind, Privilege
+from flightllm.sql.grants import PRIVILEGES, SAME_AS_USAGE, AccessPolicy, Grant, ObjectKind, Privilege
 from flightllm.sql.names import identifier
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Token, TokenKind
 
-_GRANT = "write GRANT SELECT ON [TABLE] name TO user [, …], or ON SCHEMA | MODEL | PROMPT name; REVOKE … FROM user"
+_GRANT = (
+    "write GRANT SELECT ON [TABLE] name TO user [, …], or ON SCHEMA | MODEL | PROMPT | FUNCTION name; REVOKE …"
+    " FROM user"
+)
 _FILTER = "write CREATE [OR REPLACE] ROW FILTER ON table TO user AS condition, DROP ROW FILTER ON table FROM user"
 _MASK = "write CREATE [OR REPLACE] COLUMN MASK ON table(column) TO user AS value, DROP COLUMN MASK … FROM user"
 
@@ -51,11 +54,9 @@ class _AccessStatementReader(Cursor):
             named.append(self._privilege())
         self.take("privileges")
         self.need(_GRANT, "on")
-        kind: ObjectKind = "TABLE"
-        for other in PRIVILEGES:
-            if self.take(other.lower()):
-                kind = other
-                break
+        kind = self._kind()
+        if kind == "FUNCTION":
+            named = ["USAGE" if one == SAME_AS_USAGE else one for one in named]
         schema, name = self._object(kind)
         self.need(_GRANT, preposition)
         grantees = [self._user(_GRANT)]
@@ -102,11 +103,24 @@ class _AccessStatementReader(Cursor):
         rest, self.at = self.tokens[self.at :], len(self.tokens)
         return " ".join(self._text[token.start - start : token.end - start] for token in rest)
 
+    def _kind(self) -> ObjectKind:
+        """Read the kind of the object; a table can have the name of a kind."""
+        after = self.tokens[self.at + 1 : self.at + 2]
+        if after and after[0].is_word("to", "from"):
+            return "TABLE"
+        if self.take("filter"):  # a learned filter is a function
+            return "FUNCTION"
+        return next((kind for kind in PRIVILEGES if self.take(kind.lower())), "TABLE")
+
     def _object(self, kind: ObjectKind) -> tuple[str, str]:
         if kind == "TABLE":
             table = self.table()
             return table.schema, table.name
         name = self.name(f"a {kind.lower()}", _GRANT)
+        if kind == "FUNCTION" and self.symbol("("):  # PostgreSQL writes the types of parameters after the name
+            while not self.symbol(")"):
+                if self.next() is None:
+                    raise SqlError(f"the list after {name} has no end: {_GRANT}")
         return (name, "") if kind == "SCHEMA" else ("", name)
 
     def _user(self, usage: str) -> str:

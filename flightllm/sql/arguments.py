@@ -87,6 +87,10 @@ def read_star(tokens: Sequence[Token]) -> str | None:
     return read_column(tokens[:-2]) if tokens[-2].is_symbol(".") else None
 
 
+_NUMERIC = ("Int", "UInt", "Float", "Decimal")
+"""The starts of the names of Arrow's numeric types. The value of an `Interval` is not a number."""
+
+
 class _NoConstantError(Exception):
     """The signal that tokens do not form a constant."""
 
@@ -140,9 +144,7 @@ def _constructed(tokens: Sequence[Token], start: int, depth: int) -> tuple[Liter
     items, end = _items(tokens, bracket, depth)
     match word:
         case "arrow_cast":
-            if len(items) != 2 or (isinstance(items[0], str) and "Utf8" not in str(items[1])):
-                raise _NoConstantError
-            return items[0], end
+            return _cast(items), end
         case "map":
             if len(items) == 2 and isinstance(items[0], tuple) and isinstance(items[1], tuple):
                 return _paired(items[0], items[1]), end
@@ -153,6 +155,21 @@ def _constructed(tokens: Sequence[Token], start: int, depth: int) -> tuple[Liter
             return _paired(items[::2], items[1::2]), end
         case _:
             return items, end
+
+
+def _cast(items: Sequence[Literal]) -> Literal:
+    """Return the value of `arrow_cast('5', 'Int32')`; a number's digits are a text, so that none gets lost."""
+    if len(items) != 2:
+        raise _NoConstantError
+    value, kind = items[0], str(items[1])
+    if not isinstance(value, str) or "Utf8" in kind:
+        return value
+    if not kind.startswith(_NUMERIC):
+        raise _NoConstantError
+    try:
+        return int(value) if "Int" in kind else float(value)
+    except ValueError:
+        raise _NoConstantError from None
 
 
 def _paired(keys: Sequence[Literal], values: Sequence[Literal]) -> Entries:

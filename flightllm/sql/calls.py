@@ -12,14 +12,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from flightllm.errors import AICallError
-from flightllm.functions.base import AIFunction, ScalarFunction
+from flightllm.errors import AICallError, InternalError
+from flightllm.functions.base import PEOPLES_LABELS, AIFunction, ScalarFunction
 from flightllm.functions.bind import Argument, BoundCall, Constant, Expression, NameResolver, bind_call
 from flightllm.functions.call import ELEMENT_END, AICall, name_stub
+from flightllm.functions.learned import decision, kind_of, with_probabilities
 from flightllm.functions.numbers import with_number
 from flightllm.functions.registry import FunctionRegistry
+from flightllm.functions.stored import LearnedUse, StoredFunction
+from flightllm.learning.learned import opened
 from flightllm.sql.aggregates import Aggregates
 from flightllm.sql.arguments import read_column, read_constant, read_star, split_arguments
+from flightllm.sql.literals import text_literal
 from flightllm.sql.names import NO_NAMES, OutputNames, identifier
 from flightllm.sql.null_order import ADDED, ends_of_answers
 from flightllm.sql.parsed_text import ParsedText
@@ -131,16 +135,20 @@ def _is_named_call(tokens: Sequence[Token], index: int, registry: FunctionRegist
 
 def _is_function(registry: FunctionRegistry, name: str) -> bool:
     """Return whether a name is that of an AI function, or looks like such a name."""
-    known = registry.get(name) is not None or registry.lifted(name) is not None
+    known = registry.is_called_by(name) or registry.lifted(name) is not None
     return known or (name[:3].lower() == "ai_" and not registry.knows(name))
 
 
 class _Extractor:
     """An extractor for the calls of one statement."""
 
-    def __init__(self, text: ParsedText, catalog: _Catalog, depth: int) -> None:
+    def __init__(
+        self, text: ParsedText, catalog: _Catalog, depth: int, values: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Take a text; in the expression of a function that SQL created, `values` replace the names of parameters."""
         tokens = text.tokens
         self._text = text
+        self._values = values
         self._sql = text.sql
         self._tokens = tokens
         self._joins = "||" in text.marks or not text.words.isdisjoint(JOINING)
@@ -169,17 +177,28 @@ class _Extractor:
                 index = index if fields else last_of_call
                 parts += (self._sql[start : token.start], replaced, ")" * around, fields)
                 start = self._tokens[index].end
+            elif self._values and (value := self._value(index)) is not None:
+                parts += (self._sql[start : token.start], value)
+                start = token.end
             elif token.end in self._nulls_last:
                 parts += (self._sql[start : token.end], ADDED)
                 start = token.end
             index += 1
         return "".join([*parts, self._sql[start:end]])
 
+    def _value(self, index: int) -> str | None:
+        """Return the value of the parameter that a token names, or None."""
+        if index and self._tokens[index - 1].is_symbol("."):
+            return None
+        if index + 1 < len(self._tokens) and self._tokens[index + 1].text in {"(", "=>"}:
+            return None
+        return self._values.get(identifier(self._tokens[index]) or "")
+
     def _is_call(self, index: int) -> bool:
         if index + 1 >= len(self._tokens) or not _is_named_call(self._tokens, index, self._catalog.registry):
             return False
         before = self._tokens[index - 1] if index else None
-        known = self._catalog.registry.get(self._tokens[index].text) is not None
+        known = self._catalog.registry.is_called_by(self._tokens[index].text)
         if before is not None:
             if before.kind is TokenKind.SYMBOL:
                 begins = before.text not in {".", ")", "]"} or self._text.ends_distinct_on(index - 1)
@@ -196,24 +215,21 @@ class _Extractor:
     def _call(self, index: int, depth: int) -> tuple[pa.DataType, str]:
         """Return the type of a call and the text that replaces the call."""
         name = self._tokens[index].text.lower()
+        stored = self._catalog.registry.stored_function(name)
         lifted = self._catalog.registry.lifted(name)
         function = lifted[1] if lifted else self._catalog.registry.get(name)
-        if function is None:
-            close = " or ".join(self._catalog.registry.suggest(name))
-            raise self._error(index, f"is not an AI function{f'; did you mean {close}?' if close else ''}")
-        if depth == 0:
-            raise self._error(index, f"is nested more than {_MAX_NESTING} calls deep")
-        if (closing := self._scopes.closing.get(index + 1)) is None:
-            raise self._error(index, "has no closing parenthesis")
-        self._check_after(index, closing + 1)
+        closing = self._checked_end(index, depth, known=function is not None or stored is not None)
         text = self._sql[self._tokens[index].start : self._tokens[closing].end]
         try:
-            arguments = [
-                self._argument(index, first, last, depth)
-                for first, last in split_arguments(self._tokens, index + 2, closing, self._scopes.closing)
-            ]
+            arguments = self._arguments(index, closing, depth)
+            if stored is not None:
+                return self._stored(stored, arguments, text, depth)
+            if function is None:
+                raise InternalError(f"no function {name}")
             if lifted:
                 return lifted[0].output, self._lifted(lifted[0], function, arguments, text)
+            if (table := _labels_of(function, arguments)) is not None:
+                return self._labelled(function, index, closing, arguments, table, depth)
             bound: BoundCall = bind_call(function, name, arguments, text, self._catalog.names, self._catalog.indexes)
         except AICallError as error:
             if error.placed:
@@ -221,6 +237,22 @@ class _Extractor:
             raise self._error(index, f": {error}") from error
         bound = self._with_number(bound, index, closing + 1)
         return bound.call.type, self._stub(self._with_lists(bound))
+
+    def _checked_end(self, index: int, depth: int, *, known: bool) -> int:
+        """Return the last token of a call, which is checked as far as its arguments do not matter."""
+        if not known:
+            close = " or ".join(self._catalog.registry.suggest(self._tokens[index].text))
+            raise self._error(index, f"is not an AI function{f'; did you mean {close}?' if close else ''}")
+        if depth == 0:
+            raise self._error(index, f"is nested more than {_MAX_NESTING} calls deep")
+        if (closing := self._scopes.closing.get(index + 1)) is None:
+            raise self._error(index, "has no closing parenthesis")
+        self._check_after(index, closing + 1)
+        return closing
+
+    def _arguments(self, index: int, closing: int, depth: int) -> list[Argument]:
+        ranges = split_arguments(self._tokens, index + 2, closing, self._scopes.closing)
+        return [self._argument(index, first, last, depth) for first, last in ranges]
 
     def _with_number(self, bound: BoundCall, first: int, last: int) -> BoundCall:
         """Return a call whose answers are numbers if an aggregate such as `avg` takes its texts.
@@ -250,6 +282,102 @@ class _Extractor:
     def _stub(self, bound: BoundCall) -> str:
         self.calls.setdefault(bound.call.stub, bound.call)
         return f"{bound.call.stub}({', '.join(bound.arguments) or NO_FIELDS})"
+
+    def _stored(
+        self, function: StoredFunction, arguments: Sequence[Argument], text: str, depth: int
+    ) -> tuple[pa.DataType, str]:
+        """Return the type and the text of a function's expression with the values of a call.
+
+        An expression that is one AI call gets the text of the call of the function, for names of columns and EXPLAIN.
+        """
+        self._catalog.names.function(function.name, function.owner)
+        if any(argument.star or argument.values is not None for argument in arguments):
+            raise AICallError(f"a star or PROMPT(…) has no single value. Usage: {function.signature}")
+        given = [(argument.name, f"({argument.expressions[0].sql})") for argument in arguments]
+        values = function.values(given)
+        body = ParsedText(function.body)
+        tokens = body.tokens
+        inner = _Extractor(body, self._catalog, depth - 1, values)
+        if function.learned is not None:
+            return inner.learned(function.learned, text, self.calls)
+        sql = inner.render(0, len(tokens), 0, len(function.body), depth - 1)
+        alone = len(inner.calls) == 1 and inner.is_one_call()
+        type_ = pa.null()
+        for stub, call in inner.calls.items():
+            type_ = call.type if alone else type_
+            self.calls.setdefault(stub, replace(call, text=text, joined=True) if alone else call)
+        return type_, sql if alone else f"({sql})"
+
+    def learned(self, use: LearnedUse, text: str, calls: dict[str, AICall]) -> tuple[pa.DataType, str]:
+        """Return the type and the text of a decision about the one AI call of this text; add its calls to `calls`.
+
+        `ai_filter('Is {t} spam?', t)` → `__learned_filter('id', answer, probabilities, ai_embed(t))`.
+        """
+        name = self._tokens[0].text.lower()
+        function = self._catalog.registry.get(name)
+        if function is None or not self.is_one_call():
+            raise AICallError("a learned filter is one call of an AI function")
+        arguments = self._arguments(0, len(self._tokens) - 1, self._depth)
+        bound = bind_call(function, name, arguments, self._sql, self._catalog.names, self._catalog.indexes)
+        kind_of(bound.call)
+        answer, probabilities = "CAST(NULL AS VARCHAR)", "arrow_cast(NULL, 'List(Float64)')"
+        if "model" in use.features:
+            shown = replace(with_probabilities(bound.call), text=text, joined=True)
+            asked = self._stub(replace(bound, call=replace(shown, uncalibrated=use.told) if use.told else shown))
+            answer, probabilities = f"CAST({asked}['answer'] AS VARCHAR)", f"{asked}['probabilities']"
+        vector = "arrow_cast(NULL, 'List(Float32)')"
+        if "embedding" in use.features:
+            vector = self._vector(bound)
+        calls.update(self.calls)
+        if use.fit is None:
+            sql = f"named_struct('answer', {answer}, 'probabilities', {probabilities}, 'vector', {vector})"
+            return pa.null(), sql
+        self._catalog.names.hold(use.fit)
+        return pa.null(), f"{decision(use.fit.kind)}('{opened(use.fit)}', {answer}, {probabilities}, {vector})"
+
+    def _labelled(
+        self, function: AIFunction, index: int, closing: int, arguments: list[Argument], table: str, depth: int
+    ) -> tuple[pa.DataType, str]:
+        """Return the type and the text of a decision by the labels in a table."""
+        name, text = self._tokens[index].text.lower(), self._sql[self._tokens[index].start : self._tokens[closing].end]
+        kept = [one for one in arguments if one.name != PEOPLES_LABELS.name]
+        bound = bind_call(function, name, kept, text, self._catalog.names, self._catalog.indexes)
+        kind_of(bound.call)
+        options, fields, parts = {one.name for one in function.all_options}, iter(bound.call.fields), list[str]()
+        ranges = split_arguments(self._tokens, index + 2, closing, self._scopes.closing)
+        for place, ((first, last), argument) in enumerate(zip(ranges, arguments, strict=True)):
+            is_prompt = place == 0 if argument.name is None else argument.name == function.parameters[0].name
+            if argument.star or (is_prompt and argument.text is None):
+                raise AICallError("with labels =>, the prompt is a text, and a star cannot name the fields")
+            if argument.name == PEOPLES_LABELS.name:
+                continue
+            plain = is_prompt or argument.name in options
+            own = "" if plain else _quoted(next(fields))
+            given = self._sql[self._tokens[first].start : self._tokens[last - 1].end]
+            parts.append(given if plain else f"{own} => {own}")
+        call = StoredFunction(text, bound.call.fields, f"{name}({', '.join(parts)})", "")
+        use = self._catalog.names.learned(call, table, bound.call)
+        values = {field: f"({sql})" for field, sql in zip(bound.call.fields, bound.arguments, strict=True)}
+        return _Extractor(ParsedText(call.body), self._catalog, depth - 1, values).learned(use, text, self.calls)
+
+    def _vector(self, bound: BoundCall) -> str:
+        """Return the text of the vector of a call's fields: of the value of one field, or of lines `name: value`."""
+        function = self._catalog.registry.get("ai_embed")
+        if function is None:
+            raise AICallError("the server has no function ai_embed")
+        text = bound.arguments[0]
+        if len(bound.arguments) > 1:
+            pairs = zip(bound.call.fields, bound.arguments, strict=True)
+            lines = [f"{text_literal(f'{name}: ')}, {value}" for name, value in pairs]
+            text = f"concat({', chr(10), '.join(lines)})"
+        given = [Argument((Expression(text),))]
+        return self._stub(
+            bind_call(function, "ai_embed", given, f"ai_embed({', '.join(bound.call.fields)})", self._catalog.names)
+        )
+
+    def is_one_call(self) -> bool:
+        """Return whether the whole text is one AI call."""
+        return self._is_call(0) and self._scopes.closing.get(1) == len(self._tokens) - 1
 
     def _lifted(self, scalar: ScalarFunction, function: AIFunction, arguments: Sequence[Argument], text: str) -> str:
         """Return the call of an ordinary function on an AI function's answers, with one answer for each argument."""
@@ -411,6 +539,13 @@ class _Extractor:
         error = AICallError(f"{token.text} at {position(self._sql, token.start)}{joint}{message}")
         error.placed = True
         return error
+
+
+def _labels_of(function: AIFunction, arguments: Sequence[Argument]) -> str | None:
+    """Return the table that `labels =>` names, or None if the call has no such option."""
+    given = [one.constant.value for one in arguments if one.name == PEOPLES_LABELS.name and one.constant is not None]
+    table = given[0] if given and PEOPLES_LABELS in function.options else None
+    return table if isinstance(table, str) else None
 
 
 def _quoted(name: str) -> str:

@@ -12,6 +12,8 @@ from flightllm.sql.alter_statements import read_alter
 from flightllm.sql.client_parameters import keeps_parameter, resets_parameter
 from flightllm.sql.explain_options import read_explain_options
 from flightllm.sql.external_tables import read_external_table
+from flightllm.sql.filter_statements import read_filter_statement
+from flightllm.sql.function_statements import read_function_statement
 from flightllm.sql.index_statements import read_index_statement
 from flightllm.sql.names import read_column_names, read_name, read_parts
 from flightllm.sql.object_statements import read_object_statement
@@ -30,6 +32,8 @@ _OBJECTS: Mapping[str, Callable[[Sequence[Token], str], Statement | None]] = {
     "row": read_access_statement,
     "column": read_access_statement,
     **dict.fromkeys(("model", "models", "prompt", "prompts"), read_object_statement),
+    **dict.fromkeys(("function", "user"), read_function_statement),
+    **dict.fromkeys(("filter", "filters"), read_filter_statement),
     "external": read_external_table,
 }
 """Readers by the word after CREATE [OR REPLACE], DROP, REFRESH or SHOW; each returns None for other statements."""
@@ -248,7 +252,7 @@ class _StatementReader:
         return _insert_of(target, columns, inner._inner_query("INSERT INTO"), change)
 
     def _alter(self) -> Statement:
-        return read_alter(self._tokens, self._rest(0))
+        return self._object(1) or read_alter(self._tokens, self._rest(0))
 
     def _truncate(self) -> Statement:
         return read_truncate(self._tokens, self._rest(0))

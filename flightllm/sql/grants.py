@@ -7,19 +7,32 @@ from typing import Literal
 from flightllm.common.names import TableName
 
 Privilege = Literal["SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "USAGE"]
-ObjectKind = Literal["SCHEMA", "TABLE", "MODEL", "PROMPT"]
+ObjectKind = Literal["SCHEMA", "TABLE", "MODEL", "PROMPT", "FUNCTION"]
 _TABLE: tuple[Privilege, ...] = ("SELECT", "INSERT", "UPDATE", "DELETE")
 PRIVILEGES: MappingProxyType[ObjectKind, tuple[Privilege, ...]] = MappingProxyType(
-    {"SCHEMA": (*_TABLE, "CREATE"), "TABLE": _TABLE, "MODEL": ("USAGE",), "PROMPT": ("USAGE",)}
+    {
+        "SCHEMA": (*_TABLE, "CREATE"),
+        "TABLE": _TABLE,
+        "MODEL": ("USAGE",),
+        "PROMPT": ("USAGE",),
+        "FUNCTION": ("USAGE",),
+    }
 )
 """The privileges for each kind of object. A grant on a schema covers all its present and future tables."""
+SAME_AS_USAGE = "EXECUTE"
+"""PostgreSQL's word for the right to use a function."""
+
+
+def shown_by(kind: str) -> str:
+    """Return the statement that lists objects of a kind: SHOW FUNCTIONS lists those of the server."""
+    return "SHOW USER FUNCTIONS" if kind == "FUNCTION" else f"SHOW {kind}S"
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
     """One privilege on one object for a user, a group or a role.
 
-    For a schema, `name` is empty. For a model or a prompt, `schema` is empty.
+    For a schema, `name` is empty. For a model, a prompt or a function, `schema` is empty.
     """
 
     grantee: str

@@ -43,6 +43,11 @@ StatementKind = Literal[
     "drop_model",
     "create_prompt",
     "drop_prompt",
+    "create_function",
+    "drop_function",
+    "create_filter",
+    "refit_filter",
+    "drop_filter",
     "grant",
     "revoke",
     "create_policy",
@@ -106,7 +111,14 @@ class Statement:
     For CREATE EXTERNAL TABLE, the options are `format`, `location` and those in OPTIONS (…).
     """
     model_options: Mapping[str, str | int | float | bool] = field(default_factory=lambda: MappingProxyType({}))
-    """The options of CREATE MODEL, whose name is `key`. CREATE PROMPT has its text in `value` instead."""
+    """The options of CREATE MODEL, whose name is `key`. CREATE PROMPT has its text in `value` instead.
+
+    For CREATE FUNCTION, whose expression is `value` and whose parameters are `columns`, the figures of WITH.
+    """
+    parameter_types: tuple[str, ...] = ()
+    """The types of the parameters of CREATE FUNCTION, as they are written; empty if it has no list of parameters."""
+    labelled: str = ""
+    """The query of CREATE FILTER whose rows have labels; the rest is as in CREATE FUNCTION."""
     grants: tuple[Grant, ...] = ()
     policy: AccessPolicy | None = None
     """A row filter or column mask."""
@@ -187,7 +199,6 @@ REFUSED = {
 }
 REFUSED_OBJECTS = {
     "unbounded": "CREATE UNBOUNDED EXTERNAL TABLE is not supported: write CREATE EXTERNAL TABLE",
-    "function": "CREATE FUNCTION is not supported: the administrator adds AI functions under [functions] folders",
     "database": "CREATE DATABASE is not supported: the only catalog is flightllm; write CREATE SCHEMA instead",
     "index": "the server has only indexes over texts and vectors: write CREATE VECTOR INDEX name ON table(column)",
     "materialized": "materialized views are not supported: write CREATE TABLE … AS",

@@ -41,7 +41,7 @@ def replace_table_functions(
         closing = scopes.closing.get(index + 1)
         if function is None or function.backend != SEARCH or closing is None or not scopes.names_table[index]:
             continue
-        alias = "" if _has_alias(tokens, closing + 1) else f" AS {function.name}"
+        alias = "" if has_alias(tokens, closing + 1) else f" AS {function.name}"
         parts += [sql[start : token.start], table(_call(sql, tokens, index, scopes)), alias]
         start = tokens[closing].end
     return text.replaced("".join([*parts, sql[start:]]))
@@ -68,7 +68,8 @@ def _is_constant(token: Token) -> bool:
     return token.kind in {TokenKind.STRING, TokenKind.NUMBER, TokenKind.SYMBOL} or token.is_word(*_CONSTANT_WORDS)
 
 
-def _has_alias(tokens: Sequence[Token], index: int) -> bool:
+def has_alias(tokens: Sequence[Token], index: int) -> bool:
+    """Return whether the token after a table is its alias, or the word AS."""
     if index >= len(tokens):
         return False
     token = tokens[index]

@@ -10,8 +10,8 @@ from flightllm.sql.names import read_column_names, read_parts
 from flightllm.sql.statement import REFUSED_OBJECTS, Statement, StatementKind
 from flightllm.sql.tokens import Token, closing_parenthesis
 
-_CREATE = "write CREATE TABLE | VIEW | SCHEMA | VECTOR INDEX | MODEL | PROMPT"
-_DROP = "write DROP TABLE | VIEW | SCHEMA | VECTOR INDEX | MODEL | PROMPT"
+_CREATE = "write CREATE TABLE | VIEW | SCHEMA | VECTOR INDEX | MODEL | PROMPT | FUNCTION"
+_DROP = "write DROP TABLE | VIEW | SCHEMA | VECTOR INDEX | MODEL | PROMPT | FUNCTION"
 _TABLE = "write CREATE TABLE name (column type, …) or CREATE TABLE name AS SELECT …"
 _VIEW = "write CREATE VIEW name [(column, …)] AS SELECT …"
 

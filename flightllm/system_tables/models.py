@@ -1,4 +1,4 @@
-"""The system tables about models and prompts: `system.models`, `system.prompts`."""
+"""The system tables about objects that SQL creates: `system.models`, `system.prompts`, `system.functions`."""
 
 import json
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from flightllm.access.store import DEFAULT_MODEL
+from flightllm.catalog.functions import CreatedFit, CreatedFunction
 from flightllm.catalog.models import CreatedModel, Objects
 from flightllm.common.redaction import redacted
 from flightllm.config import EngineConfig
@@ -20,7 +21,7 @@ _MODELS = pa.schema(
         *((name, pa.string()) for name in ("name", "engine", "model", "options")),
         *((name, pa.float64()) for name in ("price_input", "price_output")),
         *((name, pa.bool_()) for name in ("is_default", "loaded")),
-        *((name, pa.string()) for name in ("error", "created", "owner")),
+        *((name, pa.string()) for name in ("error", "created", "owner", "proxy_for")),
     ]
 )
 _PROMPTS = pa.schema(
@@ -31,9 +32,30 @@ _PROMPTS = pa.schema(
     ]
 )
 
+_FUNCTIONS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("name", "parameters", "returns")),
+        ("version", pa.int64()),
+        *((name, pa.string()) for name in ("expression", "figures", "created", "owner")),
+    ]
+)
+_FIGURES = ("precision", "recall", "accuracy")
+_FILTERS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("name", "expression", "fit_on", "features")),
+        *((name, pa.int64()) for name in ("labels", "trained_on", "judged_on", "version")),
+        ("labels_version", pa.string()),
+        ("confidence", pa.float64()),
+        ("looks", pa.int64()),
+        *((f"{name}{end}", pa.float64()) for name in _FIGURES for end in ("", "_at_least")),
+        *((name, pa.float64()) for name in ("f1", "mean_error", "mean_error_at_most")),
+        *((name, pa.string()) for name in ("created", "owner")),
+    ]
+)
+
 
 class ObjectTables:
-    """Reads both tables from the models and prompts that SQL created, and from the running engines. Thread-safe."""
+    """Reads the tables from what SQL created, and from the running engines. Thread-safe."""
 
     def __init__(self, objects: Objects, engines: Engines) -> None:
         self._objects = objects
@@ -42,14 +64,22 @@ class ObjectTables:
     @property
     def schemas(self) -> Mapping[str, pa.Schema]:
         """Return the schema of every table by name."""
-        return MappingProxyType({"models": _MODELS, "prompts": _PROMPTS})
+        return MappingProxyType({"models": _MODELS, "prompts": _PROMPTS, "functions": _FUNCTIONS, "filters": _FILTERS})
 
     def snapshot(self, name: str) -> pa.Table:
         """Return the rows of a table as they are now."""
         if name == "prompts":
             return pa.Table.from_pylist([asdict(one) for one in self._objects.prompts()], schema=_PROMPTS)
+        if name == "functions":
+            return pa.Table.from_pylist([_function(one) for one in self._objects.functions()], schema=_FUNCTIONS)
+        if name == "filters":
+            return self._filters()
         models: list[CreatedModel | None] = [None, *self._objects.models()]
         return pa.Table.from_pylist([self._model(one) for one in models], schema=_MODELS)
+
+    def _filters(self) -> pa.Table:
+        made = [_filter(function, function.fit) for function in self._objects.functions() if function.fit is not None]
+        return pa.Table.from_pylist(made, schema=_FILTERS)
 
     def _model(self, created: CreatedModel | None) -> dict[str, object]:
         """Return the row of a model; None stands for the server's own model."""
@@ -68,7 +98,37 @@ class ObjectTables:
             "error": None if error is None else redacted(error),
             "created": None if created is None else created.created,
             "owner": None if created is None else created.owner,
+            "proxy_for": ", ".join(config.proxy_for) or None,
         }
+
+
+def _function(function: CreatedFunction) -> dict[str, object]:
+    """Return the row of a function."""
+    return {
+        "name": function.name,
+        "parameters": ", ".join(function.parameters),
+        "returns": function.returns,
+        "version": function.version,
+        "expression": function.body,
+        "figures": json.dumps(dict(function.figures), ensure_ascii=False),
+        "created": function.created,
+        "owner": function.owner,
+    }
+
+
+def _filter(function: CreatedFunction, fit: CreatedFit) -> dict[str, object]:
+    """Return the row of a learned filter."""
+    return {
+        **{name: function.figures.get(name) for name in _FILTERS.names},
+        "name": function.name,
+        "expression": function.body,
+        "fit_on": fit.query,
+        "features": ", ".join(fit.learned.features),
+        "version": function.version,
+        "labels_version": fit.labels,
+        "created": function.created,
+        "owner": function.owner,
+    }
 
 
 def _options(config: EngineConfig) -> dict[str, object]:

@@ -105,8 +105,8 @@ def test_damaged(tmp_path: Path, change: dict[str, object]) -> None:
 def test_a_newer_version(tmp_path: Path) -> None:
     """A file of a newer version is not called damaged, and stays as it is."""
     path = tmp_path / FILE
-    path.write_text(content := json.dumps({"format": 2, "models": {}, "prompts": [], "numbers": {}}))
-    with pytest.raises(ConfigError, match=r"a newer version of FlightLLM wrote objects\.json .* its format is 2"):
+    path.write_text(content := json.dumps({"format": 3, "models": {}, "prompts": [], "numbers": {}}))
+    with pytest.raises(ConfigError, match=r"a newer version of FlightLLM wrote objects\.json .* its format is 3"):
         Objects(tmp_path)
     assert path.read_text() == content
 

@@ -184,7 +184,7 @@ REFUSED = [
     ("AI.GENERATE(('Sum up: ', note)).full_response", "leave it out"),
     ("AI.GENERATE(('Sum up: ', note), output_schema => 'thing')", "response_format => with a JSON Schema"),
     ("AI.GENERATE(('Sum up: ', note), model_params => JSON '{}').result", "temperature =>"),
-    ("AI.IF(('Is it tea? ', note), optimization_mode => 'MINIMIZE_COST')", "leave it out"),
+    ("AI.IF(('Is it tea? ', note), optimization_mode => 'MINIMIZE_COST')", "recall => 0.95"),
     ("AI.IF(STRUCT('Is it tea? ' AS a, note AS b))", "write ('a text', column)"),
     ("AI.EMBED(note)", "ai_embed(note)"),
     ("ai_query('default', note, failOnError => false)", "on_error => 'struct'"),

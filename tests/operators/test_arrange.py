@@ -120,7 +120,7 @@ def test_repeated_texts_are_cut(dedup: bool) -> None:
     assert rows.row_bytes()[:8].tolist() == [8 + len(text or "") for text in given[:8]]
     how = How("auto", dedup, FakeEngine("fake", 8, FakeOptions()), 8, 0.0, growing_sizes())
     columns = ArgumentColumns((0,), ("a",), (1,))
-    made = list(arrange(SpooledArguments(rows.rows, rows), "t", schema, columns, how, nothing).prompt_batches)
+    made = list(arrange(SpooledArguments(rows.rows, rows), "t", schema, columns, how, nothing).batches())
     assert max(one.rows.nbytes for one in made) < 2 * rows.most_taken
     found = [pair for one in made for pair in zip(one.rows["a"].to_pylist(), one.rows["n"].to_pylist(), strict=True)]
     assert sorted(found, key=lambda pair: int(pair[1])) == list(zip(given, range(8_000), strict=True))

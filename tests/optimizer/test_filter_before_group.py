@@ -56,3 +56,12 @@ def test_stays(database: Database, session: Session, sql: str) -> None:
     assert before == after
     assert not fired_rules
     ask_both(session, sql)
+
+
+def test_a_promise_is_about_groups(database: Database, session: Session) -> None:
+    """A filter on groups with a promise stays above them, because a group can have many rows below."""
+    session.update("CREATE OR REPLACE MODEL small OPTIONS (engine 'fake', model 'small')")
+    sql = f"SELECT name FROM {GROUPS} WHERE ai_filter('y', name, recall => 0.9, proxy => 'small')"
+    before, after, fired_rules = planned(database, sql, filter_before_group)
+    assert before == after
+    assert not fired_rules

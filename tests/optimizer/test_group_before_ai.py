@@ -78,3 +78,12 @@ def test_stays(database: Database, session: Session, sql: str) -> None:
     assert before == after
     assert not fired_rules
     ask_both(session, sql)
+
+
+def test_a_promise_is_about_rows(database: Database, session: Session) -> None:
+    """A call with a promise stays below the groups, because each group would count as one row above them."""
+    session.update("CREATE OR REPLACE MODEL small OPTIONS (engine 'fake', model 'small')")
+    call = "ai_classify(name, ['a', 'b'], accuracy => 0.9, proxy => 'small')"
+    before, after, fired_rules = planned(database, f"SELECT name, {call} FROM people GROUP BY 1, 2", group_before_ai)
+    assert before == after
+    assert not fired_rules

@@ -184,7 +184,7 @@ def test_a_newer_version(name: str, key: str, tmp_path: Path) -> None:
     folder = _folder(tmp_path / "data")
     document = json.loads((folder / name).read_text())
     del document["checksum"]
-    (folder / name).write_text(sealed(json.dumps({**document, key: 2})))
+    (folder / name).write_text(sealed(json.dumps({**document, key: 9})))
     reason = _refused(folder)
     assert reason.startswith(f"a newer version of FlightLLM wrote {name}")
     assert "Start the newer version" in reason

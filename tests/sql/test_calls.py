@@ -220,6 +220,37 @@ def test_how_long_the_model_thinks() -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "promise"),
+    [
+        ("recall => '0.8', label_budget => '50', confidence => '0.9'", "recall 0.8, confidence 0.9"),
+        ("recall => arrow_cast('0.8', 'Decimal128(1, 1)')", "recall 0.8, confidence 0.95"),
+        ("recall => .8, proxy => small", "recall 0.8, confidence 0.95"),
+        ("recall => .8, proxy => 'none'", "None"),
+        ("recall => NULL", "None"),
+    ],
+)
+def test_promises(options: str, promise: str) -> None:
+    """A text takes the type of its option, and a proxy needs no quotes. No proxy and no target promise nothing."""
+    call = only(f"SELECT ai_filter('x', a, {options})")
+    assert call.fields == ("a",)
+    assert str(call.promise) == promise
+
+
+def test_fields_named_as_targets() -> None:
+    """A column in parentheses, or under a name that the prompt has in braces, is a field."""
+    assert only("SELECT ai_filter('x', a, recall => (recall))").fields == ("a", "recall")
+    assert only("SELECT ai_filter('x {proxy}', proxy => proxy)").fields == ("proxy",)
+
+
+def test_no_usage_after_values() -> None:
+    """An error about the value of an option has no usage after it."""
+    for options in ("recall => 2", "recall => id", "proxy => ''", "temperature => 'hot'", "label_budget => 5"):
+        with pytest.raises(AICallError) as caught:
+            only(f"SELECT ai_filter('x', a, {options})")
+        assert "Usage" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("sql", "message"),
     [
         ("SELECT ai_flter('x')", "1:8 is not an AI function; did you mean ai_filter"),
@@ -259,7 +290,21 @@ def test_how_long_the_model_thinks() -> None:
         ("SELECT ai_gen('x', a, enable_thinking => false)", "option enable_thinking; did you mean reasoning"),
         ("SELECT ai_gen('x', a, max_tokens => 1.5)", "max_tokens must be a whole number"),
         ("SELECT ai_summarize(a, max_tokens => b)", "max_tokens must be a literal"),
-        ("SELECT ai_filter('x', a, confidence => 1)", "confidence must be true or false"),
+        ("SELECT ai_filter('x', a, confidence => 1)", "confidence as a number belongs to a promise"),
+        (
+            "SELECT ai_filter('x', a, recall => id)",
+            "recall must be a constant number above 0 and below 1, not the column",
+        ),
+        (
+            "SELECT ai_filter('x', a, label_budget => id)",
+            "label_budget must be a constant whole number, not the column",
+        ),
+        ("SELECT ai_filter('x', a, accuracy => upper(b))", "accuracy must be a constant number .*, not an expression"),
+        ("SELECT ai_filter('x', a, confidence => b)", "confidence must be true, false, or a constant number"),
+        ("SELECT ai_filter('x', a, proxy => t.b)", "proxy must be the name of a model, not the column b"),
+        ("SELECT ai_filter('x', a, recall => arrow_cast('95', 'Int16'))", "recall must be above 0 and below 1, not 95"),
+        ("SELECT ai_filter('x', a, recall => 0.9, proxy => '')", "proxy must name a model"),
+        ("SELECT ai_filter('x', a, recall => 0.9, proxy => 'auto, b')", "'auto' means all proxies of the model"),
         (
             "SELECT ai_classify(a, ['x'], confidence => true, multi => true)",
             "confidence => true works for one label only",

@@ -439,6 +439,22 @@ def test_label_an_answer(browser: Browser, database: Database) -> None:
     assert browser.driver.execute_script("return window.broken") is None
 
 
+def test_rows_to_label_next(browser: Browser, database: Database) -> None:
+    """The panel of a learned filter's answer shows the rows to label next, whose answers can be labelled too."""
+    teacher = database.session()
+    taught = "SELECT 'text ' || value AS t, value % 2 = 0 AS label FROM generate_series(1, 40)"
+    teacher.update(f"CREATE TABLE taught AS {taught}")
+    teacher.update("CREATE FILTER even AS ai_filter('Is {t} even?', t) FIT ON taught WITH (features = 'model')")
+    browser.sign_in("root")
+    browser.run("SELECT t, even(t) AS x FROM (SELECT 'new ' || t AS t FROM taught) AS made")
+    browser.all("button.answer")[0].send_keys(Keys.ENTER)
+    browser.await_text("Is this answer right?")
+    browser.button("Rows to label next").click()
+    await_true(lambda: browser.heads() == ["t", "answer"])
+    await_true(lambda: len(browser.all("button.answer")) == 20)
+    assert browser.driver.execute_script("return window.broken") is None
+
+
 def test_undo_to_a_label_that_is_no_option(browser: Browser, database: Database) -> None:
     """SQL gives a label that the call's options lack; undo brings it back."""
     browser.sign_in("root")

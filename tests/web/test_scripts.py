@@ -142,3 +142,12 @@ def test_numbers_of_charts(tmp_path: Path) -> None:
     assert (sum(bins["sets"][0]["values"]), bins["notes"]) == (3, ["2 rows without a number are left out."])
     assert line_["sets"][0]["values"] == [[1704067200000, 1], [1704153600000, 2]]
     assert line_["notes"] == ["1 rows without a number are left out."]
+
+
+def test_rows_to_label(tmp_path: Path) -> None:
+    """The statement for the rows to label next has the rows of the statement that is shown, in quotes."""
+    asked = 'nextRows({ name: "spam", parameters: ["t"] }, "SELECT t FROM m WHERE t <> \'x\';")'
+    assert value_of(tmp_path, "why.js", "nextRows", asked) == (
+        'SELECT n."t", spam(n."t") AS answer\n'
+        "FROM ai_next_labels('spam', 'SELECT t FROM m WHERE t <> ''x''', 20) AS n"
+    )

@@ -148,7 +148,12 @@ def _plumbing(call: VendorCall, name: str) -> str | None:
         raise call.error(
             "model_params is unknown here: write temperature =>, top_p => or max_tokens => after the prompt"
         )
-    if name in {"optimization_mode", "embeddings", "max_error_ratio"}:
+    if name == "optimization_mode":
+        raise call.error(
+            "optimization_mode is unknown here: write ai_filter('…', t, recall => 0.95, precision => 0.9), which lets a"
+            " cheaper proxy decide most rows"
+        )
+    if name in {"embeddings", "max_error_ratio"}:
         raise call.error(f"{name} is unknown here, where the model answers each row: leave it out")
     return "" if name in {"connection_id", "request_type"} else None
 

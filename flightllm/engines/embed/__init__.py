@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, cast
 
 from flightllm.config.engine_kinds import EMBEDDERS
@@ -11,7 +12,15 @@ from flightllm.engines.embed.base import Embedder
 if TYPE_CHECKING:
     from flightllm.config import EmbeddingConfig
 
-__all__ = ["Embedder", "create_embedder"]
+__all__ = ["Embedder", "can_train", "create_embedder"]
+
+_CLASSIFIER = "sklearn"
+
+
+def can_train(config: EmbeddingConfig) -> bool:
+    """Return whether a classifier can be trained on the model's vectors: the packages for both are installed."""
+    needed = (_CLASSIFIER, EMBEDDERS[config.kind].package)
+    return all(find_spec(package) is not None for package in needed if package is not None)
 
 
 def create_embedder(config: EmbeddingConfig) -> Embedder:

@@ -135,6 +135,13 @@ export function show(main, _found, context) {
   return () => {};
 }
 
+// Other parts of the page send a statement to run.
+document.addEventListener("statement", ({ detail }) => {
+  if (!box || box.abort) return;
+  box.text.value = detail;
+  box.start({});
+});
+
 // Put a text into the box; other pages call this.
 export function put(sql) {
   pending = sql;

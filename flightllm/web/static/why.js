@@ -27,13 +27,29 @@ function probabilities({ probabilities: found, parameters: { options } }) {
     options.map((option, at) => h("tr", {}, h("td", {}, option), h("td", { class: "number" }, percent(found[at]))))))];
 }
 
-// Return the elements of a call; `add` gets the form for its label.
+// Return a statement for the rows that a learned filter wants labelled next, among those of a statement.
+export function nextRows({ name, parameters }, sql) {
+  const columns = parameters.map((one) => `n."${one.replaceAll('"', '""')}"`).join(", ");
+  const rows = `ai_next_labels('${name}', '${sql.trim().replace(/;$/, "").replaceAll("'", "''")}', 20)`;
+  return `SELECT ${columns}, ${name}(${columns}) AS answer\nFROM ${rows} AS n`;
+}
+
+// Return a button that runs this statement; `leave` closes the panel.
+function nextButton(call, sql, leave) {
+  if (!call.filter) return null;
+  return h("p", { class: "actions" }, h("button", { type: "button", onclick: () => {
+    leave();
+    document.dispatchEvent(new CustomEvent("statement", { detail: nextRows(call.filter, sql) }));
+  } }, "Rows to label next"));
+}
+
+// Return the elements of a call; `add` gets the form for its label, and the buttons beside the form.
 function told(call, add) {
   if (call.prompt === null) return [h("p", {}, h("code", {}, call.text)), h("p", {}, "No prompt was sent: a value that the call needs is NULL.")];
   return [h("p", {}, h("code", {}, call.text)),
     h("h3", {}, "Prompt"), h("pre", { tabindex: "0", "aria-label": "Prompt" }, call.prompt),
     h("h3", {}, "Answer"), call.kept ? h("pre", { tabindex: "0", "aria-label": "Answer" }, call.answer) : h("p", { class: "hint" }, NOT_KEPT),
-    probabilities(call), add(call), facts(call)].flat().filter(Boolean);
+    probabilities(call), add(call), facts(call)].flat(2).filter(Boolean);
 }
 
 // Return the calls of a row in groups: those of the chosen column, those that decide about the row, and the others.
@@ -71,7 +87,7 @@ export async function openWhy(sql, columns, row, at, number, button) {
       const made = labelForm(call, (verdict) => marks && remember(sql, row, at, verdict, button));
       if (marks) remember(sql, row, at, call.labels.find((one) => one.own)?.verdict ?? null, button);
       forms.push(made);
-      return made.element;
+      return [made.element, nextButton(call, sql, () => dialog.close())];
     };
     const part = (name, calls) => (calls.length ? [h("h3", { class: "group" }, name), calls.flatMap((call) => told(call, form))] : []);
     dialog.addEventListener("keydown", (event) => {

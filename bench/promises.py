@@ -1,0 +1,190 @@
+"""How many calls do counts over reviews save with a promise and a proxy, and are the promises kept?
+
+    python -m bench.promises [--seeds 100] [--error 0.05] [--quick] [--json]
+
+The questions are SemBench's Q3, Q4 and Q8: the number of positive reviews, their share, and the number of positive and
+negative ones. They are asked about one film, as in SemBench, and about all reviews. Models are simulated: the oracle
+answers the hidden labels, and the proxy is wrong in a share of the reviews, with true probabilities. Each seed has
+another proxy and other samples. The reviews are those of SemBench in `FLIGHTLLM_DATA`, or as many made-up ones.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+
+from bench.common import at_least_one, machine
+from bench.setting import announce
+from flightllm.config import CacheConfig, Config, EngineConfig, LogConfig
+from flightllm.log import configure_logging
+from flightllm.session.database import Database
+from flightllm.session.session import Session
+from tests.simulated import Model, Simulation, simulated
+
+_FILM: Final = "taken_3"
+_POSITIVE: Final = "POSITIVE"
+_FILM_REVIEWS, _FILM_POSITIVE, _OTHER_REVIEWS = 120, 14, 1_880
+"""The reviews of the film and of others in SemBench's table, which the made-up table repeats."""
+_RATE: Final = 0.9
+"""The recall and the precision that filters promise, and the accuracy that classifications promise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One question: its SQL without and with a promise; `{call}` is the AI call and `{film}` the condition."""
+
+    sql: str
+    call: str
+    promise: str
+
+
+_FILTER: Final = "ai_filter('Is this review positive? {{text}}{again}', reviewtext"
+_BOTH: Final = "recall => {r}, precision => {r}"
+QUERIES: Final = {
+    "Q3": Query("SELECT 'POSITIVE' AS kind, reviewid FROM reviews WHERE {film} AND {call}", _FILTER, _BOTH),
+    "Q4": Query(
+        "SELECT CASE WHEN {call} THEN 'POSITIVE' ELSE 'NEGATIVE' END AS kind, reviewid FROM reviews WHERE {film}",
+        _FILTER,
+        _BOTH,
+    ),
+    "Q8": Query(
+        "SELECT {call} AS kind, reviewid FROM reviews WHERE {film}",
+        "ai_classify(reviewtext, ['POSITIVE', 'NEGATIVE'], instructions => 'Judge the review.{again}'",
+        "accuracy => {r}",
+    ),
+}
+_COUNT = "SELECT kind, count(*) AS n, array_agg(reviewid) AS ids FROM ({rows}) AS found GROUP BY kind"
+"""The count that is asked for, and beside it the rows that were counted, to compare them with the labels."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the benchmark with the arguments of the command line."""
+    parser = argparse.ArgumentParser(description="Count the calls of queries with a promise, and the promises kept.")
+    parser.add_argument("--seeds", type=at_least_one, default=100, help="runs of each query (default %(default)s)")
+    parser.add_argument("--error", type=float, default=0.05, help="the proxy's share of errors (default %(default)s)")
+    parser.add_argument("--confidence", type=float, default=0.95, help="of each promise (default %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="three seeds")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    given = parser.parse_args(arguments)
+    announce("promises", arguments)
+    seeds = 3 if given.quick else given.seeds
+    table = reviews()
+    print("| query | rows | positive | calls without | with | times fewer | misses | recall | precision |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    found = {}
+    for name, query in QUERIES.items():
+        for where, film in (("one film", f"id = '{_FILM}'"), ("all reviews", "true")):
+            one = measured(table, query, film, seeds, given.error, given.confidence)
+            found[f"{name}, {where}"] = one
+            print(f"| {name}, {where} | " + " | ".join(f"{value:.4g}" for value in one.values()) + " |", flush=True)
+    if given.json:
+        sizes = {"seeds": seeds, "reviews": table.num_rows}
+        print(json.dumps({"bench": "promises", "machine": machine(), **sizes, "queries": found}))
+
+
+def reviews() -> pa.Table:
+    """Return the columns `id`, `reviewid`, `reviewtext` and `positive`; the texts are distinct if their labels are."""
+    folder = os.environ.get("FLIGHTLLM_DATA")
+    path = None if folder is None else Path(folder) / "sembench_movie" / "Reviews.csv"
+    if path is not None and path.is_file():
+        options = pc.ParseOptions(newlines_in_values=True)
+        read = pc.read_csv(path, parse_options=options)
+        labels = [label == _POSITIVE for label in read["scoreSentiment"].to_pylist()]
+        films, ids, texts = (read[name].cast(pa.string()).to_pylist() for name in ("id", "reviewId", "reviewText"))
+    else:
+        films = [_FILM] * _FILM_REVIEWS + ["another"] * _OTHER_REVIEWS
+        labels = [n < _FILM_POSITIVE or (n >= _FILM_REVIEWS and n % 4 > 0) for n in range(len(films))]
+        ids = [str(n) for n in range(len(films))]
+        texts = [f"review {n}" for n in range(len(films))]
+    first: dict[str, bool] = {}
+    kept = [first.setdefault(text, label) for text, label in zip(texts, labels, strict=True)]
+    return pa.table({"id": films, "reviewid": ids, "reviewtext": texts, "positive": kept})
+
+
+def measured(table: pa.Table, query: Query, film: str, seeds: int, error: float, confidence: float) -> dict[str, float]:
+    """Return the calls of one query without and with its promise, and how well the promise is kept."""
+    labels = dict(zip(table["reviewtext"].to_pylist(), table["positive"].to_pylist(), strict=True))
+    named = {text: _POSITIVE if label else "NEGATIVE" for text, label in labels.items()}
+    asked = labels if query.call == _FILTER else named
+    models = {"demo": Model.of(asked)}
+    models |= {f"p{n}": Model.of(asked, error=error, scores="calibrated", seed=n) for n in range(seeds)}
+    with opened(table, models) as (session, simulation):
+        exact = _rows(session, query.sql.format(call=query.call.format(again="") + ")", film=film))
+        without = len(simulation.engines["demo"].asked)
+        right = {row for kind, rows in exact.items() if kind == _POSITIVE for row in rows}
+        total = sum(map(len, exact.values())) if query is not QUERIES["Q3"] else _count(table, film)
+        calls, recalls, precisions, misses = [], [], [], 0
+        for number in range(seeds):
+            simulation.engines["demo"].asked.clear()
+            promise = f"{query.promise.format(r=_RATE)}, confidence => {confidence}"
+            call = f"{query.call.format(again=' ' * (number + 1))}, proxy => 'p{number}', {promise})"
+            found = set(_rows(session, query.sql.format(call=call, film=film)).get(_POSITIVE, ()))
+            calls.append(len(simulation.engines["demo"].asked))
+            recalls.append(len(found & right) / len(right))
+            precisions.append(len(found & right) / len(found) if found else 1.0)
+            if query is QUERIES["Q8"]:
+                misses += 1 - len(found ^ right) / total < _RATE
+            else:
+                misses += min(recalls[-1], precisions[-1]) < _RATE
+    return {
+        "rows": total,
+        "positive": len(right),
+        "calls_without": without,
+        "calls": statistics.fmean(calls),
+        "times_fewer": without / statistics.fmean(calls),
+        "misses": misses / seeds,
+        "recall": statistics.fmean(recalls),
+        "precision": statistics.fmean(precisions),
+    }
+
+
+@contextmanager
+def opened(table: pa.Table, models: Mapping[str, Model]) -> Iterator[tuple[Session, Simulation]]:
+    """Open a database over the reviews with simulated models, and without an answer cache."""
+    configure_logging(LogConfig(level="error"))
+    with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder, simulated(models) as simulation:
+        path = Path(folder) / "reviews.parquet"
+        pq.write_table(table.drop_columns(["positive"]), path)
+        config = Config(
+            engine=EngineConfig("fake", "demo"),
+            tables={"reviews": path},
+            cache=CacheConfig(enabled=False),
+            data_folder=Path(folder) / "data",
+        )
+        with closing(Database.open(config)) as database:
+            session = database.session()
+            for name in models:
+                if name != "demo":
+                    session.update(f"CREATE MODEL {name} OPTIONS (engine 'fake', model '{name}')")
+            yield session, simulation
+
+
+def _rows(session: Session, rows: str) -> dict[str, list[str]]:
+    """Run a query that counts rows by kind, and return the ids of the rows of each kind."""
+    result = session.execute(_COUNT.format(rows=rows), settings={"cache": "off"})
+    found: dict[str, list[str]] = {}
+    for batch in result.batches:
+        for row in batch.to_pylist():
+            if row["n"] != len(row["ids"]):
+                raise ValueError(f"count(*) is {row['n']} for {len(row['ids'])} rows")
+            found[row["kind"]] = row["ids"]
+    return found
+
+
+def _count(table: pa.Table, film: str) -> int:
+    ids: list[Any] = table["id"].to_pylist()
+    return len(ids) if film == "true" else ids.count(_FILM)
+
+
+if __name__ == "__main__":
+    main()

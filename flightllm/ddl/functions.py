@@ -1,0 +1,143 @@
+"""CREATE and DROP of functions: required rights, and checks of the name and the expression."""
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final
+
+from flightllm.catalog.functions import CreatedFunction
+from flightllm.catalog.models import check_name, missing
+from flightllm.common.names import quoted
+from flightllm.common.type_names import type_name
+from flightllm.config.session_settings import Settings
+from flightllm.ddl.models import is_new
+from flightllm.dialect.functions import NAMES as DIALECT_FUNCTIONS
+from flightllm.dialect.vendor_calls import NAMES as VENDOR_FUNCTIONS
+from flightllm.errors import AICallError, FlightLLMError, InvalidInputError
+from flightllm.execution.context import Services
+from flightllm.execution.evaluate import EvaluateQuery
+from flightllm.execution.planning import plan
+from flightllm.functions.stored import StoredFunction
+from flightllm.sql.calls import EXPRESSION_FOLLOWS
+from flightllm.sql.keywords import ENDS_EXPRESSION
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.statement import Statement
+from flightllm.sql.tokens import tokenize
+
+_NAME: Final = re.compile(r"[^\W\d]\w*")
+_SYNTAX: Final = frozenset((*EXPRESSION_FOLLOWS, *ENDS_EXPRESSION, "cast", "extract", "exists", "interval", "row"))
+
+
+def change_function(statement: Statement, services: Services, settings: Settings) -> int:
+    """Run CREATE or DROP FUNCTION. When this returns -1, the change is on disk.
+
+    Raises:
+        PermissionDeniedError: the user lacks the right to do this.
+        InvalidInputError: the name is taken.
+        NotFoundError: there is no such function.
+        FlightLLMError: the expression is wrong.
+    """
+    name = statement.key or ""
+    if statement.kind == "drop_function":
+        drop_function(name, services, exists_ok=statement.exists_ok)
+        return -1
+    services.rights.check_writer("CREATE FUNCTION")
+    if is_new_function(statement, services, "function"):
+        function = StoredFunction(name, statement.columns, statement.value or "", services.rights.principal.name)
+        returns = checked_type(function, statement.parameter_types, services, settings)
+        created = CreatedFunction(
+            name, statement.columns, function.body, returns, statement.model_options, function.owner
+        )
+        services.objects.put_function(created)
+    return -1
+
+
+def is_new_function(statement: Statement, services: Services, kind: str) -> bool:
+    """Return whether CREATE must create a function, whose name and owner are checked.
+
+    Raises:
+        InvalidInputError: the name is taken, or cannot be the name of a function.
+        PermissionDeniedError: the function belongs to another user.
+    """
+    name = statement.key or ""
+    check_function_name(name, services)
+    before = services.objects.function(name)
+    if not is_new(kind, statement, there=before is not None):
+        return False
+    if before is not None:
+        services.rights.check_change(f"the function {name!r}", before.owner)
+    return True
+
+
+def drop_function(name: str, services: Services, *, exists_ok: bool) -> None:
+    """Drop a function, and the rights to it.
+
+    Raises:
+        PermissionDeniedError: the function belongs to another user.
+        NotFoundError: there is no such function, or the user has no right to it.
+    """
+    services.rights.check_writer("DROP FUNCTION")
+    function = services.objects.function(name)
+    if function is None or not services.rights.may_use("FUNCTION", name, function.owner):
+        if not exists_ok:  # a function that the user cannot use is reported as missing
+            raise missing("function", name)
+        return
+    services.rights.check_change(f"the function {name!r}", function.owner)
+    services.access.store.forget("FUNCTION", [("", name)])
+    services.objects.drop_function(name)
+
+
+def check_function_name(name: str, services: Services) -> None:
+    """Check that a name can be that of a new function.
+
+    Raises:
+        InvalidInputError: the server has a function of this name, or a call cannot be written with it.
+    """
+    check_name("function", name)
+    if _NAME.fullmatch(name) is None or name != name.lower():
+        raise InvalidInputError(
+            f"{name!r} cannot be the name of a function: write letters in lower case, digits and '_'"
+        )
+    taken = services.functions.knows(name) or name in DIALECT_FUNCTIONS or name in VENDOR_FUNCTIONS
+    if taken or name in _SYNTAX or name.startswith("ai_") or _is_known(name, services):
+        raise InvalidInputError(f"{name!r} is a name of SQL or of the server's own functions: choose another name")
+
+
+def _is_known(name: str, services: Services) -> bool:
+    """Return whether the planner knows a function of this name."""
+    context = services.catalog.context(planning=True)
+    listed = context.sql(f"SHOW FUNCTIONS LIKE '{name.replace('_', chr(92) + '_')}'").to_arrow_table()
+    return name in listed["function_name"].to_pylist()
+
+
+def checked_type(function: StoredFunction, types: tuple[str, ...], services: Services, settings: Settings) -> str:
+    """Plan a function's expression over parameters of these types; return the name of the type of its values.
+
+    Raises:
+        FlightLLMError: the expression cannot be planned, or has no AI call, or calls a function that SQL created.
+    """
+    given = [*types, *([""] * (len(function.parameters) - len(types)))]
+    columns = [
+        f"CAST(NULL AS {type_ or 'VARCHAR'}) AS {quoted(name)}"
+        for name, type_ in zip(function.parameters, given, strict=True)
+    ]
+    stored = {**services.functions.stored, function.name: function}
+    names = [token.text.lower() for token, after in pairwise(tokenize(function.body)) if after.is_symbol("(")]
+    names = [name for name in names if name in stored]
+    if function.name in names:
+        raise AICallError(f"the expression of {function.name} calls {function.name} itself: write an AI call")
+    if names:
+        raise AICallError(
+            f"the expression of {function.name} calls the function {names[0]}: write its expression there"
+        )
+    services = replace(services, functions=services.functions.with_stored(stored))
+    source = f" FROM (SELECT {', '.join(columns)}) AS given" if columns else ""
+    text = f"SELECT {function.name}({', '.join(map(quoted, function.parameters))}) AS value{source}"
+    try:
+        query = plan(ParsedText(text), services, settings)
+    except FlightLLMError as error:
+        error.args = (f"the expression of the function {function.name}: {error}",)
+        raise
+    if isinstance(query, EvaluateQuery) or not query.extracted.calls:
+        raise AICallError(f"the expression of {function.name} has no call of an AI function")
+    return type_name(query.schema.field(0).type)

@@ -1,0 +1,338 @@
+"""Learn a filter from labelled rows: read their features by a query, fit, and certify."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any, Final
+
+import pyarrow as pa
+
+from flightllm.catalog.functions import CreatedFit, told
+from flightllm.common.names import quoted
+from flightllm.common.stopping import text_is_read
+from flightllm.config.session_settings import Settings
+from flightllm.errors import AICallError, CancelledError, ConfigError, InvalidInputError, MissingExtraError
+from flightllm.execution.cancel_token import stop_of_planning
+from flightllm.execution.context import Services
+from flightllm.execution.evaluate import EvaluateQuery
+from flightllm.execution.learned_models import embedding_of, engine_of
+from flightllm.execution.plain_query import PlainQuery
+from flightllm.execution.planning import plan
+from flightllm.functions.call import AICall
+from flightllm.functions.learned import kind_of, matrix
+from flightllm.functions.stored import LearnedUse, StoredFunction
+from flightllm.learning.fitting import TARGETS, Fitted, Labels, Wanted, fitted, text_of
+from flightllm.learning.learned import FEATURES, Feature, Kind, LateFit, Learned, Rows
+from flightllm.llm.engine import Choice
+from flightllm.observe.query_record import QueryRecord
+from flightllm.sql.filter_statements import PEOPLES_LABELS
+from flightllm.sql.literals import text_literal
+from flightllm.sql.names import parse_name
+from flightllm.sql.parsed_text import ParsedText
+
+FEATURES_OF: Final = "__features"
+"""The name of the function that returns the features of a row, while a filter is fitted."""
+_MOST_LABELS: Final = 100_000
+_YES_NO: Final = {
+    **dict.fromkeys(("yes", "true", "t", "y", "1"), "Yes"),
+    **dict.fromkeys(("no", "false", "f", "n", "0"), "No"),
+}
+OPTIONS: Final = (*TARGETS, "confidence", "features")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The rows of a query: their features, their own columns as texts, and the call that gave the features."""
+
+    rows: Rows
+    columns: Mapping[str, Sequence[str | None]]
+    model: Sequence[str | None]
+    """The model's own answers as SQL writes them."""
+    features: tuple[Feature, ...]
+    call: AICall
+
+
+def wanted_of(options: Mapping[str, str | int | float | bool]) -> Wanted:
+    """Return what the options of WITH ask for.
+
+    Raises:
+        InvalidInputError: an option is unknown, or not a share above 0 and below 1.
+    """
+    shares: dict[str, float] = {}
+    for name, value in options.items():
+        if name not in OPTIONS:
+            raise InvalidInputError(f"a learned filter has no option {name}: it has {', '.join(OPTIONS)}")
+        if name == "features":
+            continue
+        try:
+            shares[name] = float(value)
+        except ValueError:
+            shares[name] = 0.0
+        if isinstance(value, bool) or not 0.0 < shares[name] < 1.0:
+            raise InvalidInputError(f"{name} must be a number above 0 and below 1, not {value}")
+    confidence = shares.pop("confidence", 0.95)
+    return Wanted(shares, confidence)
+
+
+def learn(
+    function: StoredFunction,
+    query: str,
+    options: Mapping[str, str | int | float | bool],
+    services: Services,
+    settings: Settings,
+    record: QueryRecord,
+    look: Callable[[str], int] = lambda _: 1,
+) -> tuple[CreatedFit, Fitted]:
+    """Fit a filter to the labels that a query returns: columns named as the parameters, and a column `label`.
+
+    `look` counts a look at a question, and returns how many there were, this one included. The default counts nothing.
+
+    Raises:
+        InvalidInputError: the query lacks a column, a label is not an answer, there are too few labels, or a target is
+            not certified.
+        MissingExtraError: scikit-learn is not installed.
+        FlightLLMError: the query or the call is wrong.
+    """
+    wanted = wanted_of(options)
+    found = features_of(function, query, options, services, settings, record, labelled=True)
+    kind = kind_of(found.call)
+    if unknown := [name for name in wanted.targets if name not in _targets_of(kind)]:
+        names = ", ".join(_targets_of(kind)) or "no targets"
+        raise InvalidInputError(f"{found.call.function} cannot certify {unknown[0]}: it has {names}")
+    labels = labels_of(found, kind)
+    done = fitted(labels, kind, found.features, options_of(found.call), wanted, lambda: look(question_of(found.call)))
+    if done.missed:
+        raise InvalidInputError(
+            f"the filter is not stored, because {done.missed}: label more rows, or lower the target. Without targets,"
+            " the filter is stored with the figures that it reaches"
+        )
+    learned = replace(
+        done.learned,
+        embedding=embedding_of(services) if "embedding" in found.features else "",
+        model=found.call.model or "",
+        engine=engine_of(found.call.model, services) if "model" in found.features else "",
+    )
+    return CreatedFit(query, options, labels.digest, learned), replace(done, learned=learned)
+
+
+def question_of(call: AICall) -> str:
+    """Return a text for a question, its fields and its answers, whatever the names of the filter and the model."""
+    asked = (call.function, call.task or call.instruction, *call.fields, "", *sorted(options_of(call)))
+    parts = "\x1f".join(asked)
+    return blake2b(parts.encode(errors="replace"), digest_size=16).hexdigest()
+
+
+def _targets_of(kind: Kind) -> tuple[str, ...]:
+    return {"filter": TARGETS, "label": ("accuracy",), "score": ()}[kind]
+
+
+def options_of(call: AICall) -> tuple[str, ...]:
+    """Return the texts of a call's options."""
+    constraint = call.parameters.constraint
+    return tuple(constraint.options) if isinstance(constraint, Choice) else ()
+
+
+def labels_of(found: Found, kind: Kind) -> Labels:
+    """Return the rows that have a label.
+
+    Raises:
+        InvalidInputError: a label is not an answer of the call.
+    """
+    options = options_of(found.call)
+    places: list[int] = []
+    labels: list[str] = []
+    for place, given in enumerate(found.columns["label"]):
+        if given is not None:
+            places.append(place)
+            labels.append(_label(given, kind, options))
+    values = list(zip(*(found.columns[name] for name in found.columns if name != "label"), strict=True))
+    texts = [text_of(values[place]) for place in places]
+    return Labels(found.rows.at(places), labels, texts, [found.model[place] for place in places])
+
+
+def _label(given: str, kind: Kind, options: Sequence[str]) -> str:
+    text = given.strip()
+    if kind == "filter" and text.lower() in _YES_NO:
+        return _YES_NO[text.lower()]
+    if kind == "label" and text in options:
+        return text
+    if kind == "score":
+        try:
+            if float(options[0]) <= float(text) <= float(options[-1]):
+                return text
+        except ValueError:
+            pass
+    known = {
+        "filter": "true or false, or Yes or No",
+        "label": f"one of {', '.join(options)}",
+        "score": f"a number from {options[0]} to {options[-1]}",
+    }[kind]
+    raise InvalidInputError(f"{given[:40]!r} is not an answer of this call: a label is {known}")
+
+
+def features_of(
+    function: StoredFunction,
+    query: str,
+    options: Mapping[str, str | int | float | bool],
+    services: Services,
+    settings: Settings,
+    record: QueryRecord,
+    *,
+    labelled: bool,
+) -> Found:
+    """Return the features of the rows of a query, whose columns are named as the function's parameters.
+
+    Rows without an answer have unknown features.
+
+    Raises:
+        InvalidInputError: the query lacks a column, or has too many rows; or there is no feature.
+        FlightLLMError: the query or the call is wrong.
+    """
+    features, chosen = _features(options, services)
+    services = replace(services, on_error="null")
+    call = call_of(function, services, settings)
+    kind_of(call)
+    query = own_labels(call) if query == PEOPLES_LABELS else query
+    columns = _columns(plan(ParsedText(query), services, settings).schema.names, function.parameters, labelled=labelled)
+    texts = ", ".join(f"CAST(given.{quoted(of)} AS VARCHAR) AS {quoted(name)}" for name, of in columns.items())
+    values = ", ".join(f"given.{quoted(columns[name])}" for name in function.parameters)
+    stored = StoredFunction(
+        FEATURES_OF, function.parameters, function.body, services.rights.principal.name, LearnedUse(features)
+    )
+    registry = services.functions.with_stored({**services.functions.stored, FEATURES_OF: stored})
+    text = f"SELECT {texts}, {FEATURES_OF}({values}) AS {FEATURES_OF} FROM ({query}) AS given"
+    planned = plan(ParsedText(text), replace(services, functions=registry), settings)
+    with closing(planned.run(record)) as batches:
+        table = pa.Table.from_batches(_bounded(batches), planned.schema)
+    if record.cancelled.is_set():
+        raise CancelledError("the statement was cancelled")
+    found = table[FEATURES_OF].combine_chunks()
+    probabilities, vectors = found.field("probabilities"), found.field("vector")
+    count = len(options_of(call))
+    rows = Rows(matrix(probabilities, count if "model" in features else 0), matrix(vectors, _width(vectors, features)))
+    if "model" in features and table.num_rows and not rows.known.any() and not chosen:
+        # an engine without probabilities: the vectors are enough
+        features = tuple(one for one in features if one != "model")
+        rows = Rows(rows.probabilities[:, :0], rows.vectors)
+    if not features or (table.num_rows and not rows.known.any()):
+        raise InvalidInputError(
+            "there is nothing to learn from: the model gives no probabilities, and there are no vectors. Configure"
+            " [embedding], or choose a model that gives probabilities"
+        )
+    shown = {name: table[name].to_pylist() for name in columns}
+    return Found(rows, shown, found.field("answer").to_pylist(), features, call)
+
+
+def call_of(function: StoredFunction, services: Services, settings: Settings) -> AICall:
+    """Return the call of a function's expression."""
+    own = StoredFunction(FEATURES_OF, function.parameters, function.body, services.rights.principal.name)
+    stored = {**services.functions.stored, FEATURES_OF: own}
+    given = ", ".join(f"CAST(NULL AS VARCHAR) AS {quoted(name)}" for name in function.parameters)
+    text = f"SELECT {FEATURES_OF}({', '.join(map(quoted, function.parameters))}) AS x FROM (SELECT {given}) AS given"
+    services = replace(services, functions=services.functions.with_stored(stored))
+    query = plan(ParsedText(text), services, settings)
+    if isinstance(query, EvaluateQuery):
+        raise InvalidInputError(f"the expression of {function.name} reads an evaluation: write an AI call")
+    return next(iter(query.extracted.calls.values()))
+
+
+def _bounded(batches: Any) -> Any:
+    count = 0
+    for batch in batches:
+        count += batch.num_rows
+        if count > _MOST_LABELS:
+            raise InvalidInputError(f"the query returns more than {_MOST_LABELS:,} rows: add a LIMIT")
+        yield batch
+
+
+def _width(vectors: pa.Array, features: Sequence[Feature]) -> int:
+    if "embedding" not in features:
+        return 0
+    return int(max(vectors.value_lengths().drop_null().to_pylist(), default=0))
+
+
+def _features(options: Mapping[str, str | int | float | bool], services: Services) -> tuple[tuple[Feature, ...], bool]:
+    """Return the features to use, and whether the options name them.
+
+    Raises:
+        InvalidInputError: a feature is unknown.
+        ConfigError, MissingExtraError: the options name the embedding, and there is no embedding model.
+    """
+    if "features" in options:
+        named = [one.strip().lower() for one in str(options["features"]).split(",") if one.strip()]
+        if not named or not set(named) <= set(FEATURES):
+            raise InvalidInputError(f"features must be one or more of {', '.join(FEATURES)}")
+        if "embedding" in named:
+            services.backends.embeddings()
+        return tuple(one for one in FEATURES if one in named), True
+    try:
+        services.backends.embeddings()
+    except (ConfigError, MissingExtraError):
+        return ("model",), False
+    return FEATURES, False
+
+
+def _columns(names: Sequence[str], parameters: Sequence[str], *, labelled: bool) -> Mapping[str, str]:
+    """Return the column of each parameter, and of `label`: by its name, or the next of the other columns.
+
+    Raises:
+        InvalidInputError: the query has no column for one of them.
+    """
+    wanted = [*parameters, *(["label"] if labelled else [])]
+    free = iter([name for name in names if name not in wanted])
+    found = {name: name if name in names else next(free, None) for name in wanted}
+    if absent := [name for name, column in found.items() if column is None]:
+        raise InvalidInputError(
+            f"the query has no column {absent[0]}: it needs {', '.join(wanted)}, and has {', '.join(names)}"
+        )
+    return {name: column for name, column in found.items() if column is not None}
+
+
+def labelled(services: Services, function: StoredFunction, table: str, call: AICall) -> LearnedUse:
+    """Return a fit of a call to the labels in a table, which has a column for each field and a column `label`.
+
+    `system.labels` means the labels that people gave to this question. A fit asks models, so the query makes it when it
+    runs, within its budget and its record. The fit is kept until the labels change.
+
+    Raises:
+        FlightLLMError: there is no such table, a column is missing, or the labels teach no filter.
+    """
+    text_is_read()
+    query = own_labels(call) if table.lower() == PEOPLES_LABELS else _columns_of(table, function.parameters)
+    listed = plan(ParsedText(query), services, Settings())
+    if not isinstance(listed, PlainQuery):
+        raise AICallError(f"the labels in {table} come from AI calls: keep them by CREATE TABLE … AS first")
+    with closing(listed.run(_record(query))) as batches:
+        rows = sorted(repr(row) for batch in batches for row in batch.to_pylist())
+    digest = blake2b("\x1e".join(rows).encode(errors="replace"), digest_size=16).hexdigest()
+    key = (function.body, digest, embedding_of(services), engine_of(call.model, services), services.rights.answers)
+
+    def made(settings: Settings, record: QueryRecord) -> Learned:
+        fit, done = learn(function, query, {}, services, settings, record.inner(query))
+        services.fits.keep(key, LearnedUse(fit.learned.features, fit.learned, told(done.figures)))
+        return fit.learned
+
+    if found := services.fits.of(key):
+        return found
+    features, _ = _features({}, services)
+    about = f"{function.name} asks about the {len(rows):,} rows of {table} first; the prediction leaves these out"
+    return LearnedUse(features, LateFit(kind_of(call), features, about, made))
+
+
+def _record(query: str) -> QueryRecord:
+    return QueryRecord("", query, stop_of_planning())
+
+
+def _columns_of(table: str, fields: Sequence[str]) -> str:
+    return f"SELECT {', '.join(map(quoted, (*fields, 'label')))} FROM {parse_name(table).sql}"
+
+
+def own_labels(call: AICall) -> str:
+    """Return the query of the labels of a question in `system.labels`; a field with several values has no text."""
+    fields = ", ".join(f"json_get_str(fields, {text_literal(field)}) AS {quoted(field)}" for field in call.fields)
+    task = text_literal(call.task or call.instruction)
+    return (
+        f"SELECT {fields}, label FROM system.labels WHERE function = {text_literal(call.function)} AND task = {task}"
+        " AND label IS NOT NULL"
+    )

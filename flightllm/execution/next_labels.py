@@ -1,0 +1,138 @@
+"""Choose rows for people to label next, for a learned filter."""
+
+import json
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from itertools import zip_longest
+
+import numpy as np
+import pyarrow as pa
+
+from flightllm.catalog.functions import CreatedFunction
+from flightllm.catalog.models import missing
+from flightllm.common.names import quoted
+from flightllm.config.session_settings import Settings
+from flightllm.errors import FlightLLMError
+from flightllm.execution.cancel_token import stop_of_planning
+from flightllm.execution.context import Services
+from flightllm.execution.learn import features_of, own_labels
+from flightllm.execution.learned_models import check_made_with
+from flightllm.execution.planning import plan
+from flightllm.functions.call import AICall
+from flightllm.learning.choosing import next_rows
+from flightllm.learning.fitting import draw, text_of, trains
+from flightllm.learning.learned import Learned
+from flightllm.observe.query_record import QueryRecord
+from flightllm.sql.filter_statements import PEOPLES_LABELS
+from flightllm.sql.next_labels import NextLabels
+from flightllm.sql.parsed_text import ParsedText
+
+
+def chosen(services: Services, wanted: NextLabels) -> pa.Table:
+    """Return rows to label: the filter's columns, its `answer` now, the `margin`, and the `side` of the label.
+
+    Every second row has the side `judge`: it is a random draw among the rows that would judge. The others have the side
+    `train`: their labels would teach the filter most. If one side has too few rows, there are more of the other one.
+
+    The columns `function`, `task` and `fields` name the question for a label in `system.labels`.
+
+    Rows that have a label, and further rows with the same values, are left out. The filter asks for the features of all
+    rows of the query.
+
+    Raises:
+        NotFoundError: there is no such filter.
+        PermissionDeniedError: the user has no right to the filter.
+        FlightLLMError: the query is wrong.
+    """
+    function = services.objects.function(wanted.filter)
+    if function is None or function.fit is None:
+        services.rights.check_usage("FUNCTION", wanted.filter)
+        raise missing("filter", wanted.filter)
+    services.rights.check_usage("FUNCTION", function.name, function.owner)
+    learned = function.fit.learned
+    check_made_with(learned, services)
+    stored, settings = replace(function.stored(), learned=None), Settings()
+    options = {"features": ", ".join(learned.features)}
+    record = QueryRecord("", wanted.rows, stop_of_planning())
+    found = features_of(stored, wanted.rows, options, services, settings, record, labelled=False)
+    columns = [found.columns[name] for name in function.parameters]
+    seen = _labelled(function, found.call, services, settings)
+    places = []
+    for place, values in enumerate(zip(*columns, strict=True)):
+        if values not in seen and None not in values:
+            seen.add(values)
+            places.append(place)
+    rows = found.rows.at(places)
+    margins = learned.margins(rows) if places else np.zeros(0)
+    draws = [draw(text_of([column[place] for column in columns])) for place in places]
+    points = _points(learned, rows.inputs(learned.kind, learned.numbers))
+    picked = _picked(margins, points, draws, wanted.count)
+    answers = learned.decided(rows, [found.model[place] for place in places]) if places else []
+    shown = {
+        name: pa.array([column[places[at]] for at in picked], pa.string())
+        for name, column in zip(function.parameters, columns, strict=True)
+    }
+    told = [answers[at] for at in picked]
+    fields = [
+        json.dumps(
+            {name: column[places[at]] for name, column in zip(found.call.fields, columns, strict=True)},
+            ensure_ascii=False,
+        )
+        for at in picked
+    ]
+    return pa.table(
+        {
+            **shown,
+            "answer": pa.array([None if one is None else _told(one) for one in told], pa.string()),
+            "margin": pa.array([None if np.isnan(margins[at]) else float(margins[at]) for at in picked], pa.float64()),
+            "side": pa.array(["train" if trains(draws[at]) else "judge" for at in picked], pa.string()),
+            "function": pa.array([found.call.function] * len(picked), pa.string()),
+            "task": pa.array([found.call.task or found.call.instruction] * len(picked), pa.string()),
+            "fields": pa.array(fields, pa.string()),
+        }
+    )
+
+
+def _picked(margins: np.ndarray, points: np.ndarray, draws: Sequence[bytes], count: int) -> list[int]:
+    """Return the places of rows to label: one that trains, one that judges, and so on.
+
+    A choice by margins is not random, so these rows must not judge. The rows that judge come in the order of
+    their draws, which is random whatever the filter says about them.
+    """
+    training = np.array([at for at, drawn in enumerate(draws) if trains(drawn)], dtype=np.int64)
+    judging = sorted((at for at, drawn in enumerate(draws) if not trains(drawn)), key=draws.__getitem__)
+    wanted = max(count - count // 2, count - len(judging))
+    taught = [int(training[at]) for at in next_rows(margins[training], points[training], wanted)] if draws else []
+    pairs = zip_longest(taught, judging[: count - len(taught)])
+    return [at for pair in pairs for at in pair if at is not None]
+
+
+def _told(answer: object) -> str:
+    """Return an answer as a label says it."""
+    if isinstance(answer, bool):
+        return "Yes" if answer else "No"
+    return str(answer)
+
+
+def _points(learned: Learned, inputs: np.ndarray) -> np.ndarray:
+    return inputs if learned.kind == "score" else (inputs - learned.center) / learned.scale
+
+
+def _labelled(
+    function: CreatedFunction, call: AICall, services: Services, settings: Settings
+) -> set[tuple[str | None, ...]]:
+    """Return the values that have a label; nothing if the user cannot read the labels."""
+    if function.fit is None:
+        return set()
+    given = function.fit.query
+    if given == PEOPLES_LABELS:
+        given = own_labels(call)
+    columns = ", ".join(f"CAST(given.{quoted(name)} AS VARCHAR)" for name in function.parameters)
+    text = f"SELECT {columns} FROM ({given}) AS given"
+    try:
+        query = plan(ParsedText(text), services, settings)
+        with closing(query.run(QueryRecord("", text, stop_of_planning()))) as batches:
+            return {tuple(row.values()) for batch in batches for row in batch.to_pylist()}
+    except FlightLLMError:
+        return set()

@@ -1,0 +1,190 @@
+"""The embedding proxy: a model that is fitted to the vectors of some rows and to what the oracle says about them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from flightllm.functions import vector_of
+from flightllm.functions.call import EMBEDDING, AICall
+from flightllm.llm.engine import Parameters
+from flightllm.operators.batches import PromptBatch
+from flightllm.operators.call_context import CallContext, CallSite, ModelBinding, all_at_once
+from flightllm.operators.call_executor import CallExecutor
+from flightllm.operators.learned_scores import held_out, learn
+from flightllm.operators.oracle import Oracle
+from flightllm.operators.population import Population, Units
+from flightllm.operators.prompts import PromptLister
+from flightllm.operators.proxy import Scores
+from flightllm.operators.rows import Counters
+from flightllm.operators.vector_table import VectorTable
+
+Predict: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.float64]], float]
+"""Returns the share of units that must be asked, given their likely labels and their probabilities."""
+
+_MOST_TEXTS: Final = 512
+BUDGET_SHARE: Final = 4
+"""A label budget is divided by this number: so many prompts can go into training, and as many into a choice."""
+_FEWEST_LESSONS: Final = 12
+"""Fewer answers teach nothing, so no vector is made for them."""
+
+
+def embedding_call(call: AICall) -> AICall:
+    """Return the call that embeds the values of another call; with one field, as `ai_embed(field)` does in SQL."""
+    return AICall(
+        stub="",
+        function="ai_embed",
+        text=call.text,
+        instruction="document",
+        fields=(call.fields[0] if len(call.fields) == 1 else "text",),
+        required=frozenset({0}),
+        parameters=Parameters(max_tokens=128),
+        output=pa.list_(pa.float32()),
+        parse=vector_of,
+        on_error="struct",
+        backend=EMBEDDING,
+    )
+
+
+class UnitVectors:
+    """The vectors of a population's units, each embedded when it is first needed. One thread uses it."""
+
+    def __init__(
+        self,
+        site: CallSite,
+        binding: ModelBinding,
+        population: Population,
+        table: VectorTable,
+        counters: Callable[[], Counters],
+        cancelled: Callable[[], bool],
+    ) -> None:
+        """`site` is the site of the call itself, and `binding` has the embedding model.
+
+        `counters` returns the counters of the embedding model. It is called before the first text, if there is one.
+        """
+        self._lister = PromptLister([site])
+        self._binding = binding
+        self._population = population
+        self._table = table
+        self._cancelled = cancelled
+        self._there = np.zeros(len(population), bool)
+        self._counters = counters
+        call = embedding_call(site.ai)
+        keys = binding.keys(call, fields_first=False)
+        self._site = CallSite(call, ((0,),), (0,), None, None, keys, site.counters, asks_example=True)
+
+    def __len__(self) -> int:
+        """Return the number of units."""
+        return len(self._table)
+
+    def read(self, units: Units) -> NDArray[np.float32]:
+        """Return the vectors of some units; embed those that are new.
+
+        Raises:
+            EngineError: the embedding model is gone.
+            BudgetExceededError: the budget is spent, and the session wants the query to fail then.
+            CancelledError: the query was cancelled.
+        """
+        self._embed(units[~self._there[units]])
+        return self._table.read(units)
+
+    def are_known(self) -> bool:
+        """Return whether the answer cache has the vectors of all units."""
+        lister = PromptLister([self._site])
+        for _, batch in self._batches(np.arange(len(self._population))):
+            keys = lister.keys(batch, 0)
+            if len(self._binding.cache.peek(keys)) < len(set(keys)):
+                return False
+        return True
+
+    def _embed(self, units: Units) -> None:
+        if not len(units):
+            return
+        self._there[units] = True
+        site = replace(self._site, counters=self._counters())
+        site.counters.add(rows=int(self._population.weights[units].sum()))
+        open_units: dict[int, Units] = {}
+
+        def batches() -> Iterator[PromptBatch]:
+            for some, batch in self._batches(units):
+                open_units[id(batch)] = some
+                yield batch
+
+        binding = self._binding
+        context = CallContext(binding, binding.in_flight.open(), [site], all_at_once(1), prompts_counted=False)
+        with closing(CallExecutor(context).answer(batches(), self._cancelled)) as done:
+            for batch in done:
+                for unit, answer in zip(open_units.pop(id(batch)).tolist(), batch.answers.get(0, ()), strict=False):
+                    if answer is not None and answer["value"] is not None:
+                        self._table.write(unit, answer["value"])
+        self._table.release()
+
+    def _batches(self, units: Units) -> Iterator[tuple[Units, PromptBatch]]:
+        """Yield units with a batch that has their values as one text each."""
+        for some, batch in self._population.prompts(units):
+            texts: list[str | None] = [None] * len(some)
+            for place, fields, _ in self._lister.listed(batch, 0):
+                texts[place] = fields[0][1] if len(fields) == 1 else "\n".join(f"{n}: {value}" for n, value in fields)
+            rows = pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], ["text"])
+            yield some, PromptBatch(rows, np.arange(len(some)), [(text,) for text in texts])
+
+
+@dataclass
+class _Teacher:
+    """The oracle, as the model sees it."""
+
+    oracle: Oracle
+    predict: Predict
+    count: int
+    most: int
+
+    def known(self) -> NDArray[np.int64]:
+        return self.oracle.labels
+
+    def ask(self, units: Units) -> None:
+        self.oracle.ask(units)
+
+
+@dataclass
+class EmbeddingProxy:
+    """A logistic regression over the vectors of the rows, fitted to known answers and to some that it asks for."""
+
+    name: str
+    vectors: UnitVectors
+    oracle: Oracle
+    predict: Predict
+    seed: int
+    label_budget: int | None = None
+    reason: str = ""
+
+    def scores(self, units: Units) -> Scores:
+        """Embed all units, and ask the oracle about as many of them as the model needs to learn."""
+        most = len(units) if self.label_budget is None else self.label_budget // BUDGET_SHARE
+        if min(most, len(units)) + int((self.oracle.labels >= 0).sum()) < _FEWEST_LESSONS:
+            self.reason = "The label budget is too small to learn from."
+            return Scores.unknown(len(units))
+        teacher = _Teacher(self.oracle, self.predict, len(self.oracle.values), most)
+        found = learn(self.vectors, units, teacher, self.seed)
+        self.reason = found.reason
+        return Scores(found.labels, found.confidence)
+
+    @property
+    def learns(self) -> bool:
+        """Return True: the scores come from labels of other units."""
+        return True
+
+    def tried(self, units: Units, labels: NDArray[np.int64]) -> Scores:
+        """Return scores of units whose labels are known, each by a model fitted to the others."""
+        count = len(self.oracle.values)
+        found = held_out(self.vectors.read(units), labels, count)
+        if found is None:
+            found = np.full((len(units), count), 1 / count)
+        return Scores(found.argmax(axis=1), found.max(axis=1))
+
+    def costs_nothing(self) -> bool:
+        """Return whether the answer cache has the vectors of all units."""
+        return self.vectors.are_known()

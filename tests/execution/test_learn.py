@@ -1,0 +1,185 @@
+"""Fits to the labels in a table when a query is planned, and rows to label next."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from flightllm.access.store import User
+from flightllm.errors import (
+    AICallError,
+    BudgetExceededError,
+    FlightLLMError,
+    InvalidInputError,
+    NotFoundError,
+    PermissionDeniedError,
+)
+from flightllm.execution.bind import extract
+from flightllm.learning.fitting import draw, trains
+from flightllm.session.database import Database
+from flightllm.session.session import Session
+from flightllm.sql.parsed_text import ParsedText
+from tests.databases import ask, explained, rows
+from tests.ddl.test_filters import LABELLED, MESSAGES, SPAM, opened_in
+
+RIGHT = "SELECT sum(CASE WHEN spam = {} THEN 1 ELSE 0 END) AS n FROM messages WHERE value > 160"
+CALL = "ai_filter('Is {t} spam?', t, labels => 'labelled')"
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """Return a database with labelled messages and the filter `spam`, which all tests share."""
+    database = opened_in(tmp_path_factory.mktemp("learn"))
+    for statement in (MESSAGES, LABELLED, f"CREATE FILTER spam AS {SPAM}"):
+        database.session().update(statement)
+    database.access.store.add_user(User("bob", "user"))
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def session(database: Database) -> Session:
+    """Return a session on it."""
+    return database.session()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        CALL,
+        "ai_filter('Is {t} spam?', t => lower(t), labels => 'public.labelled')",
+        "AI_IF(labels => 'labelled', prompt => 'Is {t} spam?', t => t)",
+    ],
+)
+def test_labels_of_a_table(session: Session, call: str) -> None:
+    """A call with labels decides messages that nobody labelled; the fields can be any expressions."""
+    assert rows(session, RIGHT.format(call))[0]["n"] > 75
+
+
+def test_same_as_a_filter(session: Session) -> None:
+    """The labels give the same answers as the filter of the same labels, and the fit is kept until they change."""
+    sql = f"SELECT count(*) AS n FROM messages WHERE spam(t) <> {CALL}"
+    assert rows(session, sql) == [{"n": 0}]
+    assert ask(session, f"SELECT {CALL} FROM messages").calls == 0
+    told = "\n".join(row["plan"] for row in ask(session, f"EXPLAIN ANALYZE SELECT {CALL} FROM messages").rows)
+    assert "calibrated by 160 labels of people: precision" in told
+    assert CALL in "\n".join(explained(session, f"SELECT {CALL} FROM messages").values())
+
+
+def test_own_labels(session: Session) -> None:
+    """The labels that people gave to this question on the page teach it."""
+    sql = "SELECT ai_filter('Is {t} spam, really?', t) FROM messages"
+    [call] = extract(ParsedText(sql), session._services)[0].calls.values()
+    session.update(
+        "INSERT INTO system.labels (function, task, fields, label) SELECT 'ai_filter',"
+        f" '{call.task}', named_struct('t', t), CASE WHEN label THEN 'Yes' ELSE 'No' END FROM labelled"
+    )
+    learned = "ai_filter('Is {t} spam, really?', t, labels => 'system.labels')"
+    assert rows(session, RIGHT.format(learned))[0]["n"] > 75
+    session.update("CREATE FILTER own AS ai_filter('Is {t} spam, really?', t) FIT ON system.labels")
+    assert rows(session, RIGHT.format("own(t)"))[0]["n"] > 75
+    before = rows(session, "SELECT * FROM ai_next_labels('own', 'SELECT t FROM messages', 2)")
+    session.update(
+        "INSERT INTO system.labels (function, task, fields, label) SELECT function, task, fields, 'No'"
+        " FROM ai_next_labels('own', 'SELECT t FROM messages', 2)"
+    )
+    after = rows(session, "SELECT t FROM ai_next_labels('own', 'SELECT t FROM messages', 2)")
+    assert {row["t"] for row in before}.isdisjoint(row["t"] for row in after), "rows with a label are not offered again"
+    session.update("ALTER FILTER own REFIT")
+    assert rows(session, "SELECT labels FROM system.filters WHERE name = 'own'") == [{"labels": 162}]
+    with pytest.raises(InvalidInputError, match="0 labels are too few"):
+        ask(session, "SELECT ai_filter('Is {t} new?', t, labels => 'system.labels') FROM messages")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        ("ai_filter('Is {t} spam?', t, labels => 'absent')", FlightLLMError, "absent"),
+        ("ai_filter('Is {x} spam?', x => t, labels => 'labelled')", FlightLLMError, "x"),
+        ("ai_filter(t, labels => 'labelled')", AICallError, "the prompt is a text"),
+        ("ai_filter('Is it?', messages.*, labels => 'labelled')", AICallError, "a star cannot name"),
+        ("ai_filter('x', t, labels => 'labelled', confidence => true)", AICallError, "leave out confidence"),
+    ],
+)
+def test_wrong_labels(session: Session, call: str, error: type[Exception], message: str) -> None:
+    """A call whose labels cannot be read says so."""
+    with pytest.raises(error, match=message):
+        ask(session, f"SELECT {call} FROM messages")
+
+
+def test_next_rows(session: Session) -> None:
+    """The next rows to label have no label, are different, and show the answer that the filter gives now."""
+    found = rows(session, "SELECT * FROM ai_next_labels('spam', 'SELECT t FROM messages', 10)")
+    values = {row["t"] for row in found}
+    assert len(values) == 10
+    assert values.isdisjoint(row["t"] for row in rows(session, "SELECT t FROM labelled"))
+    now = {row["t"]: row["a"] for row in rows(session, "SELECT t, spam(t) AS a FROM messages")}
+    assert all(row["answer"] == ("Yes" if now[row["t"]] else "No") for row in found)
+    assert found[0]["margin"] == min(row["margin"] for row in found if row["side"] == "train")
+    again = "SELECT n.t FROM ai_next_labels('spam', rows => 'SELECT t FROM messages', count => 10) AS n"
+    assert rows(session, again) == [{"t": row["t"]} for row in found]
+    assert rows(session, "SELECT * FROM ai_next_labels('spam', 'SELECT t FROM labelled')") == []
+
+
+def test_chosen_rows_do_not_judge(session: Session) -> None:
+    """Rows chosen by their margins train; each second row judges, and its choice does not depend on the margin."""
+    found = rows(session, "SELECT * FROM ai_next_labels('spam', 'SELECT t FROM messages', 10)")
+    assert [row["side"] for row in found] == ["train", "judge"] * 5
+    assert all((row["side"] == "train") == trains(draw(row["t"])) for row in found)
+    every = rows(session, "SELECT t FROM messages WHERE value > 160")
+    judging = sorted((row["t"] for row in every if not trains(draw(row["t"]))), key=draw)
+    assert [row["t"] for row in found if row["side"] == "judge"] == judging[:5]
+    everything = rows(session, "SELECT * FROM ai_next_labels('spam', 'SELECT t FROM messages', 1000)")
+    assert sorted(row["t"] for row in everything) == sorted(row["t"] for row in every)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        ("ai_next_labels('spaam', 'SELECT t FROM messages')", NotFoundError, "no filter 'spaam'"),
+        ("ai_next_labels('spam', 'SELECT value FROM absent')", FlightLLMError, "absent"),
+        ("ai_next_labels('spam', 'SELECT t FROM messages', 0)", AICallError, "from 1 to 1,000"),
+        ("ai_next_labels('spam')", AICallError, "write ai_next_labels"),
+        ("ai_next_labels('spam', 'SELECT t FROM messages', few)", AICallError, "write ai_next_labels"),
+    ],
+)
+def test_wrong_rows(session: Session, call: str, error: type[Exception], message: str) -> None:
+    """A wrong call says what is wrong."""
+    with pytest.raises(error, match=message):
+        ask(session, f"SELECT * FROM {call}")
+
+
+def test_rights(database: Database) -> None:
+    """Labels and rows are read with the rights of the query, and the filter needs a grant."""
+    bob = database.session(database.access.store.user("bob").principal)
+    database.session().update("GRANT SELECT ON messages TO bob")
+    with pytest.raises(FlightLLMError, match="labelled"):
+        ask(bob, f"SELECT {CALL} FROM messages")
+    for name in ("spam", "absent"):
+        with pytest.raises(PermissionDeniedError, match=f"no USAGE on function '{name}'"):
+            ask(bob, f"SELECT * FROM ai_next_labels('{name}', 'SELECT t FROM messages')")
+    database.session().update("GRANT EXECUTE ON FILTER spam TO bob")
+    assert len(rows(bob, "SELECT * FROM ai_next_labels('spam', 'SELECT t FROM messages', 3)")) == 3
+
+
+def test_fit_within_budget(session: Session) -> None:
+    """A fit asks no model before the query runs; its calls are in the record, and within the query's limits."""
+    call = "ai_filter('Is {t} spam, or not?', t, labels => 'labelled')"
+    sql = f"SELECT {call} AS found FROM messages"
+    before = rows(session, "SELECT sum(calls) AS n FROM system.ai_calls")
+    assert "asks about the 160 rows of labelled first" in explained(session, sql)["fit of labels"]
+    session.describe(sql)
+    assert rows(session, "SELECT sum(calls) AS n FROM system.ai_calls") == before
+    with pytest.raises(BudgetExceededError, match="160 calls"):
+        list(session.execute(sql, settings={"max_calls": "5"}).batches)
+    done = ask(session, sql)
+    asked = [row["calls"] for row in done.record.call_rows() if row["function"] == "ai_filter"]
+    assert asked == [160, 80], "the labelled rows, and then the others"
+    again = ask(session, sql)
+    assert (again.calls, again.rows) == (0, done.rows)
+
+
+def test_budget_of_both(session: Session) -> None:
+    """The calls of the fit and of the rows count together."""
+    sql = "SELECT ai_filter('Is {t} spam, then?', t, labels => 'labelled') AS found FROM messages"
+    with pytest.raises(BudgetExceededError, match="80 calls"):
+        list(session.execute(sql, settings={"max_calls": "200"}).batches)
