@@ -1,18 +1,21 @@
 """Provide the embedding model and the vector indexes, which answer the calls that no language model answers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from hashlib import blake2b
+from importlib.util import find_spec
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.config import EmbeddingConfig, LimitsConfig, RecoveryConfig
+from flightllm.config.engine_kinds import EMBEDDERS
 from flightllm.engines.embed.base import Embedder, Role, Vectors
 from flightllm.engines.embed.engine import vector_of, vector_text
 from flightllm.engines.embed.supervised import SupervisedEmbedder
-from flightllm.llm.engine import Engine
+from flightllm.llm.engine import Completion, Engine, PrefixCache, Request
 from flightllm.operators.answer_store import AnswerStore
 from flightllm.operators.searches import Searcher
 from flightllm.vector.store import VectorIndexes
@@ -46,6 +49,17 @@ class Backends:
         """
         return self.embedder().engine, self._config.max_in_flight
 
+    def late_embeddings(self) -> tuple[Engine, int]:
+        """Return the same engine; its model is loaded at the first text, or at the first question about the model.
+
+        Raises:
+            MissingExtraError: the extra of the embedding model is not installed.
+        """
+        package = EMBEDDERS[self._config.kind].package
+        if package is not None and find_spec(package) is None:
+            self.embedder()
+        return _LateEngine(lambda: self.embedder().engine), self._config.max_in_flight
+
     def searcher(self) -> Searcher:
         """Return the service that answers searches.
 
@@ -78,6 +92,41 @@ class Backends:
             if self._embedder is not None:
                 self._embedder.close()
                 self._embedder = None
+
+
+class _LateEngine:
+    """The engine of the embedding model, which is opened when a query first needs it. Thread-safe.
+
+    A query with a promise names the model as a proxy, and often needs no vector: its table is empty, or few rows are
+    there.
+    """
+
+    def __init__(self, opened: Callable[[], Engine]) -> None:
+        self._opened = opened
+
+    @property
+    def name(self) -> str:
+        return self._opened().name
+
+    @property
+    def revision(self) -> str:
+        return self._opened().revision
+
+    @property
+    def prefix_cache(self) -> PrefixCache | None:
+        return self._opened().prefix_cache
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        return self._opened().generate(requests, cancelled)
+
+    def count_tokens(self, text: str) -> int:
+        return self._opened().count_tokens(text)
+
+    def close(self) -> None:
+        """Leave the model open: it belongs to the server."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._opened(), name)
 
 
 def embed_kept(

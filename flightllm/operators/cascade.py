@@ -126,19 +126,26 @@ def _replayed(call: AICall, oracle: Oracle, proxy: Proxy) -> _Method | None:
     The questions of that run are a sample of all rows. If its answers counted as known before, the rest of the rows
     would need a sample of their own.
     """
-    if not oracle.knows_some or not proxy.costs_nothing():
+    if not oracle.knows_some or not _needs_proxy(call, len(oracle.population)) or not proxy.costs_nothing():
         return None
     with suppress(NotKnownError), oracle.replayed():
         return _decided(call, oracle, proxy)
     return None
 
 
+def _needs_proxy(call: AICall, units: int) -> bool:
+    """Return whether a proxy is of use for this number of units.
+
+    Few units are all asked, so a proxy would only cost. A budget below their number leaves some to the proxy.
+    """
+    budget = targets_of(call).label_budget
+    return units >= _FEWEST or (budget is not None and budget < units)
+
+
 def _decided(call: AICall, oracle: Oracle, proxy: Proxy, note: Callable[[AICall, Seen], None] | None = None) -> _Method:
     unknown = np.flatnonzero(oracle.labels == UNASKED)
     scores = Scores.unknown(len(oracle.population))
-    budget = targets_of(call).label_budget
-    # Few rows are all asked, so a proxy would cost only; a budget below their number leaves rows to the proxy.
-    if len(unknown) >= _FEWEST or (budget is not None and budget < len(unknown)):
+    if _needs_proxy(call, len(unknown)):
         scored = proxy.scores(unknown)
         scores.labels[unknown], scores.confidence[unknown] = scored.labels, scored.confidence
     oracle.taught = unknown[oracle.labels[unknown] != UNASKED]
@@ -318,7 +325,8 @@ def _notices(call: AICall, proxy: Proxy, report: Report | LabelReport) -> tuple[
         named = [
             f"{name} {value:.3g}" for name, value in [*certain, ("accuracy", report.accuracy)] if value is not None
         ]
-        said = f"the promise {call.promise} is not held: {report.reason} Certain are {', '.join(named)}"
+        why = " ".join(one for one in (report.reason, proxy.reason) if one)
+        said = f"the promise {call.promise} is not held: {why} Certain are {', '.join(named)}"
         return (f"{call.text}: {said}; raise label_budget, or leave it out",)
     if report.useless and report.asked_units >= _FEWEST:
         which = "no proxy saves anything" if proxy.name == NONE else f"the proxy {proxy.name} saved nothing"

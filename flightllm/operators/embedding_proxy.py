@@ -19,7 +19,7 @@ from flightllm.operators.learned_scores import held_out, learn
 from flightllm.operators.oracle import Oracle
 from flightllm.operators.population import Population, Units
 from flightllm.operators.prompts import PromptLister
-from flightllm.operators.proxy import Scores
+from flightllm.operators.proxy import Scores, nearly_all_cached
 from flightllm.operators.rows import Counters
 from flightllm.operators.vector_table import VectorTable
 
@@ -30,7 +30,7 @@ _MOST_TEXTS: Final = 512
 BUDGET_SHARE: Final = 4
 """A label budget is divided by this number: so many prompts can go into training, and as many into a choice."""
 _FEWEST_LESSONS: Final = 12
-"""Fewer answers teach nothing, so no vector is made for them."""
+"""Fewer answers teach nothing, so no vector is made for them. A small label budget pays for these first."""
 
 
 def embedding_call(call: AICall) -> AICall:
@@ -73,13 +73,27 @@ class UnitVectors:
         self._cancelled = cancelled
         self._there = np.zeros(len(population), bool)
         self._counters = counters
-        call = embedding_call(site.ai)
-        keys = binding.keys(call, fields_first=False)
-        self._site = CallSite(call, ((0,),), (0,), None, None, keys, site.counters, asks_example=True)
+        self._own = site
+        self._site: CallSite | None = None
 
     def __len__(self) -> int:
         """Return the number of units."""
         return len(self._table)
+
+    def open(self) -> CallSite:
+        """Return the site of the call that embeds. Its keys need the embedding model, which is loaded here.
+
+        Open it before labels are asked for: without vectors they teach nothing.
+
+        Raises:
+            ConfigError: the embedding model cannot be loaded.
+            MissingExtraError: its extra is not installed.
+        """
+        if self._site is None:
+            call = embedding_call(self._own.ai)
+            keys = self._binding.keys(call, fields_first=False)
+            self._site = CallSite(call, ((0,),), (0,), None, None, keys, self._own.counters, asks_example=True)
+        return self._site
 
     def read(self, units: Units) -> NDArray[np.float32]:
         """Return the vectors of some units; embed those that are new.
@@ -93,19 +107,14 @@ class UnitVectors:
         return self._table.read(units)
 
     def are_known(self) -> bool:
-        """Return whether the answer cache has the vectors of all units."""
-        lister = PromptLister([self._site])
-        for _, batch in self._batches(np.arange(len(self._population))):
-            keys = lister.keys(batch, 0)
-            if len(self._binding.cache.peek(keys)) < len(set(keys)):
-                return False
-        return True
+        """Return whether the answer cache has the vectors of nearly all units."""
+        return nearly_all_cached(self._binding, PromptLister([self.open()]), self._population, self._batches)
 
     def _embed(self, units: Units) -> None:
         if not len(units):
             return
         self._there[units] = True
-        site = replace(self._site, counters=self._counters())
+        site = replace(self.open(), counters=self._counters())
         site.counters.add(rows=int(self._population.weights[units].sum()))
         open_units: dict[int, Units] = {}
 
@@ -163,10 +172,15 @@ class EmbeddingProxy:
 
     def scores(self, units: Units) -> Scores:
         """Embed all units, and ask the oracle about as many of them as the model needs to learn."""
-        most = len(units) if self.label_budget is None else self.label_budget // BUDGET_SHARE
-        if min(most, len(units)) + int((self.oracle.labels >= 0).sum()) < _FEWEST_LESSONS:
-            self.reason = "The label budget is too small to learn from."
+        most = len(units)
+        if self.label_budget is not None:
+            most = min(self.label_budget, max(self.label_budget // BUDGET_SHARE, _FEWEST_LESSONS))
+        known = int((self.oracle.labels >= 0).sum())
+        if min(most, len(units)) + known < _FEWEST_LESSONS:
+            least = min(len(units), _FEWEST_LESSONS - known)
+            self.reason = f"The proxy {self.name} learns from {least} labels or more."
             return Scores.unknown(len(units))
+        self.vectors.open()
         teacher = _Teacher(self.oracle, self.predict, len(self.oracle.values), most)
         found = learn(self.vectors, units, teacher, self.seed)
         self.reason = found.reason
@@ -186,5 +200,5 @@ class EmbeddingProxy:
         return Scores(found.argmax(axis=1), found.max(axis=1))
 
     def costs_nothing(self) -> bool:
-        """Return whether the answer cache has the vectors of all units."""
+        """Return whether the answer cache has the vectors of nearly all units."""
         return self.vectors.are_known()

@@ -1,12 +1,13 @@
 """The proxies of a call with a promise: cheaper models that say which answer is likely, and how sure they are."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flightllm.operators.batches import PromptBatch
 from flightllm.operators.call_context import CallSite, ModelBinding
 from flightllm.operators.oracle import NO_ANSWER, answered, few
 from flightllm.operators.population import Population, Units
@@ -29,7 +30,7 @@ class Scores:
 
     @classmethod
     def unknown(cls, units: int) -> "Scores":
-        """Return scores of units that the proxy has not scored."""
+        """Return the entries of `units` units without a score."""
         return cls(np.full(units, NO_ANSWER, np.int64), np.full(units, np.nan))
 
     def probability(self, label: int) -> NDArray[np.float64]:
@@ -107,10 +108,21 @@ class ModelProxy:
 
     def costs_nothing(self) -> bool:
         """Return whether the answer cache has nearly all scores."""
-        cache, lister, missing = self._binding.cache, PromptLister([self._site]), 0
-        for _, batch in self._population.prompts(np.arange(len(self._population))):
-            keys = lister.keys(batch, 0)
-            missing += len(set(keys)) - len(cache.peek(keys))
-            if not few(missing, len(self._population)):
-                return False
-        return True
+        population = self._population
+        return nearly_all_cached(self._binding, PromptLister([self._site]), population, population.prompts)
+
+
+def nearly_all_cached(
+    binding: ModelBinding,
+    lister: PromptLister,
+    population: Population,
+    prompts: Callable[[Units], Iterator[tuple[Units, PromptBatch]]],
+) -> bool:
+    """Return whether the answer cache lacks few answers of a model; `prompts` yields batches of the units' prompts."""
+    missing = 0
+    for _, batch in prompts(np.arange(len(population))):
+        keys = lister.keys(batch, 0)
+        missing += len(set(keys)) - len(binding.cache.peek(keys))
+        if not few(missing, len(population)):
+            return False
+    return True

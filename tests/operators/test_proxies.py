@@ -1,6 +1,6 @@
 """Proxies of calls with a promise, on simulated models: the embedding proxy, and the choice among several."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from flightllm.config import EmbeddingConfig
+from flightllm.execution.backends import Backends
+from flightllm.operators.answer_store import AnswerStore
 from flightllm.session.session import Session
 from tests.databases import Ran, ask, open_database
 from tests.simulated import Labels, Model, Simulation, VectorModel, simulated
@@ -164,7 +166,7 @@ def test_a_budget_includes_the_choice(tmp_path: Path, budget: int) -> None:
 
 
 def test_too_small_a_budget_teaches_nothing(tmp_path: Path) -> None:
-    """A lone embedding proxy that cannot learn embeds no row, and the record certifies nothing."""
+    """A lone embedding proxy that cannot learn embeds no row, and the notice says how many labels it needs."""
     with world(tmp_path) as here:
         ran = here.ask(f"ai_filter('Good? {{t}}', t, proxy => 'embedding', label_budget => 10, {GOAL})")
         assert here.asked() <= 10
@@ -173,6 +175,52 @@ def test_too_small_a_budget_teaches_nothing(tmp_path: Path) -> None:
         assert figures["recall"] < 0.1
         assert not figures["held"]
         assert "not held" in (ran.record.error or "")
+        assert "learns from 12 labels or more" in (ran.record.error or "")
+
+
+@pytest.mark.parametrize("budget", [12, 40])
+def test_a_small_budget_teaches(tmp_path: Path, budget: int) -> None:
+    """A lone embedding proxy learns from a few labels, and then every row has an answer."""
+    with world(tmp_path, noise=0.1) as here:
+        ran = here.ask(f"ai_filter('Good? {{t}}', t, proxy => 'embedding', label_budget => {budget}, {GOAL})")
+        assert here.asked() <= budget
+        figures = promise(ran)
+        assert figures["unanswered"] == 0
+        assert figures["taught_prompts"] == 12
+        assert not figures["held"]
+        assert min(rates(ran)) > 0.8
+
+
+def test_nearly_all_vectors_are_enough_for_a_rerun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rerun goes as the first run did, although the cache lacks a few vectors."""
+    peek = AnswerStore.peek
+
+    def without_some(store: AnswerStore, keys: Sequence[bytes]) -> dict[bytes, str]:
+        return {key: text for key, text in peek(store, keys).items() if len(text) < 100 or key[0] > 5}
+
+    call = f"ai_filter('Good? {{t}}', t, proxy => 'embedding', {GOAL})"
+    with world(tmp_path) as here:
+        first = here.ask(call, cache="on")
+        monkeypatch.setattr(AnswerStore, "peek", without_some)
+        again = here.ask(call, cache="on")
+        assert here.asked() == 0
+        assert sorted(row["t"] for row in again.rows) == sorted(row["t"] for row in first.rows)
+
+
+def test_the_embedding_model_is_not_opened_in_vain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty table, few rows and EXPLAIN need no vector, so the embedding model stays closed."""
+
+    def opened(_: Backends) -> None:
+        raise AssertionError("the embedding model was opened")
+
+    monkeypatch.setattr(Backends, "embedder", opened)
+    call = f"ai_filter('Good? {{t}}', t, proxy => 'embedding', {GOAL})"
+    with world(tmp_path) as here:
+        assert ask(here.session, f"EXPLAIN SELECT t FROM r WHERE {call}").rows
+        for condition in ("false", "t LIKE 'row 9_'"):
+            for _ in range(2):
+                ran = ask(here.session, f"SELECT t FROM r WHERE {condition} AND {call}", cache="on")
+                assert ran.record.status == "done"
 
 
 def test_a_pilot_counts_once(tmp_path: Path) -> None:
