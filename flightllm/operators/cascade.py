@@ -24,10 +24,9 @@ from flightllm.quality.forecast import Seen
 from flightllm.quality.label_cascade import LabelCascade
 from flightllm.quality.report import LabelReport, Report
 from flightllm.quality.targets import Targets
+from flightllm.quality.waves import FEWEST_UNITS
 
 _Labels: TypeAlias = NDArray[np.int64]
-_FEWEST: Final = 60
-"""Fewer prompts without an answer cannot be sampled, so the proxy is not asked about them."""
 _ASSUMED_SHARE: Final = 0.5
 """The predicted share of prompts that the model of a call with a promise gets, where no earlier run tells it."""
 _MOST_PREDICTED: Final = 20_000
@@ -108,7 +107,7 @@ def predict(
     if found is not None:
         return Decision(np.where(oracle.labels == UNASKED, found.verdicts(), oracle.labels), None)
     unknown = np.flatnonzero(oracle.labels == UNASKED)
-    sampled = len(unknown) >= _FEWEST
+    sampled = len(unknown) >= FEWEST_UNITS
     if sampled and proxy is not None:
         proxy.scores(unknown)
     found_share = share(call, len(unknown)) if sampled else 1.0
@@ -139,7 +138,7 @@ def _needs_proxy(call: AICall, units: int) -> bool:
     Few units are all asked, so a proxy would only cost. A budget below their number leaves some to the proxy.
     """
     budget = targets_of(call).label_budget
-    return units >= _FEWEST or (budget is not None and budget < units)
+    return units >= FEWEST_UNITS or (budget is not None and budget < units)
 
 
 def _decided(call: AICall, oracle: Oracle, proxy: Proxy, note: Callable[[AICall, Seen], None] | None = None) -> _Method:
@@ -155,7 +154,7 @@ def _decided(call: AICall, oracle: Oracle, proxy: Proxy, note: Callable[[AICall,
         if oracle.refused:
             return method
         method.tell(units, labels)
-    if note is not None and len(unknown) >= _FEWEST:
+    if note is not None and len(unknown) >= FEWEST_UNITS:
         note(call, _seen(call, oracle, scores, unknown))
     return method
 
@@ -328,7 +327,7 @@ def _notices(call: AICall, proxy: Proxy, report: Report | LabelReport) -> tuple[
         why = " ".join(one for one in (report.reason, proxy.reason) if one)
         said = f"the promise {call.promise} is not held: {why} Certain are {', '.join(named)}"
         return (f"{call.text}: {said}; raise label_budget, or leave it out",)
-    if report.useless and report.asked_units >= _FEWEST:
+    if report.useless and report.asked_units >= FEWEST_UNITS:
         which = "no proxy saves anything" if proxy.name == NONE else f"the proxy {proxy.name} saved nothing"
         reason = proxy.reason or report.reason
         said = f"{which}, and the model was asked about all rows: {reason}"

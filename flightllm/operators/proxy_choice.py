@@ -12,13 +12,13 @@ from flightllm.operators.learned_scores import fit
 from flightllm.operators.oracle import Oracle
 from flightllm.operators.population import Units
 from flightllm.operators.proxy import NONE, Proxy, Scores
+from flightllm.quality.calibration import logits
 
 _SHARE, _FEWEST, _MOST = 0.02, 60, 160
 _FEWEST_IN_BUDGET: Final = 24
 """A pilot of fewer prompts tells too little to choose by."""
 _MOST_PREDICTED: Final = 20_000
 """A prediction is made for this many units at most; the share of more would be about the same."""
-_SUREST: Final = 1e-6
 
 
 class Candidate(Protocol):
@@ -125,7 +125,7 @@ def calibrated(
 
     With two labels, a proxy that is wrong more often than right gets the other label. With more, it becomes unsure.
     """
-    odds = log_odds(sure)
+    odds = logits(sure)
     binary = count == 2
     signed = np.where(likely == 1, odds, -odds) if binary else odds
     features = np.asarray(signed[:, None] / 4, np.float32)
@@ -139,12 +139,6 @@ def calibrated(
     if not binary:
         return likely, chance
     return (chance >= 0.5).astype(np.int64), np.maximum(chance, 1 - chance)
-
-
-def log_odds(sure: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the log odds of probabilities, those of 0 and 1 included."""
-    inside = np.clip(sure, _SUREST, 1 - _SUREST)
-    return np.asarray(np.log(inside / (1 - inside)))
 
 
 @dataclass(frozen=True, slots=True)

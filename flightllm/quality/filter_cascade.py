@@ -1,31 +1,23 @@
 """Answer yes/no questions by a cheap model's scores where they suffice, and by the oracle elsewhere."""
 
 import math
-from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.quality import calibration, plan
-from flightllm.quality.bins import Bins, Floats, Ints, generator
+from flightllm.quality.bins import Floats, Ints
 from flightllm.quality.certificate import Certificate
 from flightllm.quality.report import Report
 from flightllm.quality.targets import Targets
+from flightllm.quality.waves import LEAST_SAVING, UNASKED, Flags, Waves, check_arrays
 
-_FEWEST_UNITS = 60
-_PILOT = 0.02
-_SHARES_OF_PLAN = (0.3, 0.5, 0.7, 0.9)
-_LEAST_SAVING = 0.02
-_SLACK = 0.0
 _SPLITS = (0.15, 0.3, 0.5, 0.7, 0.85)
 _SETTLED_AFTER = 5
-_SMALLEST_WAVE, _SMALLEST_SHARE = 8, 0.002
-_MOST_WAVES = 40
-_UNASKED = -2
-_TOO_FEW, _ALL_KNOWN = "There are too few rows to sample.", "All answers were known."
 
 
-class FilterCascade:
+class FilterCascade(Waves[np.int8]):
     """Ask waves of units until the targets are certified; then the other units take their side of the cut.
 
     Arguments, all with one entry for each unit (a distinct prompt): `scores`, the cheap model's probability of yes, NaN
@@ -41,78 +33,32 @@ class FilterCascade:
         ValueError: the arrays differ in length, or a weight is below 1.
     """
 
+    PILOT = 0.02
+    SHARES_OF_PLAN = (0.3, 0.5, 0.7, 0.9)
+
     def __init__(self, scores: Floats, weights: Ints, known: NDArray[np.int8], targets: Targets, seed: int) -> None:
         scores = np.asarray(scores, np.float64)
         weights = np.asarray(weights, np.int64)
         known = np.asarray(known, np.int8)
-        if not len(scores) == len(weights) == len(known):
-            raise ValueError("Scores, weights and known answers must have the same length.")
-        if len(weights) and weights.min() < 1:
-            raise ValueError("A weight must be 1 or more.")
-        self._targets = targets
-        self._weights = weights
-        self._rng = generator(seed)
-        self._answers = np.where(known >= 0, known, _UNASKED).astype(np.int8)
-        self._failed = np.flatnonzero(np.isnan(scores) & (known < 0))
-        self._known_rows = int(weights[known >= 0].sum())
-        open_units = np.flatnonzero(~np.isnan(scores) & (known < 0))
-        self._bins = Bins.build(scores, weights, open_units, self._rng)
-        self._bin_of = self._bins.bin_of(len(scores))
-        self._rows = int(weights.sum())
+        check_arrays(weights, scores, known)
+        super().__init__(scores, weights, known, ~np.isnan(scores), targets, seed)
         self._positive_rows = int(weights[known == 1].sum())
         self._hits = np.zeros(self._bins.number)
-        self._seen = np.zeros(self._bins.number)
-        self._certificates: tuple[Certificate, ...] = ()
         self._joint = targets.recall is None and targets.precision is None
         self._reject = np.zeros(self._bins.number, bool)
         self._flipped = False
-        self._asked = self._asked_rows = self._sampled = 0
-        self._waves = 0
         # The unseen errors that the last plan expects in the end, as shares of all yes answers: at first a guess.
         self._expected = (
             (1 - (targets.recall or 1.0)) / 2,
             (1 - targets.precision) / 2 if targets.precision is not None else 0.0,
         )
-        self._stage = "pilot"
-        self._reason = ""
-        self._pending: tuple[Floats, Floats] | None = None
-        self._predicted = 1.0
-        self._waiting = np.empty(0, np.int64)
 
     # --- what the engine calls
-
-    def next_wave(self) -> Ints:
-        """Return the units to ask now; an empty array when the asking has ended."""
-        if len(self._waiting):
-            return self._waiting
-        units = self._choose()
-        self._waiting = units
-        return units
-
-    def tell(self, units: Ints, answers: NDArray[np.int8]) -> None:
-        """Take the oracle's answers to the last wave: 1, 0, or -1 where it failed or answered NULL.
-
-        Raises:
-            ValueError: the units are not those of the last wave.
-        """
-        units = np.asarray(units, np.int64)
-        answers = np.asarray(answers, np.int8)
-        if len(units) != len(self._waiting) or not np.array_equal(np.sort(units), np.sort(self._waiting)):
-            raise ValueError("Tell the answers of exactly the units of the last wave.")
-        self._waiting = np.empty(0, np.int64)
-        self._answers[units] = answers
-        weights = self._weights[units]
-        self._asked += len(units)
-        self._asked_rows += int(weights.sum())
-        self._positive_rows += int(weights[answers == 1].sum())
-        where = self._bin_of[units].astype(np.int64)
-        inside = where >= 0
-        self._count(units[inside], answers[inside], where[inside])
 
     def verdicts(self) -> NDArray[np.int8]:
         """Return 1, 0 or -1 (NULL) for each unit: the oracle's answer where there is one, else the side of the cut."""
         side = np.where(self._bin_of >= 0, ~self._reject[np.maximum(self._bin_of, 0)], -1).astype(np.int8)
-        return np.where(self._answers == _UNASKED, side, self._answers).astype(np.int8)
+        return np.where(self._answers == UNASKED, side, self._answers).astype(np.int8)
 
     def predicted(self) -> float:
         """Return the predicted share of units that are asked in the end."""
@@ -142,7 +88,7 @@ class FilterCascade:
         unscored = self._unscored
         positives = true_accepts + false_rejects + unscored
         total = len(self._weights)
-        asked = (self._bin_of >= 0) & (self._answers != _UNASKED)
+        asked = (self._bin_of >= 0) & (self._answers != UNASKED)
         reject = self._reject[self._bin_of[asked]]
         answers, weights = self._answers[asked], self._weights[asked]
         return Report(
@@ -163,107 +109,35 @@ class FilterCascade:
             accuracy=1 - (self._both(false_rejects, false_accepts) + unscored) / self._rows if self._rows else 1.0,
             delta=self._targets.delta,
             held=bool(self._held()),
-            useless=self._asked > 1 and self._asked >= (1 - _LEAST_SAVING) * (self._asked + self._left()),
+            useless=self._useless,
             reason=self._reason,
         )
 
     # --- the asking
 
-    def _choose(self) -> Ints:
-        if self._stage == "pilot":
-            return self._pilot()
-        if self._stage == "done":
-            return np.empty(0, np.int64)
-        return self._wave()
-
-    def _left(self) -> int:
-        return int((self._answers == _UNASKED).sum())
-
-    def _end(self, reason: str) -> Ints:
-        self._stage, self._reason = "done", reason
-        return np.empty(0, np.int64)
-
     def _stop(self) -> Ints:
         """End without the promise: each bin takes its likelier side, by the pilot if there was one."""
         likely = self._shares() if self._seen.sum() else self._bins.key_mean
         self._turn(likely < 0.5)
-        return self._end("The label budget is too small for the targets.")
+        return super()._stop()
 
-    def _allowed(self) -> int | None:
-        return None if self._targets.label_budget is None else self._targets.label_budget - self._asked
+    def _add(self, answers: NDArray[np.int8], weights: Ints) -> None:
+        self._positive_rows += int(weights[answers == 1].sum())
 
-    def _stops_at_once(self) -> bool:
-        return int(self._bins.left.sum()) < _FEWEST_UNITS
+    def _learn(self, units: Ints, answers: NDArray[np.int8], where: Ints) -> None:
+        del units
+        self._hits += np.bincount(where, weights=answers == 1, minlength=self._bins.number)
 
-    def _pilot_size(self) -> float:
-        count = int(self._bins.left.sum())
-        few = min(100.0, max(24.0, 0.12 * count), count)  # of a small table, a pilot of 100 would be most rows
-        return min(max(few, _PILOT * count), 300 + 0.002 * count)
-
-    def _pilot(self) -> Ints:
-        """Ask the units without a score, and some of each bin: they show how well scores tell yes from no."""
-        allowed = self._allowed()
-        if allowed is not None and allowed < len(self._failed):
-            # Without a score there is no side to take; the budget cannot hold the promise.
-            self._failed = self._failed[:allowed]
-        failed = self._failed
-        if self._stops_at_once():
-            return self._all(_TOO_FEW if len(failed) or self._bins.left.sum() else _ALL_KNOWN, failed)
-        left = self._bins.left
-        wanted = left * (self._pilot_size() / left.sum())
-        if allowed is not None:
-            room = max(allowed - len(failed), 0)
-            wanted = np.floor(wanted * min(1.0, room / 4 / max(wanted.sum(), 1)))
-        self._stage = "waves"
-        counts = np.minimum(np.floor(wanted + self._rng.random(len(wanted))).astype(np.int64), left)
-        # Potentials stay 0 in the pilot, so it costs nothing and proves nothing; the certificates start after it.
-        units, _ = self._bins.take(counts)
-        self._sampled += len(units)
-        # A budget can be too small for a pilot; an empty wave would mean that the asking has ended.
-        return np.concatenate([failed, units]) if len(failed) + len(units) else self._choose()
-
-    def _all(self, reason: str, first: Iterable[int] = ()) -> Ints:
-        """Ask all units that are left, as far as the budget of labels allows."""
-        first = np.asarray(first, np.int64)
-        left = self._bins.left
-        allowed = self._allowed()
-        if allowed is not None and len(first) + left.sum() > allowed:
-            return self._stop()
-        for certificate in self._certificates:
-            certificate.drop(np.zeros(self._bins.number, bool))
-        units, _ = self._bins.take(left)
-        self._stage, self._reason = "done", reason
-        return np.concatenate([first, units])
-
-    def _count(self, units: Ints, answers: NDArray[np.int8], where: Ints) -> None:
-        weights = self._weights[units]
-        number = self._bins.number
-        self._seen += np.bincount(where, minlength=number)
-        self._hits += np.bincount(where, weights=answers == 1, minlength=number)
-        self._bins.rows_left -= np.bincount(where, weights=weights, minlength=number).astype(np.int64)
-        if not self._certificates or self._pending is None:
-            return
+    def _errors_of(self, units: Ints, answers: NDArray[np.int8], where: Ints) -> list[Flags]:
+        del units
         reject = self._reject[where]
         # A NULL does not lose a row, but its answer differs from no.
         missed = reject & ((answers == 1) if self._targets.accuracy is None else (answers != 0))
         wrong = ~reject & (answers != 1)
-        rate, goal = self._pending
-        self._pending = None
-        for certificate, errors in self._tails(missed, wrong):
-            inside = self._inside(certificate)
-            certificate.wave(where[errors], weights[errors].astype(float), rate, np.where(inside, goal, 0.0))
+        return [missed | wrong] if self._joint else [missed, wrong]
 
-    def _tails(
-        self, missed: NDArray[np.bool_], wrong: NDArray[np.bool_]
-    ) -> list[tuple[Certificate, NDArray[np.bool_]]]:
-        if self._joint:
-            return [(self._certificates[0], missed | wrong)]
-        return [(self._certificates[0], missed), (self._certificates[1], wrong)]
-
-    def _inside(self, certificate: Certificate) -> NDArray[np.bool_]:
-        if self._joint:
-            return np.ones(self._bins.number, bool)
-        return self._reject if certificate is self._certificates[0] else ~self._reject
+    def _watched(self) -> list[Flags]:
+        return [np.ones(self._bins.number, bool)] if self._joint else [self._reject, ~self._reject]
 
     # --- what is certified
 
@@ -279,11 +153,6 @@ class FilterCascade:
         if self._joint and self._certificates:
             return self._certificates[0].bound(self._bins.rows_left)
         return false_rejects + false_accepts
-
-    @property
-    def _unscored(self) -> int:
-        """The rows that have neither a score nor an answer; each of them can be lost."""
-        return int(self._weights[(self._answers == _UNASKED) & (self._bin_of < 0)].sum())
 
     def _held(self) -> bool:
         targets = self._targets
@@ -347,7 +216,7 @@ class FilterCascade:
     def _tail(self, units: Floats, errors: Floats, certificate: int) -> plan.Tail:
         has = len(self._certificates) > 0
         potential = self._certificates[certificate].potential if has else np.zeros(self._bins.number)
-        return plan.Tail(units, self._bins.weight_mean, self._bins.weight_most, errors, potential)
+        return plan.Tail(units, self._bins.weight_most, errors, potential)
 
     def _cheapest(self, shares: Floats, units: Floats, positive: float | None = None) -> float:
         """Return the units that the best cut is expected to ask, and remember the cut and the split of delta."""
@@ -371,8 +240,8 @@ class FilterCascade:
             first, second = (np.log(1 / (self._targets.delta * part)) for part in (splits, 1 - splits))
             if self._certificates:
                 first, second = (np.array([certificate.room]) for certificate in self._certificates)
-            low = plan.by_cut(rejects, first, missed, _SLACK)
-            high = plan.by_cut(accepts, second, false, _SLACK)
+            low = plan.by_cut(rejects, first, missed)
+            high = plan.by_cut(accepts, second, false)
             asked = (low + high[:, ::-1])[:, ::step]
             if self._targets.recall is None:
                 asked = asked[:, :1]
@@ -392,8 +261,9 @@ class FilterCascade:
         # Other rows are errors on the other side, so what a moved bin has gained there counts no more.
         stays = reject == self._reject
         self._reject = reject
-        for certificate in self._certificates:
-            certificate.drop(stays & self._inside(certificate))
+        if self._certificates:
+            for certificate, inside in zip(self._certificates, self._watched(), strict=True):
+                certificate.drop(stays & inside)
 
     def _start(self) -> None:
         """Fix the direction of the scores and the split of delta, from the pilot, and start the certificates."""
@@ -405,78 +275,30 @@ class FilterCascade:
         cut, split = self._best
         delta = self._targets.delta
         levels = [delta] if self._joint else [delta * split, delta * (1 - split)]
-        self._certificates = tuple(Certificate(self._bins.number, level) for level in levels)
+        self._certificates = [Certificate(self._bins.number, level) for level in levels]
         self._place(cut)
 
-    def _wave(self) -> Ints:
-        if not self._certificates:
-            self._start()
-        if self._held():
-            return self._end("The targets are certified.")
-        left = self._bins.left
-        if not left.sum():
-            return self._end("Every row was asked.")
-        self._waves += 1
-        if self._waves > _MOST_WAVES:
-            return self._all("The targets were not certified in time.")
+    def _planned(self, left: Floats, total: int) -> tuple[Floats, list[Floats]] | None:
         shares = self._shares()
-        cheapest = self._cheapest(shares, left.astype(float))
+        cheapest = self._cheapest(shares, left)
         if not self._settled:
             self._place(self._best[0])
-        total = len(self._failed) + int(self._bins.sizes.sum())
-        if self._asked + cheapest >= (1 - _LEAST_SAVING) * total:
-            return self._all("Sampling would ask nearly every row.")
-        self._caution = 1.0
-        self._rates(shares, left.astype(float))
-        rate, goal = self._rates(shares, left.astype(float))
-        smallest = max(_SMALLEST_WAVE, _SMALLEST_SHARE * total)
-        while (left * rate).sum() < smallest and self._caution > 0.5:
-            self._caution *= 0.99
-            rate, goal = self._rates(shares, left.astype(float))
-        return self._sample(rate, goal)
+        if self._asked + cheapest >= (1 - LEAST_SAVING) * total:
+            return None
+        self._rates(shares, left, 1.0)  # once more below, with the unseen errors that this plan expects
+        return self._cautious(partial(self._rates, shares, left), left, total)
 
-    def _rates(self, shares: Floats, left: Floats) -> tuple[Floats, Floats]:
+    def _rates(self, shares: Floats, left: Floats, caution: float) -> tuple[Floats, list[Floats]]:
         total = self._positive_rows + float((left * self._bins.weight_mean * shares).sum())
         missed, false, both = self._limits(total)
         rate, goal = np.ones(self._bins.number), np.zeros(self._bins.number)
         errors = np.where(self._reject, shares, 1 - shares)
-        parts = [(np.ones(self._bins.number, bool), 0, both)]
-        if not self._joint:
-            parts = [(self._reject, 0, missed), (~self._reject, 1, false)]
-        for inside, which, budget in parts:
+        budgets = [both] if self._joint else [missed, false]
+        for which, (inside, budget) in enumerate(zip(self._watched(), budgets, strict=True)):
             tail = self._tail(left, errors, which).part(inside)
-            found = plan.best(tail, self._certificates[which].room, budget * self._caution, _SLACK)
+            found = plan.best(tail, self._certificates[which].room, budget * caution)
             rate[inside], goal[inside] = found.rate, found.goal
         unseen = left * self._bins.weight_mean * errors * (1 - rate)
         missed, false = float(unseen[self._reject].sum()), float(unseen[~self._reject].sum())
         self._expected = (missed / max(total, 1e-9), false / max(total, 1e-9))
-        return rate, goal
-
-    def _sample(self, rate: Floats, goal: Floats) -> Ints:
-        left = self._bins.left
-        before = np.where(self._reject, self._certificates[0].potential, self._certificates[-1].potential)
-        share = _SHARES_OF_PLAN[min(self._waves - 1, len(_SHARES_OF_PLAN) - 1)]
-        part, reached = plan.path(before, rate, goal, self._bins.weight_most, share)
-        wanted = left * part
-        allowed = self._allowed()
-        if allowed is not None and wanted.sum() + len(wanted) > allowed:
-            counts = np.floor(wanted * min(1.0, allowed / max(wanted.sum(), 1))).astype(np.int64)
-            part = counts / np.maximum(left, 1)
-            reached = plan.least_of(before, reached, part, self._bins.weight_most)
-            if not counts.sum():
-                return self._stop()
-        else:
-            # Rounded at random, so that each unit of a bin has exactly the rate `part`.
-            counts = np.minimum(np.floor(wanted + self._rng.random(len(wanted))).astype(np.int64), left)
-        self._pending = (part, reached)
-        units, _ = self._bins.take(counts)
-        self._sampled += len(units)
-        if not len(units):
-            return self._choose_again()
-        return units
-
-    def _choose_again(self) -> Ints:
-        """Take a wave without units as asked: the potentials move, and the next wave follows."""
-        empty = np.empty(0, np.int64)
-        self._count(empty, empty.astype(np.int8), empty)
-        return self._choose()
+        return rate, [np.where(inside, goal, 0.0) for inside in self._watched()]

@@ -5,11 +5,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from flightllm.quality.bins import Floats, Ints
+from flightllm.quality.bins import Floats
 from flightllm.quality.calibration import rates
 from flightllm.quality.filter_cascade import FilterCascade
 from flightllm.quality.label_cascade import LabelCascade
 from flightllm.quality.targets import Targets
+from flightllm.quality.waves import Answer, Waves
 
 _RANKS: Final = 64
 _MOST_SCORES: Final = 4_000
@@ -76,18 +77,13 @@ class Seen:
         weights, unknown = np.ones(units, np.int64), np.full(units, -1)
         if not len(self._labels):
             filters = FilterCascade(scores, weights, unknown.astype(np.int8), targets, seed)
-            answers = hits.astype(np.int8)
-            asked = 0
-            while len(wave := filters.next_wave()):
-                filters.tell(wave, answers[wave])
-                asked += len(wave)
-            return asked / units
+            return _asked(filters, hits.astype(np.int8)) / units
         labels = random.choice(len(self._labels), units, p=self._labels / self._labels.sum())
         right = np.where(hits, labels, (labels + 1) % max(2, len(self._labels))).astype(np.int64)
         return _asked(LabelCascade(labels, scores, weights, unknown, len(self._labels), targets, seed), right) / units
 
 
-def _asked(cascade: LabelCascade, answers: Ints) -> int:
+def _asked(cascade: Waves[Answer], answers: NDArray[Answer]) -> int:
     asked = 0
     while len(wave := cascade.next_wave()):
         cascade.tell(wave, answers[wave])

@@ -15,21 +15,18 @@ _STRETCHES = np.array([1.15, 1.35, 1.6, 1.9, 2.3, 2.8, 3.5, 4.5, 6.0, 9.0])
 class Tail:
     """Describe a tail to the planner; arrays have one entry for each bin, in the order of the planner.
 
-    `units` counts those that are not asked yet. `rows` and `heaviest` are the mean and the most rows of a unit.
-    `errors` is the estimated share of errors, and `potential` that of the certificate.
+    `units` counts those that are not asked yet. `heaviest` is the most rows of a unit. `errors` is the estimated share
+    of errors, and `potential` that of the certificate.
     """
 
     units: Floats
-    rows: Floats
     heaviest: Floats
     errors: Floats
     potential: Floats
 
     def part(self, inside: np.ndarray) -> "Tail":
         """Return the tail of the bins `inside`."""
-        return Tail(
-            self.units[inside], self.rows[inside], self.heaviest[inside], self.errors[inside], self.potential[inside]
-        )
+        return Tail(self.units[inside], self.heaviest[inside], self.errors[inside], self.potential[inside])
 
 
 @dataclass(frozen=True)
@@ -40,8 +37,6 @@ class Choices:
     rate: Floats
     asked: Floats
     mean: Floats
-    variance: Floats
-    unseen: Floats
 
 
 def choices(tail: Tail, goals: Floats, prices: Floats) -> Choices:
@@ -58,7 +53,6 @@ def choices(tail: Tail, goals: Floats, prices: Floats) -> Choices:
     cost = np.where(rate >= 1, -np.log(before), cost)
     units, errors = tail.units[None, :, None], tail.errors[None, :, None]
     mean = units * rate * errors * cost
-    variance = units * rate * errors * cost**2
     asked = units * rate
     # A bin that already has its potential need not be asked.
     stay = least <= 0
@@ -66,17 +60,13 @@ def choices(tail: Tail, goals: Floats, prices: Floats) -> Choices:
     rate = np.concatenate([np.where(stay, 0.0, rate[:, :, :1]), rate], axis=2)
     asked = np.concatenate([np.where(stay, 0.0, asked[:, :, :1]), asked], axis=2)
     mean = np.concatenate([np.where(stay, zero, mean[:, :, :1]), mean], axis=2)
-    variance = np.concatenate([np.where(stay, zero, variance[:, :, :1]), variance], axis=2)
     best = (asked[:, None] + prices[None, :, None, None] * mean[:, None]).argmin(axis=3)
 
     def pick(values: Floats) -> Floats:
         return np.take_along_axis(values[:, None], best[..., None], axis=3)[..., 0]
 
     picked = pick(rate)
-    unseen = (tail.units * tail.rows * tail.errors)[None, None, :] * (1 - picked)
-    return Choices(
-        np.broadcast_to(goal[:, None, :, 0], picked.shape), picked, pick(asked), pick(mean), pick(variance), unseen
-    )
+    return Choices(np.broadcast_to(goal[:, None, :, 0], picked.shape), picked, pick(asked), pick(mean))
 
 
 @dataclass(frozen=True)
@@ -98,8 +88,8 @@ def grid(room: float, budget: float) -> tuple[Floats, Floats]:
     return max(room, 0.05) / max(budget, 1e-9) * _STRETCHES, _PRICES
 
 
-def best(tail: Tail, room: float, budget: float, slack: float) -> Rates:
-    """Return the cheapest rates whose expected bound, plus `slack` deviations, is at most `budget` rows."""
+def best(tail: Tail, room: float, budget: float) -> Rates:
+    """Return the cheapest rates whose expected bound is at most `budget` rows."""
     everything = full(tail)
     if budget <= 0 or not len(tail.units):
         return everything
@@ -108,7 +98,7 @@ def best(tail: Tail, room: float, budget: float, slack: float) -> Rates:
     for _ in range(2):
         found = choices(tail, goals, prices)
         asked = found.asked.sum(2)
-        need = (room + found.mean.sum(2) + slack * np.sqrt(found.variance.sum(2))) / goals[:, None]
+        need = (room + found.mean.sum(2)) / goals[:, None]
         asked = np.where(need <= budget, asked, np.inf)
         at = np.unravel_index(int(asked.argmin()), asked.shape)
         if not asked[at] < result.asked:
@@ -142,7 +132,7 @@ def below(values: Floats) -> Floats:
     return np.concatenate([np.zeros((*sums.shape[:-1], 1)), sums], axis=-1)
 
 
-def by_cut(tail: Tail, rooms: Floats, budget: float, slack: float) -> Floats:
+def by_cut(tail: Tail, rooms: Floats, budget: float) -> Floats:
     """Return the units asked for each room (first axis) and each cut: the tail has the bins below the cut."""
     everything = below(tail.units)
     if budget <= 0:
@@ -150,7 +140,7 @@ def by_cut(tail: Tail, rooms: Floats, budget: float, slack: float) -> Floats:
     goals, prices = grid(float(np.median(rooms)), budget)
     found = choices(tail, goals, prices)
     asked = below(found.asked)
-    certain = below(found.mean) + slack * np.sqrt(below(found.variance))
+    certain = below(found.mean)
     return np.array([_cheapest(asked, (room + certain) / goals[:, None, None], budget, everything) for room in rooms])
 
 
