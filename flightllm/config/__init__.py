@@ -1,6 +1,6 @@
 """Settings: frozen dataclasses, read from TOML, checked once at start, and passed to constructors.
 
-Imports: common, errors, prompt_order.
+Imports: common, errors, prompt_order, quality.
 """
 
 from flightllm.config.auth import AuthConfig

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-_USUAL_CONFIDENCE: Final = 0.95
+from flightllm.quality.targets import USUAL_CONFIDENCE, Targets
+
 _PART = re.compile(r"\s*(\w+)\s*(?:=|:)?\s*([\d.]+)\s*")
 _NAMES: Final = ("recall", "precision", "confidence")
 _OF_CALLS: Final = MappingProxyType(
@@ -16,42 +16,29 @@ _OF_CALLS: Final = MappingProxyType(
 _EXAMPLE: Final = "'recall 0.95, precision 0.9, confidence 0.95'"
 
 
-@dataclass(frozen=True, slots=True)
-class Quality:
-    """The promise about the rows of a query's result, relative to the answers of the models that its calls name.
+def read_quality(text: str) -> Targets | None:
+    """Return the targets that a text such as `recall 0.95, precision 0.9` names; None for `none`.
 
-    A row of the result is right if the models give it too, without proxies. `recall` is the share of the models' rows
-    that the result has, and `precision` the share of right rows in the result. Both hold with probability `confidence`.
+    They are a promise about the rows of a query's result, relative to the answers of the models that its calls name. A
+    row of the result is right if the models give it too, without proxies. The recall is the share of the models' rows
+    that the result has, and the precision the share of right rows in the result. The text of the targets can be read
+    again.
+
+    Raises:
+        ValueError: the text is not of this form; the error has a text that is.
     """
-
-    recall: float | None = None
-    precision: float | None = None
-    confidence: float = _USUAL_CONFIDENCE
-
-    @classmethod
-    def read(cls, text: str) -> "Quality | None":
-        """Return the targets that a text such as `recall 0.95, precision 0.9` names; None for `none`.
-
-        Raises:
-            ValueError: the text is not of this form; the error has a text that is.
-        """
-        if text.lower() == "none":
-            return None
-        found: dict[str, float] = {}
-        for part in text.split(","):
-            match = _PART.fullmatch(part)
-            name = match[1].lower() if match else ""
-            if match is None or name not in _NAMES or name in found:
-                raise ValueError(f"'none' or targets such as {_EXAMPLE}{_refused(part.strip(), found)}")
-            found[name] = _number(name, match[2])
-        if found.keys() <= {"confidence"}:
-            raise ValueError(f"a recall, a precision, or both, such as {_EXAMPLE}")
-        return cls(**found)
-
-    def __str__(self) -> str:
-        """Return the targets in the form that `read` takes."""
-        named = [("recall", self.recall), ("precision", self.precision), ("confidence", self.confidence)]
-        return ", ".join(f"{name} {value:g}" for name, value in named if value is not None)
+    if text.lower() == "none":
+        return None
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        match = _PART.fullmatch(part)
+        name = match[1].lower() if match else ""
+        if match is None or name not in _NAMES or name in found:
+            raise ValueError(f"'none' or targets such as {_EXAMPLE}{_refused(part.strip(), found)}")
+        found[name] = _number(name, match[2])
+    if found.keys() <= {"confidence"}:
+        raise ValueError(f"a recall, a precision, or both, such as {_EXAMPLE}")
+    return Targets(found.get("recall"), found.get("precision"), confidence=found.get("confidence", USUAL_CONFIDENCE))
 
 
 def _refused(part: str, found: Collection[str]) -> str:

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Protocol
 
-from flightllm.config.quality import Quality
+from flightllm.config.quality import read_quality
 from flightllm.errors import InvalidInputError, PermissionDeniedError
 from flightllm.prompt_order.base import Method
+from flightllm.quality.targets import Targets
 
 INTERACTIVE_PROMPTS: Final = 64
 """A query counts as interactive until it has sent this many prompts; after that it counts as bulk work."""
@@ -64,7 +65,7 @@ class _Quality:
     """The targets of queries, or `none`."""
 
     def read(self, text: str) -> Any:
-        return Quality.read(text)
+        return read_quality(text)
 
     def write(self, value: Any) -> str:
         return "none" if value is None else str(value)
@@ -156,7 +157,7 @@ class Settings:
         _SWITCH,
         default=False,
     )
-    quality: Quality | None = _setting(  # noqa: RUF009 - frozen
+    quality: Targets | None = _setting(  # noqa: RUF009 - frozen
         "The recall and precision of the rows of each query, relative to those that its models give without"
         " proxies: cheaper proxies then decide rows where the targets still hold.",
         _Quality(),

@@ -11,7 +11,6 @@ import pyarrow as pa
 from datafusion import SessionContext
 
 from flightllm.common.cached import cached_property
-from flightllm.config.quality import Quality
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.errors import full_disk_mapped
 from flightllm.datafusion.run import Batches
@@ -54,7 +53,6 @@ from flightllm.plan.planner import PlannedQuery, plan_query
 from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational, scan, stage_frame
 from flightllm.plan.substrait import to_plan
 from flightllm.plan.trace import traced
-from flightllm.quality.targets import Targets
 from flightllm.sql.calls import Extracted
 
 PROXIES = "proxies"
@@ -94,7 +92,7 @@ class StagedQuery:
         root, self._rules = _rewritten(read, left_out) if settings.rules else (_read_once(read), ())
         self._shares: Shares | None = None
         if quality is not None and left_out != promise_rows.__name__:
-            root, self._shares = promise_rows(root, read.functions, _targets(quality), means_of(services))
+            root, self._shares = promise_rows(root, read.functions, quality, means_of(services))
             self._rules = (*self._rules, *([promise_rows.__name__] if self._shares.given else []))
         if settings.rules and left_out != fuse.__name__ and applies(fuse, counted(root)):
             fused = fuse(root, read.functions)
@@ -228,10 +226,6 @@ def _without_proxies(node: Node) -> Node:
         return node
     calls = tuple(replace(call, ai=call.ai.asking_all("the proxies are left out")) for call in node.calls)
     return replace(node, calls=calls)
-
-
-def _targets(quality: Quality) -> Targets:
-    return Targets(quality.recall, quality.precision, None, quality.confidence)
 
 
 def _read_once(planned: PlannedQuery) -> Node:

@@ -1,6 +1,6 @@
 """The public API for AI functions: everything that a file in `udfs/`, or in your own folder, imports.
 
-Imports: common, engines, errors, learning, llm, vector.
+Imports: common, engines, errors, learning, llm, quality, vector.
 """
 
 from flightllm.engines.embed.engine import vector_of

@@ -7,11 +7,11 @@ from flightllm.errors import AICallError
 from flightllm.functions.base import CONFIDENCE, PROXY, TARGETS, Answer, Literal
 from flightllm.functions.promise import Promise
 from flightllm.llm.engine import Choice
+from flightllm.quality.targets import USUAL_CONFIDENCE
 
 LABEL_BUDGET: Final = "label_budget"
 EXACT: Final = "none"
 """The value of `proxy` with which the model itself decides each row."""
-_USUAL_CONFIDENCE: Final = 0.95
 
 
 class Proxies(Protocol):
@@ -63,7 +63,7 @@ def read_promise(
         targets["recall"],
         targets["precision"],
         targets["accuracy"],
-        _share(CONFIDENCE.name, confidence if is_level else None) or _USUAL_CONFIDENCE,
+        _share(CONFIDENCE.name, confidence if is_level else None) or USUAL_CONFIDENCE,
         budget if isinstance(budget, int) else None,
         names.proxies(proxy if isinstance(proxy, str) else None, model),
     )

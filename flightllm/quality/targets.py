@@ -1,6 +1,9 @@
 """The rates that a user asks of an operator that answers some rows by a cheap model."""
 
 from dataclasses import dataclass
+from typing import Final
+
+USUAL_CONFIDENCE: Final = 0.95
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,7 @@ class Targets:
     recall: float | None = None
     precision: float | None = None
     accuracy: float | None = None
-    confidence: float = 0.95
+    confidence: float = USUAL_CONFIDENCE
     label_budget: int | None = None
 
     def __post_init__(self) -> None:
@@ -30,6 +33,11 @@ class Targets:
             raise ValueError("Give recall, precision or accuracy.")
         if self.label_budget is not None and self.label_budget < 0:
             raise ValueError(f"label_budget must be 0 or more, and is {self.label_budget}.")
+
+    def __str__(self) -> str:
+        """Return the rates in the words of SQL, such as `recall 0.95, precision 0.9, confidence 0.95`."""
+        named = [(name, getattr(self, name)) for name in ("recall", "precision", "accuracy", "confidence")]
+        return ", ".join(f"{name} {value:g}" for name, value in named if value is not None)
 
     @property
     def delta(self) -> float:

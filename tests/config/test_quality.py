@@ -2,9 +2,9 @@
 
 import pytest
 
-from flightllm.config.quality import Quality
 from flightllm.config.session_settings import Settings
 from flightllm.errors import InvalidInputError
+from flightllm.quality.targets import Targets
 
 FORM = "'none' or targets such as 'recall 0.95, precision 0.9, confidence 0.95'"
 
@@ -12,15 +12,15 @@ FORM = "'none' or targets such as 'recall 0.95, precision 0.9, confidence 0.95'"
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("recall 0.95, precision 0.9, confidence 0.95", Quality(0.95, 0.9, 0.95)),
-        ("RECALL 0.95", Quality(0.95)),
-        ("precision=.9,confidence=0.99", Quality(None, 0.9, 0.99)),
-        ("precision: 0.9", Quality(None, 0.9)),
+        ("recall 0.95, precision 0.9, confidence 0.95", Targets(0.95, 0.9, confidence=0.95)),
+        ("RECALL 0.95", Targets(0.95)),
+        ("precision=.9,confidence=0.99", Targets(None, 0.9, confidence=0.99)),
+        ("precision: 0.9", Targets(None, 0.9)),
         ("none", None),
         ("None", None),
     ],
 )
-def test_read(text: str, found: Quality | None) -> None:
+def test_read(text: str, found: Targets | None) -> None:
     """The targets are read in any order and case; none turns them off. What is written is read again."""
     settings = Settings().with_values({"quality": text})
     assert settings.quality == found
