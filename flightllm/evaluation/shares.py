@@ -57,11 +57,6 @@ def f1_of_counts(both: int, only_given: int, only_wanted: int) -> Figure:
     return Figure(*(2 * one / (1 + one) for one in (found.value, found.low, found.high)))
 
 
-def two_sided(better: int, worse: int) -> float:
-    """Return the p-value of McNemar's exact test, from the numbers of rows where only one of two variants is right."""
-    return min(1.0, 2 * one_sided(min(better, worse), max(better, worse)))
-
-
 def one_sided(better: int, worse: int) -> float:
     """Return the probability of at least `worse` rows out of both numbers if each row was equally likely."""
     return incomplete_beta(worse, better + 1, 0.5) if worse else 1.0

@@ -28,6 +28,7 @@ from flightllm.functions.call import EMBEDDING, SEARCH
 from flightllm.observe.query_record import QueryRecord
 from flightllm.plan.substrait import NotExpressibleError
 from flightllm.sql.calls import Extracted
+from flightllm.sql.evaluations import evaluates
 from flightllm.sql.guard import check_sql
 from flightllm.sql.names import NO_NAMES, OutputNames
 from flightllm.sql.next_labels import NAME as NEXT_LABELS
@@ -65,7 +66,7 @@ def plan(
     given, text = text, services.catalog.inline_views(text)
     if text is not given:
         check_sql(text, services.config.limits)
-    if _EVALUATE in text.sql.lower() and _evaluates(text):
+    if _EVALUATE in text.sql.lower() and evaluates(text):
         return _evaluation(text, services, settings, names)
     text, read = _files_read(text, services)
     tables = {**tables, **read}
@@ -78,12 +79,6 @@ def plan(
     query = plan_extracted(replace(extracted, names=names), services, settings, planned)
     text_is_read()
     return query
-
-
-def _evaluates(text: ParsedText) -> bool:
-    from flightllm.sql.evaluations import evaluates  # few texts need the reader
-
-    return evaluates(text)
 
 
 def _evaluation(text: ParsedText, services: Services, settings: Settings, names: OutputNames) -> "EvaluateQuery":
@@ -199,7 +194,7 @@ def uses_ai(text: ParsedText, services: Services, settings: Settings) -> bool:
     text = services.catalog.inline_views(text)
     if not services.functions.may_be_in(text.sql):
         return False
-    if _EVALUATE in text.sql.lower() and _evaluates(text):
+    if _EVALUATE in text.sql.lower() and evaluates(text):
         raise UnsupportedError("a view cannot evaluate a call: keep the figures by CREATE TABLE … AS")
     text, read = _files_read(text, services)
     text, tables, _ = _searched(text, services, settings)

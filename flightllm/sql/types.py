@@ -365,6 +365,11 @@ def is_date(given: Type) -> bool:
     return given is not None and bool(pa.types.is_date(given))
 
 
+def is_double(given: Type) -> bool:
+    """Return whether a known type has floating-point numbers."""
+    return given is not None and bool(pa.types.is_floating(given))
+
+
 def is_decimal(given: Type) -> bool:
     """Return whether a type is known to be one of decimals."""
     return given is not None and bool(pa.types.is_decimal(given))

@@ -14,7 +14,15 @@ from flightllm.sql.nodes import Json, Node, body, kind, new_identifier, replaced
 from flightllm.sql.query_columns import Columns, TableColumns, Type, own_functions
 from flightllm.sql.select_shapes import changes_per_call
 from flightllm.sql.tree import Tree, written, written_query
-from flightllm.sql.types import ExpressionTypes, arguments, expressions_of, function_name, is_date, is_decimal
+from flightllm.sql.types import (
+    ExpressionTypes,
+    arguments,
+    expressions_of,
+    function_name,
+    is_date,
+    is_decimal,
+    is_double,
+)
 
 _FUNCTIONS: Final = frozenset({"coalesce", "nvl", "ifnull", "greatest", "least"})
 WORDS: Final = frozenset({*_FUNCTIONS, "nullif", "case", "union", "except", "intersect", "array"})
@@ -43,15 +51,11 @@ class _Meeting:
         return written(self.form, v=value)
 
 
-def _is_double(given: Type) -> bool:
-    return given is not None and bool(pa.types.is_floating(given))
-
-
 def _has_zone(given: Type) -> bool:
     return given is not None and bool(pa.types.is_timestamp(given)) and given.tz is not None
 
 
-_NUMBERS: Final = _Meeting(is_decimal, _is_double, "CAST(v AS DOUBLE)")
+_NUMBERS: Final = _Meeting(is_decimal, is_double, "CAST(v AS DOUBLE)")
 _TIMES: Final = _Meeting(is_date, _has_zone, "CAST(v AS TIMESTAMP WITH TIME ZONE)")
 
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 from flightllm.functions.half_even import HALF_EVEN
 from flightllm.sql.nodes import Json, Node, body, kind, unnested
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.query_columns import TableColumns, Type
+from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tree import Tree, written
-from flightllm.sql.types import ExpressionTypes, arguments, cast_type, function_name
+from flightllm.sql.types import ExpressionTypes, arguments, cast_type, function_name, is_double
 
 CASTS: Final = frozenset({"cast", "try_cast", "safe_cast", "::"})
 """The words and the sign of a cast."""
@@ -54,7 +54,7 @@ def round_calls(tree: Tree, columns_of: TableColumns) -> Tree:
         if kind(node) != "Function" or not _is_round(node):
             return node
         (value,) = arguments(body(node))
-        return rounded(value, types) if _is_double(types.of(value)) else node
+        return rounded(value, types) if is_double(types.of(value)) else node
 
     return tree.rebuilt(change)
 
@@ -64,7 +64,7 @@ def rounded(value: Json, types: ExpressionTypes) -> Json:
     given = types.of(value)
     if _is_round(unnested(value)):
         return value
-    if _is_double(given):
+    if is_double(given):
         return written(f"{HALF_EVEN}(v)", v=value)
     return written("round(v)", v=value) if given is not None and pa.types.is_decimal(given) and given.scale else value
 
@@ -80,7 +80,3 @@ def _rounded_elements(value: Json, types: ExpressionTypes) -> Json:
 def _is_round(node: Json) -> bool:
     """Return whether a node calls `round` with one argument."""
     return kind(node) == "Function" and function_name(body(node)) == "round" and len(arguments(body(node))) == 1
-
-
-def _is_double(given: Type) -> bool:
-    return given is not None and bool(pa.types.is_floating(given))
