@@ -180,6 +180,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args(arguments)
+    if given.only and given.accuracy and not {_OURS, *ACCURACY_PEERS}.intersection(given.only):
+        able = ", ".join((_OURS, *ACCURACY_PEERS))
+        parser.error(f"--only: no method of {', '.join(given.only)} promises an accuracy; {able} do")
     if given.quick:
         given.rows, given.seeds = min(given.rows, 1000), min(given.seeds, 2)
     found = {name: measure(draw, given) for name, draw in sources(given, parser).items()}

@@ -9,13 +9,13 @@ another proxy and other samples. The reviews are those of SemBench in `FLIGHTLLM
 """
 
 import argparse
-import json
 import os
 import statistics
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,11 +23,9 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
-from bench.common import at_least_one, machine
-from bench.setting import announce
-from flightllm.config import CacheConfig, Config, EngineConfig, LogConfig
-from flightllm.log import configure_logging
-from flightllm.session.database import Database
+from bench.common import Options, at_least_one, markdown, report
+from bench.setting import announce, open_database
+from flightllm.config import EngineConfig
 from flightllm.session.session import Session
 from tests.simulated import Model, Simulation, simulated
 
@@ -63,6 +61,17 @@ QUERIES: Final = {
         "accuracy => {r}",
     ),
 }
+HEADS: Final = {
+    "rows": "rows",
+    "positive": "positive",
+    "calls_without": "calls without",
+    "calls": "with",
+    "times_fewer": "times fewer",
+    "misses": "misses",
+    "recall": "recall",
+    "precision": "precision",
+}
+"""The heads of the table, by the names of the figures; misses are a share of the runs."""
 _COUNT = "SELECT kind, count(*) AS n, array_agg(reviewid) AS ids FROM ({rows}) AS found GROUP BY kind"
 """The count that is asked for, and beside it the rows that were counted, to compare them with the labels."""
 
@@ -79,17 +88,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     announce("promises", arguments)
     seeds = 3 if given.quick else given.seeds
     table = reviews()
-    print("| query | rows | positive | calls without | with | times fewer | misses | recall | precision |")
-    print("|---|---|---|---|---|---|---|---|---|")
     found = {}
     for name, query in QUERIES.items():
         for where, film in (("one film", f"id = '{_FILM}'"), ("all reviews", "true")):
-            one = measured(table, query, film, seeds, given.error, given.confidence)
-            found[f"{name}, {where}"] = one
-            print(f"| {name}, {where} | " + " | ".join(f"{value:.4g}" for value in one.values()) + " |", flush=True)
+            found[f"{name}, {where}"] = measured(table, query, film, seeds, given.error, given.confidence)
+    print(markdown("query", {head: partial(_shown, key) for key, head in HEADS.items()}, found), flush=True)
     if given.json:
-        sizes = {"seeds": seeds, "reviews": table.num_rows}
-        print(json.dumps({"bench": "promises", "machine": machine(), **sizes, "queries": found}))
+        sizes = {"error": given.error, "confidence": given.confidence, "seeds": seeds, "reviews": table.num_rows}
+        report("promises", Options(json=True, quick=given.quick, repeats=1), {**sizes, "queries": found})
+
+
+def _shown(key: str, figures: Mapping[str, float]) -> str:
+    return f"{figures[key]:.4g}"
 
 
 def reviews() -> pa.Table:
@@ -150,18 +160,11 @@ def measured(table: pa.Table, query: Query, film: str, seeds: int, error: float,
 
 @contextmanager
 def opened(table: pa.Table, models: Mapping[str, Model]) -> Iterator[tuple[Session, Simulation]]:
-    """Open a database over the reviews with simulated models, and without an answer cache."""
-    configure_logging(LogConfig(level="error"))
+    """Open a database over the reviews with simulated models."""
     with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder, simulated(models) as simulation:
         path = Path(folder) / "reviews.parquet"
         pq.write_table(table.drop_columns(["positive"]), path)
-        config = Config(
-            engine=EngineConfig("fake", "demo"),
-            tables={"reviews": path},
-            cache=CacheConfig(enabled=False),
-            data_folder=Path(folder) / "data",
-        )
-        with closing(Database.open(config)) as database:
+        with open_database(EngineConfig("fake", "demo"), {"reviews": path}) as database:
             session = database.session()
             for name in models:
                 if name != "demo":
@@ -170,7 +173,7 @@ def opened(table: pa.Table, models: Mapping[str, Model]) -> Iterator[tuple[Sessi
 
 
 def _rows(session: Session, rows: str) -> dict[str, list[str]]:
-    """Run a query that counts rows by kind, and return the ids of the rows of each kind."""
+    """Run a query that counts rows by kind, without kept answers; return the ids of the rows of each kind."""
     result = session.execute(_COUNT.format(rows=rows), settings={"cache": "off"})
     found: dict[str, list[str]] = {}
     for batch in result.batches:

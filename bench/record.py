@@ -45,6 +45,7 @@ RECORDS: Final[Mapping[str, str]] = {
     "hostile": "hostile --seconds 1",
     "recovery": "recovery",
     "cascades": "cascades --seeds 20",
+    "promises": "promises --seeds 20",
     "endpoints": "endpoints",
     "streaming": "streaming --quick",
     "planning": "planning",
@@ -58,7 +59,7 @@ RECORDS: Final[Mapping[str, str]] = {
 """The script and its arguments, by the name of the file."""
 READ_TABLES: Final = frozenset((
     *("sql_rules", "prompt_order", "ablations", "ablations_counts", "prompt_formats", "eviction", "eviction_traces"),
-    *("kv_quality", "frontend", "rag", "planning", "cascades"),
+    *("kv_quality", "frontend", "rag", "planning", "cascades", "promises"),
 ))  # fmt: skip
 """Those that read tables; the others make what they measure."""
 

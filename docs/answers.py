@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bench.peers.routing import PEERS
+from bench.promises import HEADS
 from docs.bars import Bars
 from docs.generate import table
 from docs.steps import DEFAULTS, SORTED, Figures, gains, held, left_out, lost, spread
@@ -171,6 +172,33 @@ def cascades(figures: Figures) -> Part:
     head = ("runs that miss a target · rows asked", *sources)
     bars = {name: tuple(100 * one[method]["share"] for method in (ours, *kept)) for name, one in sources.items()}
     return Part(answer, table(head, cells), Bars("Rows asked, %", (ours, *kept), bars, "{:.0f}"))
+
+
+def promises(figures: Figures) -> Part:
+    """How many calls do counts over reviews save with a promise and a proxy, and are the promises kept?"""
+    queries = figures["queries"]
+    worst = max(one["misses"] for one in queries.values())
+    fewer = [one["times_fewer"] for one in queries.values()]
+    answer = (
+        f"With a promise, queries make {min(fewer):.1f} to {max(fewer):.1f} times fewer calls: the more rows, the more "
+        f"they save. At most {percent(worst, 0)} of the runs of a query miss a target, where "
+        f"{percent(1 - figures['confidence'], 0)} are allowed."
+    )
+    rows = [
+        (
+            name,
+            *(f"{one[key]:,.0f}" for key in ("rows", "positive", "calls_without", "calls")),
+            f"{one['times_fewer']:.1f}",
+            *(percent(one[key], places) for key, places in (("misses", 0), ("recall", 1), ("precision", 1))),
+        )
+        for name, one in queries.items()
+    ]
+    bars = {name: (one["calls_without"], one["calls"]) for name, one in queries.items()}
+    return Part(
+        answer,
+        table(("query", *HEADS.values()), rows),
+        Bars("Calls of the dear model", ("without a promise", "with a promise"), bars, "{:,.0f}"),
+    )
 
 
 _ABLATIONS: Final = {
@@ -561,6 +589,7 @@ ANSWERS: Final[Mapping[str, tuple[str, Callable[[Figures], Part]]]] = {
     "prompt-formats": ("prompt_formats", prompt_formats),
     "examples": ("examples", examples),
     "cascades": ("cascades", cascades),
+    "promises": ("promises", promises),
     "eviction": ("eviction", eviction),
     "kv-quality": ("kv_quality", kv_quality),
     "kv-codec": ("kv_codec", kv_codec),

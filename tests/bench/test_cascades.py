@@ -35,6 +35,13 @@ def test_accuracy_has_its_own_peers(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(one["flightllm"]["accuracy"] >= 0.8 for one in figures["sources"].values())
 
 
+def test_methods_without_an_accuracy_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A method that promises no accuracy would have an empty table, so the message names those that do."""
+    with pytest.raises(SystemExit):
+        main(["--quick", "--accuracy", "0.8", "--only", "LOTUS"])
+    assert "no method of LOTUS promises an accuracy; flightllm, BARGAIN do" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("argument", ["--recall=1", "--seeds=0", "--scores=absent.parquet"])
 def test_wrong_arguments_are_refused(argument: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A rate of 1, no seeds and an absent file end the program with a message."""
