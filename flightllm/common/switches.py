@@ -7,6 +7,6 @@ OFF: Final = ("off", "of", "false", "fals", "fal", "fa", "f", "no", "n", "0")
 
 
 def switch(text: str) -> bool | None:
-    """Return the meaning of a text in any case, or None for another text; a begin is enough, as in `t`, but not `o`."""
+    """Return the meaning of a text in any case, or None for another text. `t` and `tr` mean true; `o` means neither."""
     word = text.lower()
     return True if word in ON else False if word in OFF else None

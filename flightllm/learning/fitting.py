@@ -33,7 +33,7 @@ class Labels:
     labels: Sequence[str]
     values: Sequence[str]
     model: Sequence[str | None]
-    """The model's own answers, for rows whose features are unknown."""
+    """The model's own answers, for rows without features."""
 
     def at(self, places: NDArray[np.int64]) -> Labels:
         """Return some of the rows."""

@@ -50,10 +50,10 @@ def fold_comparisons(
 ) -> tuple[Node, Functions, Mapping[str, AICall]]:
     """Return the plan with comparisons folded for the calls that `wants` accepts, and its functions and calls.
 
-    A call that is also read without a comparison stays as it is everywhere, so that all places see the same answer.
+    If a place reads a call without a comparison, the call stays as it is in all places. So they see the same answer.
 
     Raises:
-        AICallError: a call that answers a number makes a promise, and a place reads the number itself.
+        AICallError: a place reads the number itself of a call with a promise.
     """
     wanted = {stub: call for stub, call in calls.items() if _is_compared(call) and wants(call)}
     if not wanted:

@@ -152,9 +152,9 @@ def _failures(address: str, sql: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """Return the port of a server with TLS and a user, and the folder with the certificate of its authority.
+    """Return the port of a server with TLS and a user, and a folder with the certificate of its authority.
 
-    The folder also has the certificate of the user, and the port for it in `port`.
+    The folder also has the user's certificate. The file `port` has the port of a server that asks for it.
     """
     folder = tmp_path_factory.mktemp("secure")
     authority = trustme.CA()

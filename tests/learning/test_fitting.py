@@ -164,7 +164,7 @@ def test_too_few(labels: Labels, message: str) -> None:
 
 
 def test_unknown_features_count() -> None:
-    """A row whose features are unknown is judged by the model's own answer, or as wrong without one."""
+    """The model's own answer judges a row without features; a row without both counts as wrong."""
     labels = _drawn(1, 200)
     _, judge = halves(labels)
     chances = labels.rows.probabilities.copy()

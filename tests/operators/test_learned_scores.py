@@ -84,7 +84,7 @@ def test_known_labels_teach() -> None:
 
 
 def test_one_label_alone() -> None:
-    """Where all labels are the same, as many are asked as may be, and the reason says why there is no model."""
+    """Where all labels are the same, the asking goes on to its limit, and the reason says why there is no model."""
     memory = Memory(*world(1_000, [1.0], 1.0))
     found = learn(memory, np.arange(1_000), memory, 1)
     assert found.asked == 200

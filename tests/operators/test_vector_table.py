@@ -30,7 +30,7 @@ def test_vectors_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, byte
 
 
 def test_room_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table that is larger than the room on disk is an error."""
+    """A table without enough room on disk is an error."""
     monkeypatch.setattr(vector_table, "_MOST_IN_MEMORY", 0)
     with pytest.raises(LimitExceededError, match="spill_bytes"):
         VectorTable(100, tmp_path, SpoolLimits(0, 100)).write(0, np.ones(16, np.float32))
