@@ -15,7 +15,7 @@ from flightllm.dialect.functions import NAMES as DIALECT_FUNCTIONS
 from flightllm.dialect.vendor_calls import NAMES as VENDOR_FUNCTIONS
 from flightllm.errors import AICallError, FlightLLMError, InvalidInputError
 from flightllm.execution.context import Services
-from flightllm.execution.evaluate import EvaluateQuery
+from flightllm.execution.late_query import LateQuery
 from flightllm.execution.planning import plan
 from flightllm.functions.stored import StoredFunction
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
@@ -138,6 +138,6 @@ def checked_type(function: StoredFunction, types: tuple[str, ...], services: Ser
     except FlightLLMError as error:
         error.args = (f"the expression of the function {function.name}: {error}",)
         raise
-    if isinstance(query, EvaluateQuery) or not query.extracted.calls:
+    if isinstance(query, LateQuery) or not query.extracted.calls:
         raise AICallError(f"the expression of {function.name} has no call of an AI function")
     return type_name(query.schema.field(0).type)

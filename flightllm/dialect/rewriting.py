@@ -128,7 +128,7 @@ def _has_lambda(text: ParsedText) -> bool:
 
 RULES: tuple[Rule, ...] = (
     # First, because its texts are SQL for all other rules.
-    Rule(evaluations, _words("ai_evaluate")),
+    Rule(evaluations, _words("ai_evaluate", "ai_next_labels")),
     Rule(escapes, Trigger(ESCAPES, frozenset({"{"}))),
     # Before the rules that read names of tables.
     Rule(table_spellings, Trigger(), of_spellings=True),

@@ -6,6 +6,7 @@ from flightllm.common.names import CATALOG, SYSTEM_SCHEMA, TableName, is_tempora
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import SqlError, UnsupportedError
+from flightllm.sql.grants import kind_after_on
 from flightllm.sql.names import read_parts
 from flightllm.sql.tokens import TokenKind
 
@@ -42,8 +43,9 @@ def target_tokens(source: Source) -> Iterator[int]:
         yield 2 if source.is_word(1, "table") and len(source.tokens) > 2 else 1
     elif verb in {"grant", "revoke"} or _is_about_table(source, verb):
         on = next((i for i, token in enumerate(source.tokens) if token.is_word("on")), len(source.tokens))
-        if not source.is_word(on + 1, "schema", "model", "prompt", "function", "filter"):
-            yield on + 2 if source.is_word(on + 1, "table") else on + 1
+        kind, at = kind_after_on(source.tokens, on + 1) if verb in {"grant", "revoke"} else ("TABLE", on + 1)
+        if kind == "TABLE":
+            yield at
         return
     for index, token in enumerate(source.tokens):
         follows = source.is_word(index - 1, "into", "table", "view", "exists", "references")

@@ -127,9 +127,9 @@ def real_bindings(
     """
     settings = query.settings
     for fit in fits:
-        left = _left(settings, record)
+        left = left_of(settings, record)
         fit.run(replace(settings, **left, quality=None, on_budget="fail"), record)
-    settings = replace(settings, **_left(settings, record)) if fits else settings
+    settings = replace(settings, **left_of(settings, record)) if fits else settings
     with (
         models_of(query, record.cancelled.is_set) as models,
         _answers(query.services, query.settings) as (cache, in_flight),
@@ -173,7 +173,7 @@ def real_bindings(
         _log.warning("budget spent, the other rows have NULL", query_id=record.query_id, reason=account.refusal)
 
 
-def _left(settings: Settings, record: QueryRecord) -> dict[str, Any]:
+def left_of(settings: Settings, record: QueryRecord) -> dict[str, Any]:
     """Return the limits on calls, tokens and cost, less what the statement has used so far."""
     used = [site for site in record.call_rows() if site["backend"] == MODEL]
     calls = sum(site["calls"] for site in used)

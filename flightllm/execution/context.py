@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
-import pyarrow as pa
-
 from flightllm.access.control import AccessControl
 from flightllm.access.rights import Rights
 from flightllm.catalog import Catalog
@@ -14,10 +12,12 @@ from flightllm.catalog.kept_rows import KeptRows
 from flightllm.catalog.models import Objects
 from flightllm.common.newest import Newest
 from flightllm.config import Config
+from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Loop
 from flightllm.engines.registry import Engines
 from flightllm.errors import AICallError
 from flightllm.execution.backends import Backends
+from flightllm.execution.late_table import LateTable
 from flightllm.functions import FunctionRegistry
 from flightllm.functions.call import AICall
 from flightllm.functions.stored import LearnedUse, StoredFunction
@@ -46,13 +46,13 @@ def no_labels(services: "Services", function: StoredFunction, table: str, call: 
     raise AICallError(f"{call.function} cannot read the labels in {table} here")
 
 
-def no_rows(services: "Services", wanted: NextLabels) -> pa.Table:
+def no_rows(services: "Services", settings: Settings, wanted: NextLabels) -> LateTable:
     """Refuse to choose rows, in a place that runs no queries.
 
     Raises:
         AICallError: always.
     """
-    del services
+    del services, settings
     raise AICallError(f"the rows for the filter {wanted.filter} cannot be chosen here")
 
 
@@ -106,8 +106,8 @@ class Services:
     """Returns the queries that have not finished."""
     learner: "Callable[[Services, StoredFunction, str, AICall], LearnedUse]" = field(default=no_labels, repr=False)
     """Fits a call to the labels in a table; see `learn.labelled`."""
-    next_labels: "Callable[[Services, NextLabels], pa.Table]" = field(default=no_rows, repr=False)
-    """Chooses the rows to label next; see `next_labels.chosen`."""
+    next_labels: "Callable[[Services, Settings, NextLabels], LateTable]" = field(default=no_rows, repr=False)
+    """Plans the rows to label next; see `RowsToLabel`."""
     fits: KeptFits = field(default_factory=KeptFits)
     """The fits that queries made last."""
     on_error: str = "null"

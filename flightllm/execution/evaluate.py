@@ -8,28 +8,27 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import pyarrow as pa
 
 from flightllm.config.session_settings import Settings
-from flightllm.datafusion.run import Batches
-from flightllm.engines.registry import OpenModel
 from flightllm.errors import AICallError, CancelledError, InvalidInputError, LimitExceededError, UnsupportedError
 from flightllm.evaluation.choice import ALPHA, MARGIN, Choice, choose, frontier, labels_for_margin, worse
 from flightllm.evaluation.figures import METRICS, NAMES, Answers, agreement, class_values, confusion, figures, of_metric
 from flightllm.evaluation.halves import choosing_half, drawn_examples
 from flightllm.evaluation.shares import Figure, share
 from flightllm.evaluation.truth import Question, read_labels
-from flightllm.execution.accounting import AskingQuery, models_of, predict, real_bindings
+from flightllm.execution.accounting import AskingQuery, models_of, predict
 from flightllm.execution.batch_query import BatchQuery
 from flightllm.execution.bind import SEARCH_CATALOG, extract
 from flightllm.execution.context import Services
 from flightllm.execution.evaluation_variants import VARIED, Variant, Wanted, examples_option, figure_columns
+from flightllm.execution.late_query import Planner
+from flightllm.execution.late_table import Bindings
 from flightllm.execution.plain_query import PlainQuery
 from flightllm.execution.staged_query import StagedQuery
 from flightllm.functions.call import ELEMENT_END, AICall, binding_of
@@ -37,17 +36,14 @@ from flightllm.llm.cost import Work, Works, counted_work
 from flightllm.llm.engine import Choice as Options
 from flightllm.llm.engine import JsonSchema
 from flightllm.observe.query_record import QueryRecord
-from flightllm.operators.call_context import ModelBinding
 from flightllm.sql.evaluations import (
     PEOPLES_LABELS,
     Evaluation,
     check_is_call,
     option_of,
-    replace_evaluations,
     stub_arguments,
     with_options,
 )
-from flightllm.sql.names import NO_NAMES, OutputNames
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.system_tables.labels import fields_of, key_of
 
@@ -59,17 +55,6 @@ _ENOUGH: Final = 0.5
 """With at least this share of its prompts asked now, a variant's work is measured; else it is predicted."""
 _PER: Final = 1_000
 """Prices, seconds and tokens are for this many rows."""
-
-Bindings = Mapping[str, ModelBinding]
-
-
-class Planner(Protocol):
-    """Plans a query."""
-
-    def __call__(
-        self, sql: str, tables: Mapping[str, pa.Table], settings: Settings, names: OutputNames = NO_NAMES
-    ) -> "PlainQuery | BatchQuery | StagedQuery | EvaluateQuery":
-        """Plan the query `sql`, whose own tables are `tables`; `names` are the names of its columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +147,7 @@ class Evaluated:
         """Ask all variants, and forget the answers: for a prediction."""
         self._run(bindings, record)
 
-    def figures(self, bindings: Bindings, record: QueryRecord) -> pa.Table:
+    def rows(self, bindings: Bindings, record: QueryRecord) -> pa.Table:
         """Ask all variants; return the rows of the evaluation.
 
         Raises:
@@ -437,57 +422,6 @@ class Evaluated:
                 yield {**names, "n": both, **_columns({"agreement": equal, "kappa": kappa})}
 
 
-class EvaluateQuery:
-    """A query that reads one or more evaluations in FROM."""
-
-    path = "evaluation"
-
-    def __init__(
-        self,
-        text: ParsedText,
-        evaluated: Mapping[str, Evaluated],
-        services: Services,
-        settings: Settings,
-        plan: Planner,
-        names: OutputNames,
-    ) -> None:
-        """Take a text that names each evaluation as a table; `names` are the names of its columns."""
-        self.services = services
-        # A NULL for want of money would count as a wrong answer.
-        self.settings = replace(settings, on_budget="fail")
-        self._evaluated = evaluated
-        self._plan = partial(plan, text.sql, settings=settings, names=names)
-        self._outer = self._plan({name: one.schema.empty_table() for name, one in evaluated.items()})
-        self.schema: pa.Schema = self._outer.schema
-        self.planned_schema: Any = self._outer.planned_schema
-
-    @property
-    def calls(self) -> Collection[AICall]:
-        """Return the calls of all variants."""
-        return [call for one in self._evaluated.values() for call in one.calls]
-
-    def run(self, record: QueryRecord) -> Batches:
-        """Ask all variants, and run the query on their figures."""
-        with real_bindings(self, record) as bindings:
-            tables = {name: one.figures(bindings, record) for name, one in self._evaluated.items()}
-        yield from self._plan(tables).run(record)
-
-    def run_on(self, bindings: Bindings, record: QueryRecord) -> Batches:
-        """Ask all variants on some engines, and return no row: for a prediction."""
-        for one in self._evaluated.values():
-            one.drain(bindings, record)
-        yield from ()
-
-    def explain(self) -> list[tuple[str, str]]:
-        """Return a line for each variant, and the plan of the query on their figures."""
-        return [*(line for one in self._evaluated.values() for line in one.explain()), *self._outer.explain()]
-
-    def variants(self, models: Mapping[str | None, OpenModel]) -> Iterator[Any]:
-        """Return nothing: no rule of the optimizer is tried without."""
-        del models
-        yield from ()
-
-
 class _WithoutCache:
     """A query whose prediction counts on no known answer."""
 
@@ -617,21 +551,3 @@ def _agreement_schema(_: Question) -> pa.Schema:
 
 
 _SCHEMAS: Final = {"variants": _variants_schema, "confusion": _confusion_schema, "agreement": _agreement_schema}
-
-
-def planned_evaluations(
-    text: ParsedText, services: Services, settings: Settings, plan: Planner, names: OutputNames
-) -> EvaluateQuery:
-    """Plan a text with evaluations in FROM; `names` are the names of the query's columns.
-
-    Raises:
-        FlightLLMError: an evaluation, or the query around it, is wrong.
-    """
-    evaluated = dict[str, Evaluated]()
-
-    def table(found: Evaluation) -> str:
-        name = f"{SEARCH_CATALOG}.public.evaluated{len(evaluated)}"
-        evaluated[name] = Evaluated(found, services, settings, plan)
-        return name
-
-    return EvaluateQuery(replace_evaluations(text, table), evaluated, services, settings, plan, names)

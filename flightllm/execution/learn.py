@@ -12,13 +12,16 @@ from flightllm.catalog.functions import CreatedFit, told
 from flightllm.common.names import quoted
 from flightllm.common.stopping import text_is_read
 from flightllm.config.session_settings import Settings
+from flightllm.datafusion.run import Batches
 from flightllm.errors import AICallError, CancelledError, ConfigError, InvalidInputError, MissingExtraError
+from flightllm.execution.batch_query import BatchQuery
 from flightllm.execution.cancel_token import stop_of_planning
 from flightllm.execution.context import Services
-from flightllm.execution.evaluate import EvaluateQuery
+from flightllm.execution.late_query import LateQuery
 from flightllm.execution.learned_models import embedding_of, engine_of
 from flightllm.execution.plain_query import PlainQuery
 from flightllm.execution.planning import plan
+from flightllm.execution.staged_query import StagedQuery
 from flightllm.functions.call import AICall
 from flightllm.functions.learned import kind_of, matrix
 from flightllm.functions.stored import LearnedUse, StoredFunction
@@ -189,7 +192,64 @@ def features_of(
         InvalidInputError: the query lacks a column, or has too many rows; or there is no feature.
         FlightLLMError: the query or the call is wrong.
     """
-    features, chosen = _features(options, services)
+    asked = asked_features(function, query, options, services, settings, labelled=labelled)
+    with closing(asked.query.run(record)) as batches:
+        return asked.found(batches, record)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedFeatures:
+    """The planned query of features, which has not asked the models yet."""
+
+    query: PlainQuery | BatchQuery | StagedQuery
+    columns: Mapping[str, str]
+    """The column of each parameter, and of the label."""
+    features: tuple[Feature, ...]
+    named: bool
+    """The options name the features."""
+    call: AICall
+
+    def found(self, batches: Batches, record: QueryRecord) -> Found:
+        """Return the features, from the batches of the query.
+
+        Raises:
+            InvalidInputError: there are too many rows, or there is no feature.
+            CancelledError: the statement was cancelled.
+        """
+        features = self.features
+        table = pa.Table.from_batches(_bounded(batches), self.query.schema)
+        if record.cancelled.is_set():
+            raise CancelledError("the statement was cancelled")
+        found = table[FEATURES_OF].combine_chunks()
+        probabilities, vectors = found.field("probabilities"), found.field("vector")
+        count = len(options_of(self.call))
+        rows = Rows(
+            matrix(probabilities, count if "model" in features else 0), matrix(vectors, _width(vectors, features))
+        )
+        if "model" in features and table.num_rows and not rows.known.any() and not self.named:
+            # an engine without probabilities: the vectors are enough
+            features = tuple(one for one in features if one != "model")
+            rows = Rows(rows.probabilities[:, :0], rows.vectors)
+        if not features or (table.num_rows and not rows.known.any()):
+            raise InvalidInputError(
+                "there is nothing to learn from: the model gives no probabilities, and there are no vectors. Configure"
+                " [embedding], or choose a model that gives probabilities"
+            )
+        shown = {name: table[name].to_pylist() for name in self.columns}
+        return Found(rows, shown, found.field("answer").to_pylist(), features, self.call)
+
+
+def asked_features(
+    function: StoredFunction,
+    query: str,
+    options: Mapping[str, str | int | float | bool],
+    services: Services,
+    settings: Settings,
+    *,
+    labelled: bool,
+) -> AskedFeatures:
+    """Plan the query of features; see `features_of`."""
+    features, named = _features(options, services)
     services = replace(services, on_error="null")
     call = call_of(function, services, settings)
     kind_of(call)
@@ -201,27 +261,11 @@ def features_of(
         FEATURES_OF, function.parameters, function.body, services.rights.principal.name, LearnedUse(features)
     )
     registry = services.functions.with_stored({**services.functions.stored, FEATURES_OF: stored})
-    text = f"SELECT {texts}, {FEATURES_OF}({values}) AS {FEATURES_OF} FROM ({query}) AS given"
+    text = f"SELECT {texts}, {FEATURES_OF}({values}) AS {FEATURES_OF} FROM ({query}\n) AS given"
     planned = plan(ParsedText(text), replace(services, functions=registry), settings)
-    with closing(planned.run(record)) as batches:
-        table = pa.Table.from_batches(_bounded(batches), planned.schema)
-    if record.cancelled.is_set():
-        raise CancelledError("the statement was cancelled")
-    found = table[FEATURES_OF].combine_chunks()
-    probabilities, vectors = found.field("probabilities"), found.field("vector")
-    count = len(options_of(call))
-    rows = Rows(matrix(probabilities, count if "model" in features else 0), matrix(vectors, _width(vectors, features)))
-    if "model" in features and table.num_rows and not rows.known.any() and not chosen:
-        # an engine without probabilities: the vectors are enough
-        features = tuple(one for one in features if one != "model")
-        rows = Rows(rows.probabilities[:, :0], rows.vectors)
-    if not features or (table.num_rows and not rows.known.any()):
-        raise InvalidInputError(
-            "there is nothing to learn from: the model gives no probabilities, and there are no vectors. Configure"
-            " [embedding], or choose a model that gives probabilities"
-        )
-    shown = {name: table[name].to_pylist() for name in columns}
-    return Found(rows, shown, found.field("answer").to_pylist(), features, call)
+    if isinstance(planned, LateQuery):
+        raise InvalidInputError("rows of an evaluation cannot be asked about: keep them by CREATE TABLE … AS first")
+    return AskedFeatures(planned, columns, features, named, call)
 
 
 def call_of(function: StoredFunction, services: Services, settings: Settings) -> AICall:
@@ -232,7 +276,7 @@ def call_of(function: StoredFunction, services: Services, settings: Settings) ->
     text = f"SELECT {FEATURES_OF}({', '.join(map(quoted, function.parameters))}) AS x FROM (SELECT {given}) AS given"
     services = replace(services, functions=services.functions.with_stored(stored))
     query = plan(ParsedText(text), services, settings)
-    if isinstance(query, EvaluateQuery):
+    if isinstance(query, LateQuery):
         raise InvalidInputError(f"the expression of {function.name} reads an evaluation: write an AI call")
     return next(iter(query.extracted.calls.values()))
 

@@ -1,10 +1,11 @@
 """Choose rows for people to label next, for a learned filter."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +14,13 @@ from flightllm.catalog.functions import CreatedFunction
 from flightllm.catalog.models import missing
 from flightllm.common.names import quoted
 from flightllm.config.session_settings import Settings
+from flightllm.datafusion.run import Batches
 from flightllm.errors import FlightLLMError
-from flightllm.execution.cancel_token import stop_of_planning
 from flightllm.execution.context import Services
-from flightllm.execution.learn import features_of, own_labels
+from flightllm.execution.late_table import Bindings
+from flightllm.execution.learn import Found, asked_features, own_labels
 from flightllm.execution.learned_models import check_made_with
+from flightllm.execution.plain_query import PlainQuery
 from flightllm.execution.planning import plan
 from flightllm.functions.call import AICall
 from flightllm.learning.choosing import next_rows
@@ -29,8 +32,8 @@ from flightllm.sql.next_labels import NextLabels
 from flightllm.sql.parsed_text import ParsedText
 
 
-def chosen(services: Services, wanted: NextLabels) -> pa.Table:
-    """Return rows to label: the filter's columns, its `answer` now, the `margin`, and the `side` of the label.
+class RowsToLabel:
+    """A table of rows to label: the filter's columns, its `answer` now, the `margin`, and the `side` of the label.
 
     Every second row has the side `judge`: it is a random draw among the rows that would judge. The others have the side
     `train`: their labels would teach the filter most. If one side has too few rows, there are more of the other one.
@@ -38,26 +41,76 @@ def chosen(services: Services, wanted: NextLabels) -> pa.Table:
     The columns `function`, `task` and `fields` name the question for a label in `system.labels`.
 
     Rows that have a label, and further rows with the same values, are left out. The filter asks for the features of all
-    rows of the query.
-
-    Raises:
-        NotFoundError: there is no such filter.
-        PermissionDeniedError: the user has no right to the filter.
-        FlightLLMError: the query is wrong.
+    rows of the query, once the query runs.
     """
-    function = services.objects.function(wanted.filter)
-    if function is None or function.fit is None:
-        services.rights.check_usage("FUNCTION", wanted.filter)
-        raise missing("filter", wanted.filter)
-    services.rights.check_usage("FUNCTION", function.name, function.owner)
-    learned = function.fit.learned
-    check_made_with(learned, services)
-    stored, settings = replace(function.stored(), learned=None), Settings()
-    options = {"features": ", ".join(learned.features)}
-    record = QueryRecord("", wanted.rows, stop_of_planning())
-    found = features_of(stored, wanted.rows, options, services, settings, record, labelled=False)
+
+    def __init__(self, services: Services, settings: Settings, wanted: NextLabels) -> None:
+        """Plan the features.
+
+        Raises:
+            NotFoundError: there is no such filter.
+            PermissionDeniedError: the user has no right to the filter.
+            FlightLLMError: the query is wrong.
+        """
+        function = services.objects.function(wanted.filter)
+        if function is None or function.fit is None:
+            services.rights.check_usage("FUNCTION", wanted.filter)
+            raise missing("filter", wanted.filter)
+        services.rights.check_usage("FUNCTION", function.name, function.owner)
+        self._learned = function.fit.learned
+        check_made_with(self._learned, services)
+        self._wanted, self._function, self._services = wanted, function, services
+        # A promise, or a NULL for want of money, would hide features.
+        self._settings = replace(settings, quality=None, on_budget="fail")
+        options = {"features": ", ".join(self._learned.features)}
+        stored = replace(function.stored(), learned=None)
+        self._asked = asked_features(stored, wanted.rows, options, services, self._settings, labelled=False)
+        self.schema = _schema(function)
+
+    @property
+    def calls(self) -> Collection[AICall]:
+        """Return the call that gives the features."""
+        query = self._asked.query
+        return [] if isinstance(query, PlainQuery) else query.calls
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return a line for the rows to label, and the plan of the features."""
+        told = f"up to {self._wanted.count:,} rows for the filter {self._function.name}"
+        return [("rows to label", told), *self._asked.query.explain()]
+
+    def drain(self, bindings: Bindings, record: QueryRecord) -> None:
+        """Ask for all features, and forget them: for a prediction."""
+        with closing(self._batches(bindings, record)) as batches:
+            for _ in batches:
+                pass
+
+    def rows(self, bindings: Bindings, record: QueryRecord) -> pa.Table:
+        """Ask for all features, and choose rows.
+
+        Raises:
+            FlightLLMError: the query fails, or has too many rows.
+        """
+        record = record.inner(self._wanted.rows)
+        with closing(self._batches(bindings, record)) as batches:
+            found = self._asked.found(batches, record)
+        seen = _labelled(self._function, found.call, self._services, self._settings, record)
+        return _chosen(self._function, self._learned, found, seen, self._wanted.count, self.schema)
+
+    def _batches(self, bindings: Bindings, record: QueryRecord) -> Batches:
+        query = self._asked.query
+        return query.run(record) if isinstance(query, PlainQuery) else query.run_on(bindings, record)
+
+
+def _chosen(
+    function: CreatedFunction,
+    learned: Learned,
+    found: Found,
+    seen: set[tuple[str | None, ...]],
+    count: int,
+    schema: pa.Schema,
+) -> pa.Table:
+    """Return the rows to label; `seen` are the values that have a label."""
     columns = [found.columns[name] for name in function.parameters]
-    seen = _labelled(function, found.call, services, settings)
     places = []
     for place, values in enumerate(zip(*columns, strict=True)):
         if values not in seen and None not in values:
@@ -67,12 +120,9 @@ def chosen(services: Services, wanted: NextLabels) -> pa.Table:
     margins = learned.margins(rows) if places else np.zeros(0)
     draws = [draw(text_of([column[place] for column in columns])) for place in places]
     points = _points(learned, rows.inputs(learned.kind, learned.numbers))
-    picked = _picked(margins, points, draws, wanted.count)
+    picked = _picked(margins, points, draws, count)
     answers = learned.decided(rows, [found.model[place] for place in places]) if places else []
-    shown = {
-        name: pa.array([column[places[at]] for at in picked], pa.string())
-        for name, column in zip(function.parameters, columns, strict=True)
-    }
+    shown = [[column[places[at]] for at in picked] for column in columns]
     told = [answers[at] for at in picked]
     fields = [
         json.dumps(
@@ -81,17 +131,22 @@ def chosen(services: Services, wanted: NextLabels) -> pa.Table:
         )
         for at in picked
     ]
-    return pa.table(
-        {
-            **shown,
-            "answer": pa.array([None if one is None else _told(one) for one in told], pa.string()),
-            "margin": pa.array([None if np.isnan(margins[at]) else float(margins[at]) for at in picked], pa.float64()),
-            "side": pa.array(["train" if trains(draws[at]) else "judge" for at in picked], pa.string()),
-            "function": pa.array([found.call.function] * len(picked), pa.string()),
-            "task": pa.array([found.call.task or found.call.instruction] * len(picked), pa.string()),
-            "fields": pa.array(fields, pa.string()),
-        }
-    )
+    own: list[list[Any]] = [
+        [None if one is None else _told(one) for one in told],
+        [None if np.isnan(margins[at]) else float(margins[at]) for at in picked],
+        ["train" if trains(draws[at]) else "judge" for at in picked],
+        [found.call.function] * len(picked),
+        [found.call.task or found.call.instruction] * len(picked),
+        fields,
+    ]
+    lists = zip([*shown, *own], schema.types, strict=True)
+    return pa.Table.from_arrays([pa.array(one, of) for one, of in lists], schema=schema)
+
+
+def _schema(function: CreatedFunction) -> pa.Schema:
+    own = ("answer", "margin", "side", "function", "task", "fields")
+    types = {"margin": pa.float64()}
+    return pa.schema([(name, types.get(name, pa.string())) for name in (*function.parameters, *own)])
 
 
 def _picked(margins: np.ndarray, points: np.ndarray, draws: Sequence[bytes], count: int) -> list[int]:
@@ -120,7 +175,7 @@ def _points(learned: Learned, inputs: np.ndarray) -> np.ndarray:
 
 
 def _labelled(
-    function: CreatedFunction, call: AICall, services: Services, settings: Settings
+    function: CreatedFunction, call: AICall, services: Services, settings: Settings, record: QueryRecord
 ) -> set[tuple[str | None, ...]]:
     """Return the values that have a label; nothing if the user cannot read the labels."""
     if function.fit is None:
@@ -129,10 +184,10 @@ def _labelled(
     if given == PEOPLES_LABELS:
         given = own_labels(call)
     columns = ", ".join(f"CAST(given.{quoted(name)} AS VARCHAR)" for name in function.parameters)
-    text = f"SELECT {columns} FROM ({given}) AS given"
+    text = f"SELECT {columns} FROM ({given}\n) AS given"
     try:
         query = plan(ParsedText(text), services, settings)
-        with closing(query.run(QueryRecord("", text, stop_of_planning()))) as batches:
+        with closing(query.run(record)) as batches:
             return {tuple(row.values()) for batch in batches for row in batch.to_pylist()}
     except FlightLLMError:
         return set()

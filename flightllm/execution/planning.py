@@ -28,19 +28,20 @@ from flightllm.functions.call import EMBEDDING, SEARCH
 from flightllm.observe.query_record import QueryRecord
 from flightllm.plan.substrait import NotExpressibleError
 from flightllm.sql.calls import Extracted
-from flightllm.sql.evaluations import evaluates
+from flightllm.sql.calls_in_from import replace_calls
+from flightllm.sql.evaluations import evaluates, evaluation_at
 from flightllm.sql.guard import check_sql
 from flightllm.sql.names import NO_NAMES, OutputNames
 from flightllm.sql.next_labels import NAME as NEXT_LABELS
-from flightllm.sql.next_labels import NextLabels, replace_next_labels
+from flightllm.sql.next_labels import names_next_labels, next_labels_at
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.semantic_joins import Pairs, SemanticJoin, replace_semantic_joins
 from flightllm.sql.table_functions import TableCall, replace_table_functions
 
 if TYPE_CHECKING:
-    from flightllm.execution.evaluate import EvaluateQuery
+    from flightllm.execution.late_query import LateQuery
 
-SqlQuery: TypeAlias = "PlainQuery | BatchQuery | StagedQuery | EvaluateQuery"
+SqlQuery: TypeAlias = "PlainQuery | BatchQuery | StagedQuery | LateQuery"
 """The kinds of queries that a text can become."""
 _EVALUATE = "ai_evaluate"
 """The name of the function whose calls in FROM are evaluations."""
@@ -66,8 +67,8 @@ def plan(
     given, text = text, services.catalog.inline_views(text)
     if text is not given:
         check_sql(text, services.config.limits)
-    if _EVALUATE in text.sql.lower() and evaluates(text):
-        return _evaluation(text, services, settings, names)
+    if _is_late(text):
+        return _late(text, services, settings, names)
     text, read = _files_read(text, services)
     tables = {**tables, **read}
     extracted, planned = Extracted(text.sql, {}, tables), None
@@ -81,15 +82,35 @@ def plan(
     return query
 
 
-def _evaluation(text: ParsedText, services: Services, settings: Settings, names: OutputNames) -> "EvaluateQuery":
-    from flightllm.execution.evaluate import planned_evaluations
+def _is_late(text: ParsedText) -> bool:
+    """Return whether a table in FROM asks models for its rows."""
+    lowered = text.sql.lower()
+    return (_EVALUATE in lowered and evaluates(text)) or (NEXT_LABELS in lowered and names_next_labels(text))
+
+
+def _late(text: ParsedText, services: Services, settings: Settings, names: OutputNames) -> "LateQuery":
+    from flightllm.execution.evaluate import Evaluated
+    from flightllm.execution.late_query import LateQuery
+    from flightllm.execution.late_table import LateTable
 
     def planned(
         sql: str, tables: Mapping[str, pa.Table], settings: Settings, names: OutputNames = NO_NAMES
     ) -> SqlQuery:
         return plan(ParsedText(sql), services, settings, tables, names=names)
 
-    return planned_evaluations(text, services, settings, planned, names)
+    late = dict[str, LateTable]()
+
+    def table(index: int) -> str | None:
+        name = f"{SEARCH_CATALOG}.public.late{len(late)}"
+        if (found := evaluation_at(text, index)) is not None:
+            late[name] = Evaluated(found, services, settings, planned)
+        elif (wanted := next_labels_at(text, index)) is not None:
+            late[name] = services.next_labels(services, settings, wanted)
+        else:
+            return None
+        return name
+
+    return LateQuery(replace_calls(text, table), late, services, settings, planned, names)
 
 
 def plan_extracted(
@@ -159,19 +180,10 @@ def _searched(
 
     def kept(index: str, found: pa.Table) -> str:
         indexes.add(index)
-        return held(found)
-
-    def held(found: pa.Table) -> str:
         name = f"{SEARCH_CATALOG}.public.found{len(tables)}"
         tables[name] = found
         return name
 
-    def to_label(wanted: NextLabels) -> str:
-        text_is_read()
-        return held(services.next_labels(services, wanted))
-
-    if NEXT_LABELS in text.sql.lower():
-        text = replace_next_labels(text, to_label)
     if not services.functions.may_search(text.sql):
         return text, tables, frozenset()
     joined = replace_semantic_joins(text, services.functions, pairs)
@@ -196,6 +208,8 @@ def uses_ai(text: ParsedText, services: Services, settings: Settings) -> bool:
         return False
     if _EVALUATE in text.sql.lower() and evaluates(text):
         raise UnsupportedError("a view cannot evaluate a call: keep the figures by CREATE TABLE … AS")
+    if NEXT_LABELS in text.sql.lower() and names_next_labels(text):
+        raise UnsupportedError("a view cannot choose rows to label: keep the rows by CREATE TABLE … AS")
     text, read = _files_read(text, services)
     text, tables, _ = _searched(text, services, settings)
     extracted, _ = extract(text, services, {**read, **tables})

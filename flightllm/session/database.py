@@ -23,7 +23,7 @@ from flightllm.engines.supervised import supervised
 from flightllm.execution.backends import Backends
 from flightllm.execution.context import Services
 from flightllm.execution.learn import labelled
-from flightllm.execution.next_labels import chosen
+from flightllm.execution.next_labels import RowsToLabel
 from flightllm.functions import FunctionRegistry
 from flightllm.functions.registry import scalars_registrar
 from flightllm.llm.engine import Engine
@@ -185,7 +185,7 @@ class Database:
                 backends=backends,
                 labels=labels,
                 learner=labelled,
-                next_labels=chosen,
+                next_labels=RowsToLabel,
                 isolation=Isolation(config.limits, config.storage),
                 watch=watch or Watch(),
             )

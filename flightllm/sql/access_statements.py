@@ -5,7 +5,7 @@ from typing import cast
 
 from flightllm.errors import SqlError
 from flightllm.sql.cursor import Cursor
-from flightllm.sql.grants import PRIVILEGES, SAME_AS_USAGE, AccessPolicy, Grant, ObjectKind, Privilege
+from flightllm.sql.grants import PRIVILEGES, SAME_AS_USAGE, AccessPolicy, Grant, ObjectKind, Privilege, kind_after_on
 from flightllm.sql.names import identifier
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Token, TokenKind
@@ -54,7 +54,7 @@ class _AccessStatementReader(Cursor):
             named.append(self._privilege())
         self.take("privileges")
         self.need(_GRANT, "on")
-        kind = self._kind()
+        kind, self.at = kind_after_on(self.tokens, self.at)
         if kind == "FUNCTION":
             named = ["USAGE" if one == SAME_AS_USAGE else one for one in named]
         schema, name = self._object(kind)
@@ -102,15 +102,6 @@ class _AccessStatementReader(Cursor):
         start = self.tokens[0].start
         rest, self.at = self.tokens[self.at :], len(self.tokens)
         return " ".join(self._text[token.start - start : token.end - start] for token in rest)
-
-    def _kind(self) -> ObjectKind:
-        """Read the kind of the object; a table can have the name of a kind."""
-        after = self.tokens[self.at + 1 : self.at + 2]
-        if after and after[0].is_word("to", "from"):
-            return "TABLE"
-        if self.take("filter"):  # a learned filter is a function
-            return "FUNCTION"
-        return next((kind for kind in PRIVILEGES if self.take(kind.lower())), "TABLE")
 
     def _object(self, kind: ObjectKind) -> tuple[str, str]:
         if kind == "TABLE":

@@ -11,10 +11,10 @@ from typing import Final
 
 from flightllm.errors import AICallError
 from flightllm.functions.base import Literal
-from flightllm.sql.arguments import read_column, read_constant, split_arguments
+from flightllm.sql.arguments import read_constant, split_arguments
+from flightllm.sql.calls_in_from import rows_as_sql, with_queries
 from flightllm.sql.names import identifier
-from flightllm.sql.parsed_text import ParsedText, mentions
-from flightllm.sql.table_functions import has_alias
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import Token, TokenKind, position, tokenize
 
 NAME: Final = "ai_evaluate"
@@ -24,7 +24,6 @@ PEOPLES_LABELS: Final = "system.labels"
 _PLAIN: Final = re.compile(r"""\(SELECT \* FROM (?:(?:\w+|"[^"]+")\.)*(?P<name>\w+|"[^"]+")\)""")
 """Matches the rows of a whole table."""
 _PARTS: Final = ("rows", "call", "label")
-_QUERIES: Final = ("select", "with", "values", "from")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +56,13 @@ def plain_arguments(text: ParsedText) -> Iterator[tuple[int, int, str]]:
                 yield tokens[0].start, tokens[-1].end, sql
 
 
-def replace_evaluations(text: ParsedText, table: Callable[[Evaluation], str]) -> ParsedText:
-    """Return SQL with each evaluation in FROM replaced by the table that `table` names.
+def evaluation_at(text: ParsedText, index: int) -> Evaluation | None:
+    """Return the evaluation that begins at a token in FROM, or None.
 
     Raises:
-        AICallError: an evaluation lacks an argument, or an option of it is not a constant.
+        AICallError: the evaluation lacks an argument, or an option of it is not a constant.
     """
-    sql, parts, start = text.sql, list[str](), 0
-    for index in filter(_begins_in(text), range(len(text.tokens))):
-        closing = text.closing[index + 1]
-        parts += [sql[start : text.tokens[index].start], table(_evaluation(text, index))]
-        if not has_alias(text.tokens, closing + 1):
-            parts.append(f" AS {NAME}")
-        start = text.tokens[closing].end
-    return text.replaced("".join([*parts, sql[start:]]))
+    return _evaluation(text, index) if _begins_in(text)(index) else None
 
 
 def with_options(call: str, options: Mapping[str, str | None]) -> str:
@@ -118,15 +110,6 @@ def option_of(call: str, name: str) -> Literal:
     return None
 
 
-def _with_queries(text: ParsedText, index: int, rows: str) -> str:
-    """Return the WITH of a whole statement up to a token, if a query names a table of it; otherwise an empty text."""
-    named = mentions(rows)
-    earlier = [one for one in text.scopes.common_tables if one.start == 0 and one.end < index]
-    if named.isdisjoint(one.name.lower() for one in earlier):
-        return ""
-    return f"{text.sql[: text.tokens[max(one.end for one in earlier)].end]} "
-
-
 def _begins_in(text: ParsedText) -> Callable[[int], bool]:
     """Return a test for the tokens that begin an evaluation in FROM."""
     names = text.scopes.names_table
@@ -158,24 +141,9 @@ def _option(tokens: Sequence[Token], first: int) -> str | None:
 
 def _as_sql(part: str, tokens: Sequence[Token]) -> str | None:
     """Return the SQL that an argument stands for; None if it is SQL itself."""
-    text = tokens[0].text.strip().rstrip(";") if len(tokens) == 1 and tokens[0].kind is TokenKind.STRING else None
-    if part != "rows":
-        return text
-    if text is not None:
-        inner = tokenize(text)
-        if inner and (inner[0].is_word(*_QUERIES) or inner[0].is_symbol("(")):
-            return f"({text}\n)"
-        tokens = inner
-    named = tokens[1:] if tokens and tokens[0].is_word("table") else tokens
-    if len(named) > 2 and named[0].is_symbol("(") and named[-1].is_symbol(")") and len(named) < len(tokens):
-        named = named[1:-1]
-    if read_column(named) is None:
-        return None if text is None else f"({text}\n)"
-    return f"(SELECT * FROM {''.join(_name(token) for token in named)})"
-
-
-def _name(token: Token) -> str:
-    return '"' + token.text.replace('"', '""') + '"' if token.kind is TokenKind.QUOTED else token.text
+    if part == "rows":
+        return rows_as_sql(tokens)
+    return tokens[0].text.strip().rstrip(";") if len(tokens) == 1 and tokens[0].kind is TokenKind.STRING else None
 
 
 def _evaluation(text: ParsedText, index: int) -> Evaluation:
@@ -199,5 +167,4 @@ def _evaluation(text: ParsedText, index: int) -> Evaluation:
     rows, alias = found["rows"], "evaluated"
     if (named := _PLAIN.fullmatch(rows)) is not None:
         alias = named["name"]
-    prefix = _with_queries(text, index, rows)
-    return Evaluation(f"({prefix}{rows})" if prefix else rows, alias, found["call"], found["label"], options, where)
+    return Evaluation(with_queries(text, index, rows), alias, found["call"], found["label"], options, where)

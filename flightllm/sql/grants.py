@@ -1,10 +1,12 @@
 """Privileges that admins can grant, and policies that restrict the rows and columns that a user sees."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
 from flightllm.common.names import TableName
+from flightllm.sql.tokens import Token, TokenKind
 
 Privilege = Literal["SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "USAGE"]
 ObjectKind = Literal["SCHEMA", "TABLE", "MODEL", "PROMPT", "FUNCTION"]
@@ -21,6 +23,26 @@ PRIVILEGES: MappingProxyType[ObjectKind, tuple[Privilege, ...]] = MappingProxyTy
 """The privileges for each kind of object. A grant on a schema covers all its present and future tables."""
 SAME_AS_USAGE = "EXECUTE"
 """PostgreSQL's word for the right to use a function."""
+_WORDS: MappingProxyType[str, ObjectKind] = MappingProxyType(
+    {**{kind.lower(): kind for kind in PRIVILEGES}, "filter": "FUNCTION"}
+)
+"""The words that name a kind; a learned filter is a function."""
+
+
+def kind_after_on(tokens: Sequence[Token], at: int) -> tuple[ObjectKind, int]:
+    """Return the kind of the object that GRANT or REVOKE names, and the token at which its name begins.
+
+    `at` is the token after ON. A word without quotes names a kind, unless it is the object's own name or schema:
+
+    | text                     | kind     | name       |
+    |--------------------------|----------|------------|
+    | `ON FILTER spam TO ann`  | FUNCTION | `spam`     |
+    | `ON filter TO ann`       | TABLE    | `filter`   |
+    | `ON model.t TO ann`      | TABLE    | `model.t`  |
+    """
+    kind = _WORDS.get(tokens[at].text.lower()) if at < len(tokens) and tokens[at].kind is TokenKind.WORD else None
+    own = any(token.is_word("to", "from") or token.is_symbol(".") for token in tokens[at + 1 : at + 2])
+    return ("TABLE", at) if kind is None or own else (kind, at + 1)
 
 
 def shown_by(kind: str) -> str:

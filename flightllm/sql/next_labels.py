@@ -1,15 +1,19 @@
-"""Rewriting of `ai_next_labels('filter', 'SELECT t FROM messages', 20)` in FROM, which becomes a table of rows."""
+"""Reader of `ai_next_labels('filter', 'SELECT t FROM messages', 20)` in FROM.
 
-from collections.abc import Callable
+The rows can be SQL or a text with SQL. `plain_rows` writes them as SQL, so that later steps find the names of tables in
+them.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from flightllm.errors import AICallError
 from flightllm.sql.arguments import read_constant, split_arguments
+from flightllm.sql.calls_in_from import rows_as_sql, with_queries
 from flightllm.sql.names import identifier
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.table_functions import has_alias
-from flightllm.sql.tokens import TokenKind, position
+from flightllm.sql.tokens import position
 
 NAME: Final = "ai_next_labels"
 _USAGE: Final = f"write {NAME}('filter', 'SELECT t FROM messages', 20)"
@@ -24,42 +28,77 @@ class NextLabels:
 
     filter: str
     rows: str
+    """A query in parentheses."""
     count: int
 
 
-def replace_next_labels(text: ParsedText, table: Callable[[NextLabels], str]) -> ParsedText:
-    """Return SQL with each call in FROM replaced by the text that `table` returns; other text stays as it is.
+def names_next_labels(text: ParsedText) -> bool:
+    """Return whether a text calls `ai_next_labels`.
+
+    Raises:
+        AICallError: a call is outside of FROM.
+    """
+    found = False
+    for index in _calls(text):
+        if not text.scopes.names_table[index]:
+            raise AICallError(f"{_where(text, index)} returns rows: write SELECT … FROM {NAME}(…)")
+        found = True
+    return found
+
+
+def plain_rows(text: ParsedText) -> Iterator[tuple[int, int, str]]:
+    """Yield the start, the end and the SQL of each query of rows that is a text or a table."""
+    for index in _calls(text):
+        for part, first, last in _arguments(text, index):
+            tokens = text.tokens[first:last]
+            sql = rows_as_sql(tokens) if part == "rows" and tokens else None
+            if sql is not None:
+                yield tokens[0].start, tokens[-1].end, sql
+
+
+def next_labels_at(text: ParsedText, index: int) -> NextLabels | None:
+    """Return the call that begins at a token in FROM, or None.
 
     Raises:
         AICallError: an argument is missing, unknown or no constant of its type.
     """
-    sql, tokens, scopes = text.sql, text.tokens, text.scopes
-    parts, start = list[str](), 0
-    for index, token in enumerate(tokens):
-        closing = scopes.closing.get(index + 1)
-        if token.kind is not TokenKind.WORD or token.text.lower() != NAME or closing is None:
-            continue
-        where = f"{NAME} at {position(sql, token.start)}"
-        if not scopes.names_table[index]:
-            raise AICallError(f"{where} returns rows: write SELECT … FROM {NAME}(…)")
-        given = dict[str, object]()
-        for place, (first, last) in enumerate(split_arguments(tokens, index + 2, closing, scopes.closing)):
-            named = last - first > 2 and tokens[first + 1].is_symbol("=>")
-            name = identifier(tokens[first]) if named else next(iter(_PARTS[place : place + 1]), None)
-            constant = read_constant(tokens[first + 2 if named else first : last])
-            if name not in _PARTS or name in given or constant is None:
-                raise AICallError(f"{where}: {_USAGE}")
-            given[name] = constant.value
-        parts += [sql[start : token.start], table(_read(given, where))]
-        parts.append("" if has_alias(tokens, closing + 1) else f" AS {NAME}")
-        start = tokens[closing].end
-    return text.replaced("".join([*parts, sql[start:]]))
-
-
-def _read(given: dict[str, object], where: str) -> NextLabels:
-    filter_, rows, count = given.get("filter"), given.get("rows"), given.get("count", _USUAL)
-    if not isinstance(filter_, str) or not isinstance(rows, str) or not isinstance(count, int):
+    if not text.is_word(index, NAME):
+        return None
+    where = _where(text, index)
+    given = dict[str, object](count=_USUAL)
+    seen = set[str]()
+    for name, first, last in _arguments(text, index):
+        tokens = text.tokens[first:last]
+        if name not in _PARTS or name in seen or not tokens:
+            raise AICallError(f"{where}: {_USAGE}")
+        seen.add(name)
+        if name == "rows":
+            given[name] = rows_as_sql(tokens) or text.sql[tokens[0].start : tokens[-1].end]
+        else:
+            constant = read_constant(tokens)
+            given[name] = None if constant is None else constant.value
+    filter_, rows, count = given.get("filter"), given.get("rows"), given["count"]
+    if not isinstance(filter_, str) or not isinstance(rows, str) or not isinstance(count, int) or rows[:1] != "(":
         raise AICallError(f"{where}: {_USAGE}")
     if not 1 <= count <= _MOST:
         raise AICallError(f"{where}: the number of rows is from 1 to {_MOST:,}, not {count}")
-    return NextLabels(filter_.lower(), rows, count)
+    return NextLabels(filter_.lower(), with_queries(text, index, rows), count)
+
+
+def _calls(text: ParsedText) -> Iterator[int]:
+    """Yield the tokens of the function's name in calls."""
+    return (index for index in range(len(text.tokens)) if text.is_word(index, NAME) and (index + 1) in text.closing)
+
+
+def _arguments(text: ParsedText, index: int) -> Iterator[tuple[str, int, int]]:
+    """Yield the name and the token range of each argument; the name is empty where there are too many."""
+    closing = text.closing[index + 1]
+    for place, (first, last) in enumerate(split_arguments(text.tokens, index + 2, closing, text.closing)):
+        if last - first > 2 and text.tokens[first + 1].is_symbol("=>"):
+            yield (identifier(text.tokens[first]) or "").lower(), first + 2, last
+        else:
+            yield _PARTS[place] if place < len(_PARTS) else "", first, last
+
+
+def _where(text: ParsedText, index: int) -> str:
+    return f"{NAME} at {position(text.sql, text.tokens[index].start)}"

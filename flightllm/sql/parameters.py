@@ -136,10 +136,18 @@ def _indexes(placeholders: list[Token], names: tuple[str, ...]) -> list[int]:
 
 
 def _check_in(text: ParsedText) -> None:
-    """Refuse a placeholder after IN; DataFusion's error names the literal, which the client did not send."""
-    places = (place for place, token in enumerate(text.tokens) if token.kind is TokenKind.PLACEHOLDER)
-    if "in" in text.words and any(text.is_word(place - 1, "in") for place in places):
-        raise SqlError("IN takes no list as one parameter: write = any(?) in place of IN ?, or IN (?, …)")
+    """Refuse a placeholder after the IN of lists; DataFusion's error names the literal, which the client did not send.
+
+    `position('b' IN ?)` and `[x FOR x IN ?]` take one value there.
+    """
+    if "in" not in text.words:
+        return
+    for place, token in enumerate(text.tokens):
+        if token.kind is TokenKind.PLACEHOLDER and text.is_word(place - 1, "in"):
+            opening = text.scopes.around[place]
+            searches = opening is not None and text.is_word(opening - 1, "position")
+            if not searches and not text.is_word(place - 3, "for"):
+                raise SqlError("IN takes no list as one parameter: write = any(?) in place of IN ?, or IN (?, …)")
 
 
 def _is_named(placeholder: Token) -> bool:

@@ -7,9 +7,10 @@ from flightllm.errors import AICallError
 from flightllm.functions.call import SEARCH
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.sql.arguments import split_arguments
+from flightllm.sql.calls_in_from import replace_calls
 from flightllm.sql.names import identifier
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.scopes import NO_ALIAS, Scopes
+from flightllm.sql.scopes import Scopes
 from flightllm.sql.tokens import Token, TokenKind, position
 
 _CONSTANT_WORDS = ("null", "true", "false", "array", "make_array")
@@ -34,17 +35,13 @@ def replace_table_functions(
     sql = text.sql
     if not registry.may_search(sql):
         return text
-    tokens, scopes = text.tokens, text.scopes
-    parts, start = [], 0
-    for index, token in enumerate(tokens):
-        function = registry.get(token.text) if token.kind is TokenKind.WORD else None
-        closing = scopes.closing.get(index + 1)
-        if function is None or function.backend != SEARCH or closing is None or not scopes.names_table[index]:
-            continue
-        alias = "" if has_alias(tokens, closing + 1) else f" AS {function.name}"
-        parts += [sql[start : token.start], table(_call(sql, tokens, index, scopes)), alias]
-        start = tokens[closing].end
-    return text.replaced("".join([*parts, sql[start:]]))
+
+    def found(index: int) -> str | None:
+        function = registry.get(text.tokens[index].text)
+        searches = function is not None and function.backend == SEARCH
+        return table(_call(sql, text.tokens, index, text.scopes)) if searches else None
+
+    return replace_calls(text, found)
 
 
 def _call(sql: str, tokens: Sequence[Token], index: int, scopes: Scopes) -> TableCall:
@@ -66,11 +63,3 @@ def _call(sql: str, tokens: Sequence[Token], index: int, scopes: Scopes) -> Tabl
 
 def _is_constant(token: Token) -> bool:
     return token.kind in {TokenKind.STRING, TokenKind.NUMBER, TokenKind.SYMBOL} or token.is_word(*_CONSTANT_WORDS)
-
-
-def has_alias(tokens: Sequence[Token], index: int) -> bool:
-    """Return whether the token after a table is its alias, or the word AS."""
-    if index >= len(tokens):
-        return False
-    token = tokens[index]
-    return token.kind is TokenKind.QUOTED or (token.kind is TokenKind.WORD and not token.is_word(*NO_ALIAS))

@@ -141,3 +141,15 @@ def test_periods_uuids_and_intervals(embedded: Connection) -> None:
     assert embedded.sql("SELECT p FROM spans WHERE u = ?", [UUID(int=1)]).fetchall() == [("2024-01",)]
     with pytest.raises(InvalidInputError, match="'n' has a whole number of more than 64 bits"):
         embedded.register("big", pd.DataFrame({"n": [2**70, 1]}))
+
+
+def test_frames_of_rows_to_label(embedded: Connection) -> None:
+    """The rows to label can come from a variable, in SQL and in a text with SQL."""
+    words = ["win money", "see you"]
+    labelled = pd.DataFrame({"t": [f"{words[at % 2]} {at}" for at in range(40)], "label": [True, False] * 20})
+    embedded.register("taught", labelled).sql("CREATE TABLE known AS SELECT * FROM taught").fetchall()
+    embedded.sql("CREATE FILTER spam AS ai_filter('Spam? {t}', t) FIT ON known WITH (features = 'model')").fetchall()
+    unknown = pd.DataFrame({"t": ["win a car", "see me"]})
+    for written in ("'SELECT t FROM unknown'", "(SELECT t FROM unknown)", "unknown"):
+        found = embedded.sql(f"SELECT t FROM ai_next_labels('spam', {written})").fetchall()
+        assert sorted(found) == [(one,) for one in sorted(unknown["t"])]

@@ -120,6 +120,66 @@ def test_next_rows(session: Session) -> None:
     assert rows(session, "SELECT * FROM ai_next_labels('spam', 'SELECT t FROM labelled')") == []
 
 
+def test_next_rows_within_budget(session: Session) -> None:
+    """The rows to label ask models when the query runs, in its record and within its limits."""
+    sql = "SELECT t FROM ai_next_labels('spam', 'SELECT t || '' too'' AS t FROM messages', 3)"
+    before = rows(session, "SELECT sum(calls) AS n FROM system.ai_calls")
+    assert session.describe(sql).schema.names == ["t"]
+    assert "up to 3 rows for the filter spam" in explained(session, sql)["rows to label"]
+    session.set_option("max_calls", "10")
+    with pytest.raises(BudgetExceededError, match="max_calls"):
+        ask(session, sql)
+    assert rows(session, "SELECT sum(calls) AS n FROM system.ai_calls") == before
+    session.set_option("max_calls", "none")
+    found = ask(session, sql)
+    assert found.calls > 100
+    assert rows(session, "SELECT sum(calls) AS n FROM system.ai_calls")[0]["n"] == (before[0]["n"] or 0) + found.calls
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT t FROM ai_next_labels('spam', 'SELECT t FROM messages;', 5)",
+        "SELECT t FROM ai_next_labels('spam', 'SELECT t FROM messages -- all', 5)",
+        "SELECT t FROM ai_next_labels('spam', 'SELECT t FROM messages; -- all', 5)",
+        "SELECT t FROM ai_next_labels('spam', 'messages', 5)",
+        "SELECT t FROM ai_next_labels('spam', (SELECT t FROM messages /* all */), count => 5)",
+        "SELECT x.t FROM ai_next_labels(count => 5, rows => messages, filter => 'spam') AS x",
+        "WITH w AS (SELECT t FROM messages) SELECT t FROM ai_next_labels('spam', (SELECT t FROM w), 5)",
+        "SELECT t FROM (SELECT * FROM ai_next_labels('spam', TABLE messages, 5)) AS x",
+    ],
+)
+def test_spellings_of_rows(session: Session, sql: str) -> None:
+    """The rows can be a text, SQL or a table, with a comment or a semicolon at the end."""
+    assert rows(session, sql) == rows(session, "SELECT t FROM ai_next_labels('spam', 'SELECT t FROM messages', 5)")
+
+
+def test_names_of_rows(session: Session) -> None:
+    """Names of tables in the rows mean those of the session."""
+    session.update("CREATE SCHEMA IF NOT EXISTS elsewhere")
+    session.update("CREATE OR REPLACE TABLE elsewhere.messages AS SELECT 'Win a prize!' AS t")
+    session.update("SET search_path = elsewhere")
+    assert rows(session, "SELECT t FROM ai_next_labels('spam', 'SELECT t FROM messages')") == [{"t": "Win a prize!"}]
+    session.update("CREATE TEMP TABLE own AS SELECT 'Hello' AS t")
+    assert rows(session, "SELECT t FROM ai_next_labels('spam', 'SELECT t FROM own')") == [{"t": "Hello"}]
+
+
+def test_next_rows_with_other_calls(session: Session) -> None:
+    """A call over the rows to label asks about these rows only; no view holds them, and they judge no evaluation."""
+    sql = "SELECT ai_filter('Is {t} long?', t) AS long FROM ai_next_labels('spam', 'SELECT t FROM messages', 4)"
+    assert ask(session, sql).calls == 4
+    evaluated = "ai_evaluate(labelled, ai_filter('Spam?', t), label)"
+    named = "(SELECT t, true AS l FROM ai_next_labels('spam', messages))"
+    for text in (
+        "CREATE VIEW to_label AS SELECT t FROM ai_next_labels('spam', 'SELECT t FROM messages')",
+        f"SELECT * FROM ai_evaluate({named}, ai_filter('Is {{t}}?', t), l)",
+        "SELECT ai_next_labels('spam', 'SELECT t FROM messages')",
+        f"SELECT * FROM ai_next_labels('spam', (SELECT call AS t FROM {evaluated}), 4)",
+    ):
+        with pytest.raises(FlightLLMError, match=r"CREATE TABLE … AS|write SELECT"):
+            ask(session, text) if text.startswith("SELECT") else session.update(text)
+
+
 def test_chosen_rows_do_not_judge(session: Session) -> None:
     """Rows chosen by their margins train; each second row judges, and its choice does not depend on the margin."""
     found = rows(session, "SELECT * FROM ai_next_labels('spam', 'SELECT t FROM messages', 10)")

@@ -1,5 +1,7 @@
 """Parameters of a connection: those of its start, and what each way tells of them."""
 
+from typing import Any
+
 import psycopg
 import pytest
 
@@ -149,3 +151,44 @@ def test_set_config_is_told(place: Place) -> None:
         assert told(b"application_name") == b"another"
         connection.execute("RESET application_name")
         assert told(b"application_name") == b""
+
+
+@pytest.mark.parametrize(
+    ("sql", "values"),
+    [
+        ("SELECT position('b' IN %s)", ["abc"]),
+        ("SELECT position(%s IN %s)", ["c", "abc"]),
+        ("SELECT 1 WHERE position('b' IN %s) > 0 AND 2 IN (%s, %s)", ["abc", 1, 2]),
+        ("SELECT a FROM (VALUES (1), (2), (3)) AS t (a) WHERE a IN (%s, %s) ORDER BY a", [3, 1]),
+        ("SELECT a FROM (VALUES (1), (2), (3)) AS t (a) WHERE a NOT IN (%s) ORDER BY a", [2]),
+        ("SELECT a FROM (VALUES ('x'), ('y')) AS t (a) WHERE position(a IN %s) = 1 AND a IN (%s)", ["xy", "x"]),
+        ("SELECT overlay(%s PLACING %s FROM %s)", ["abcdef", "ZZ", 3]),
+        ("SELECT overlay(%s PLACING %s FROM %s FOR %s)", ["abcdef", "ZZ", 3, 1]),
+        ("SELECT trim(both 'x' FROM %s)", ["xxaxx"]),
+        ("SELECT trim(leading %s FROM %s)", ["x", "xxaxx"]),
+        ("SELECT extract(year FROM %s::timestamp)::int", ["2024-05-06 07:08:09"]),
+        ("SELECT substring(%s FROM %s::int FOR %s::int)", ["abcdef", 2, 3]),
+        ("SELECT substring(%s FROM %s::int)", ["abcdef", 3]),
+    ],
+)
+@pytest.mark.parametrize("cursor", [psycopg.Cursor, psycopg.ClientCursor, psycopg.RawCursor])
+def test_words_between_arguments(
+    place: Place, reference: "psycopg.Connection[Any]", sql: str, values: list[object], cursor: type[Any]
+) -> None:
+    """Functions that take words between their arguments, and lists after IN, take parameters as in PostgreSQL."""
+    if cursor is psycopg.RawCursor:
+        for number in range(1, len(values) + 1):
+            sql = sql.replace("%s", f"${number}", 1)
+    with place.connect() as connection:
+        connection.cursor_factory = cursor
+        found = connection.cursor().execute(sql, values).fetchall()
+    assert found == cursor(reference).execute(sql, values).fetchall()
+
+
+def test_lists_after_in(place: Place, reference: "psycopg.Connection[Any]") -> None:
+    """IN with one parameter for its list is refused as in PostgreSQL, also beside `position`."""
+    for sql in ("SELECT 1 WHERE 1 IN %s", "SELECT 1 WHERE position('b' IN 'abc') IN %s"):
+        with place.connect() as connection:
+            for one in (connection, reference):
+                with pytest.raises(psycopg.ProgrammingError):
+                    one.execute(sql, [[1, 2]])

@@ -165,6 +165,34 @@ def test_system_functions_in_row_filters_mean_who_asks(database: Database) -> No
     assert _rows(ann, "SELECT a, current_user FROM t") == [(2, "ann")]
 
 
+@pytest.mark.parametrize("word", ["schema", "table", "model", "prompt", "function", "filter"])
+def test_rights_on_tables_named_as_a_kind(database: Database, word: str) -> None:
+    """A right on a table whose name is the word of a kind is for the table that the session's path finds."""
+    session = database.session()
+    session.update("CREATE SCHEMA s1")
+    for schema in ("public", "s1"):
+        session.update(f'CREATE TABLE {schema}."{word}" (a INT)')
+    session.update("SET search_path = s1, public")
+    listed = "SELECT kind, schema, name FROM system.grants WHERE grantee = 'ann'"
+    for name in (word, f'"{word}"', f's1."{word}"', f'TABLE "{word}"'):
+        session.update(f"GRANT SELECT ON {name} TO ann")
+        assert _rows(session, listed) == [("TABLE", "s1", word)], name
+        session.update(f"REVOKE SELECT ON {name} FROM ann")
+        assert _rows(session, listed) == [], name
+
+
+def test_rights_on_functions_under_a_path(database: Database) -> None:
+    """A right on a function is for the function, also under a path with a table of its name."""
+    session = database.session()
+    session.update("SET search_path = x")
+    session.update("CREATE FUNCTION t(v) AS ai_filter('Is it good?', v)")
+    for kind in ("FUNCTION", "FILTER"):
+        session.update(f"GRANT USAGE ON {kind} t TO ann")
+        listed = "SELECT kind, schema, name FROM system.grants WHERE grantee = 'ann'"
+        assert _rows(session, listed) == [("FUNCTION", "", "t")]
+        session.update(f"REVOKE USAGE ON {kind} t FROM ann")
+
+
 def test_keys_of_described_tables(database: Database) -> None:
     """DESCRIBE of a table tells the keys of each column, and that nothing enforces these; that of a query does not."""
     session, ann = database.session(), database.session(Principal("ann", "user"))

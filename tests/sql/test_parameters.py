@@ -201,3 +201,16 @@ def test_unbound_placeholders_are_refused() -> None:
     with pytest.raises(SqlError, match="takes 1 parameters, but 0"):
         bind(ParsedText("SELECT ?"), None)
     assert bind(ParsedText("SELECT 1"), None).sql == "SELECT 1"
+
+
+@pytest.mark.parametrize("sql", ["SELECT position('b' IN ?)", "SELECT POSITION ( 'b' in ? )", "SELECT [x FOR x IN ?]"])
+def test_one_value_after_in(sql: str) -> None:
+    """After the IN of `position` and of a comprehension, a parameter is one value."""
+    assert "'abc'" in bind(ParsedText(sql), pa.record_batch({"0": ["abc"]})).sql
+
+
+@pytest.mark.parametrize("sql", ["SELECT 1 IN ?", "SELECT f(1 IN ?)", "SELECT position('b' IN 'abc') IN ?"])
+def test_no_list_after_in(sql: str) -> None:
+    """After another IN, a parameter is no list."""
+    with pytest.raises(SqlError, match="IN takes no list"):
+        bind(ParsedText(sql), pa.record_batch({"0": ["abc"]}))

@@ -1,0 +1,33 @@
+"""The contract of tables in FROM whose rows ask models."""
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+import pyarrow as pa
+
+from flightllm.functions.call import AICall
+from flightllm.observe.query_record import QueryRecord
+from flightllm.operators.call_context import ModelBinding
+
+Bindings = Mapping[str, ModelBinding]
+
+
+class LateTable(Protocol):
+    """A table in FROM that asks models for its rows."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the schema of its rows."""
+
+    @property
+    def calls(self) -> Collection[AICall]:
+        """Return the calls that ask models."""
+
+    def rows(self, bindings: Bindings, record: QueryRecord) -> pa.Table:
+        """Ask the models, and return the rows."""
+
+    def drain(self, bindings: Bindings, record: QueryRecord) -> None:
+        """Ask the models, and forget the answers: for a prediction."""
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return lines for EXPLAIN."""
