@@ -5,7 +5,7 @@ import pyarrow as pa
 from flightllm.functions import (
     CALIBRATE,
     CONFIDENCE,
-    PEOPLES_LABELS,
+    LABELS_OPTION,
     QUALITY,
     AIFunction,
     Answer,
@@ -34,7 +34,7 @@ FUNCTION = AIFunction(
     returns="boolean; struct<answer, confidence> with confidence => true",
     parameters=(Parameter("prompt", Kind.PROMPT),),
     fields=True,
-    options=(CONFIDENCE, CALIBRATE, PEOPLES_LABELS, *QUALITY),
+    options=(CONFIDENCE, CALIBRATE, LABELS_OPTION, *QUALITY),
     aliases={"ai_if": None},
     build=build,
 )

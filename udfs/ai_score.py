@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from flightllm.functions import (
     CALIBRATE,
     CONFIDENCE,
-    PEOPLES_LABELS,
+    LABELS_OPTION,
     QUALITY,
     AICallError,
     AIFunction,
@@ -77,7 +77,7 @@ FUNCTION = AIFunction(
         Option("expected", bool, default=True),
         CONFIDENCE,
         CALIBRATE,
-        PEOPLES_LABELS,
+        LABELS_OPTION,
         *QUALITY,
     ),
     build=build,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from flightllm.functions.stored import LearnedUse, StoredFunction
 from flightllm.learning.learned import Learned
+
+Kind = Literal["function", "filter"]
 
 
 def told(figures: Mapping[str, str | int | float | bool]) -> str:
@@ -18,7 +20,9 @@ def told(figures: Mapping[str, str | int | float | bool]) -> str:
         for name, value in figures.items()
         if name.endswith("_at_least")
     ]
-    return f"by {figures.get('labels')} labels of people: {'; '.join(shares) or 'as numbers'}"
+    if "mean_error" in figures:
+        shares.append(f"mean error {figures['mean_error']}, at most {figures.get('mean_error_at_most')}")
+    return f"by {figures.get('labels')} labels of people: {'; '.join(shares)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,11 @@ class CreatedFunction:
     version: int = 0
     """Counts the changes of the function; the store sets it."""
     created: str = ""
+
+    @property
+    def kind(self) -> Kind:
+        """Return the word of SQL for the object."""
+        return "function" if self.fit is None else "filter"
 
     def as_json(self) -> dict[str, Any]:
         """Return the function as the file has it."""

@@ -38,8 +38,8 @@ class CallNames:
         `embeds` tells whether the embedding model can be a proxy; it then is a proxy of every model.
         """
         self.on_error = on_error
-        self.held: list[Learned | LateFit] = []
-        """The fits by which learned filters in the text decide."""
+        self.held: list[tuple[Learned | LateFit, AICall]] = []
+        """The fits by which learned filters in the text decide, and their calls."""
         self._learner = learner
         self._objects = objects
         self._own = (DEFAULT_MODEL, own.model)
@@ -144,9 +144,9 @@ class CallNames:
         """
         return self._learner(function, table, call)
 
-    def hold(self, fit: Learned | LateFit) -> None:
+    def hold(self, fit: Learned | LateFit, call: AICall) -> None:
         """Keep a fit as long as these names."""
-        self.held.append(fit)
+        self.held.append((fit, call))
 
     def _checked_prompt(self, reference: str, name: str) -> str:
         owner = self._objects.owner_of_prompt(name)

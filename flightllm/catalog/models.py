@@ -144,11 +144,21 @@ class Objects:
         """Return all functions by name, as texts call them. Each change makes a new mapping."""
         return self._state.stored
 
-    def put_function(self, function: CreatedFunction) -> CreatedFunction:
-        """Store a function with the next version number of its name; a later version keeps the first owner."""
+    def put_function(self, function: CreatedFunction, before: CreatedFunction | None) -> CreatedFunction:
+        """Store a function with the next version number of its name; a later version keeps the first owner.
+
+        `before` is the function of this name, or None, as the caller has checked it.
+
+        Raises:
+            InvalidInputError: another statement has created, changed or dropped the function since then.
+        """
         with self._lock:
             state, key = self._state, f"{_FUNCTION_KEY}{function.name}"
-            before = state.functions.get(function.name)
+            if state.functions.get(function.name) is not before:
+                raise InvalidInputError(
+                    f"another statement has created, changed or dropped {function.name!r} in the meantime: nothing was"
+                    " stored, run this one again"
+                )
             function = replace(
                 function,
                 version=state.numbers.get(key, 0) + 1,

@@ -45,12 +45,20 @@ class OwnRows:
 
     def _part(self, name: str) -> Callable[[Row], Row]:
         """Return a function that removes the values of a row that the principal must not know."""
-        parts: dict[str, Callable[[Row], Row]] = {"vector_indexes": self._index, "models": self._model}
+        parts: dict[str, Callable[[Row], Row]] = {
+            "vector_indexes": self._index,
+            "models": self._model,
+            "filters": self._filter,
+        }
         return parts.get(name, lambda row: row)
 
     def _index(self, row: Row) -> Row:
         """Remove the counts of an index over a table with hidden rows."""
         return row if self._whole(row["table"]) else {**row, **dict.fromkeys(("rows", "nulls", "failed", "bytes"))}
+
+    def _filter(self, row: Row) -> Row:
+        """Remove the query of the labels from another user's filter: its literals can be values of hidden rows."""
+        return row if row["owner"] == self._rights.principal.name else {**row, "fit_on": None}
 
     def _model(self, row: Row) -> Row:
         """Remove the server's paths and addresses from another user's model."""

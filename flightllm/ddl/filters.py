@@ -4,9 +4,11 @@ from dataclasses import replace
 
 from flightllm.catalog.functions import CreatedFunction
 from flightllm.catalog.models import missing
+from flightllm.common.names import TEMPORARY_PREFIX
 from flightllm.common.stopping import text_is_read
 from flightllm.config.session_settings import Settings
-from flightllm.ddl.functions import checked_type, drop_function, is_new_function
+from flightllm.ddl.functions import checked_type, drop_function, is_new_function, readable, to_change
+from flightllm.errors import NotFoundError, UnknownTableError
 from flightllm.execution.context import Services
 from flightllm.execution.learn import learn, wanted_of
 from flightllm.functions.stored import StoredFunction
@@ -29,31 +31,37 @@ def change_filter(statement: Statement, record: QueryRecord, services: Services,
     if statement.kind == "create_filter":
         rights.check_writer("CREATE FILTER")
         wanted_of(statement.model_options)
-        if not is_new_function(statement, services, "filter"):
+        new, before = is_new_function(statement, services, "filter")
+        if not new:
             return -1
-        function = StoredFunction(name, statement.columns, statement.value or "", rights.principal.name)
+        function = StoredFunction(name, statement.columns, readable(statement.value or ""), rights.principal.name)
         returns = checked_type(function, (), services, settings)
         fit, done = learn(
             function, statement.labelled, statement.model_options, services, settings, record, objects.count_look
         )
-        objects.put_function(
-            CreatedFunction(name, function.parameters, function.body, returns, done.figures, function.owner, fit)
-        )
+        for note in done.notes:
+            record.warn(note)
+        created = CreatedFunction(name, function.parameters, function.body, returns, done.figures, function.owner, fit)
+        objects.put_function(created, before)
         return -1
-    before = objects.function(name)
-    there = before is not None and before.fit is not None
     if statement.kind == "drop_filter":
-        if not there and not statement.exists_ok:
-            raise missing("filter", name)
-        if there:
-            drop_function(name, services, exists_ok=statement.exists_ok)
+        drop_function(name, services, "filter", exists_ok=statement.exists_ok)
         return -1
-    rights.check_writer("ALTER FILTER")
-    if before is None or before.fit is None or not rights.may_use("FUNCTION", name, before.owner):
+    before = to_change(name, services, "filter", "ALTER")
+    if before.fit is None:
         raise missing("filter", name)
-    rights.check_change(f"the filter {name!r}", before.owner)
-    fit, done = learn(
-        before.stored(), before.fit.query, before.fit.options, services, settings, record, objects.count_look
-    )
-    objects.put_function(replace(before, fit=fit, figures=done.figures))
+    try:
+        fit, done = learn(
+            before.stored(), before.fit.query, before.fit.options, services, settings, record, objects.count_look
+        )
+    except UnknownTableError as error:
+        if TEMPORARY_PREFIX not in str(error):
+            raise
+        raise NotFoundError(
+            f"the labels of the filter {name!r} were in a temporary table or a frame, which has ended with its session:"
+            f" write CREATE OR REPLACE FILTER {name} AS … FIT ON …"
+        ) from error
+    for note in done.notes:
+        record.warn(note)
+    objects.put_function(replace(before, fit=fit, figures=done.figures), before)
     return -1

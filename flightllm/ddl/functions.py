@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from flightllm.catalog.functions import CreatedFunction
+from flightllm.catalog.functions import CreatedFunction, Kind
 from flightllm.catalog.models import check_name, missing
 from flightllm.common.names import quoted
 from flightllm.common.type_names import type_name
@@ -13,17 +13,20 @@ from flightllm.config.session_settings import Settings
 from flightllm.ddl.models import is_new
 from flightllm.dialect.functions import NAMES as DIALECT_FUNCTIONS
 from flightllm.dialect.vendor_calls import NAMES as VENDOR_FUNCTIONS
-from flightllm.errors import AICallError, FlightLLMError, InvalidInputError
+from flightllm.errors import AICallError, FlightLLMError, InvalidInputError, NotFoundError
 from flightllm.execution.context import Services
 from flightllm.execution.late_query import LateQuery
 from flightllm.execution.planning import plan
 from flightllm.functions.stored import StoredFunction
+from flightllm.sql.alignment import edited
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
 from flightllm.sql.keywords import ENDS_EXPRESSION
 from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.passes import edits
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import tokenize
 
+_BEFORE, _AFTER = "SELECT (\n", "\n)"
 _NAME: Final = re.compile(r"[^\W\d]\w*")
 _SYNTAX: Final = frozenset((*EXPRESSION_FOLLOWS, *ENDS_EXPRESSION, "cast", "extract", "exists", "interval", "row"))
 
@@ -39,50 +42,73 @@ def change_function(statement: Statement, services: Services, settings: Settings
     """
     name = statement.key or ""
     if statement.kind == "drop_function":
-        drop_function(name, services, exists_ok=statement.exists_ok)
+        drop_function(name, services, "function", exists_ok=statement.exists_ok)
         return -1
     services.rights.check_writer("CREATE FUNCTION")
-    if is_new_function(statement, services, "function"):
-        function = StoredFunction(name, statement.columns, statement.value or "", services.rights.principal.name)
+    new, before = is_new_function(statement, services, "function")
+    if new:
+        body = readable(statement.value or "")
+        function = StoredFunction(name, statement.columns, body, services.rights.principal.name)
         returns = checked_type(function, statement.parameter_types, services, settings)
         created = CreatedFunction(
             name, statement.columns, function.body, returns, statement.model_options, function.owner
         )
-        services.objects.put_function(created)
+        services.objects.put_function(created, before)
     return -1
 
 
-def is_new_function(statement: Statement, services: Services, kind: str) -> bool:
-    """Return whether CREATE must create a function, whose name and owner are checked.
+def is_new_function(statement: Statement, services: Services, kind: Kind) -> tuple[bool, CreatedFunction | None]:
+    """Return whether CREATE must create a function, whose name and owner are checked, and the one of this name.
 
     Raises:
-        InvalidInputError: the name is taken, or cannot be the name of a function.
+        InvalidInputError: the name is taken, also by an object of the other kind, or cannot be the name of a function.
         PermissionDeniedError: the function belongs to another user.
     """
     name = statement.key or ""
     check_function_name(name, services)
     before = services.objects.function(name)
+    if before is not None and not statement.exists_ok and before.kind != kind:
+        raise InvalidInputError(f"{name!r} is a {before.kind}: drop it first, or choose another name")
     if not is_new(kind, statement, there=before is not None):
-        return False
+        return False, before
     if before is not None:
-        services.rights.check_change(f"the function {name!r}", before.owner)
-    return True
+        services.rights.check_change(f"the {kind} {name!r}", before.owner)
+    return True, before
 
 
-def drop_function(name: str, services: Services, *, exists_ok: bool) -> None:
-    """Drop a function, and the rights to it.
+def to_change(name: str, services: Services, kind: Kind, verb: str) -> CreatedFunction:
+    """Return the function or filter that `verb` changes.
 
     Raises:
-        PermissionDeniedError: the function belongs to another user.
+        PermissionDeniedError: it belongs to another user.
         NotFoundError: there is no such function, or the user has no right to it.
+        InvalidInputError: the name is that of an object of the other kind.
     """
-    services.rights.check_writer("DROP FUNCTION")
+    services.rights.check_writer(f"{verb} {kind.upper()}")
     function = services.objects.function(name)
     if function is None or not services.rights.may_use("FUNCTION", name, function.owner):
-        if not exists_ok:  # a function that the user cannot use is reported as missing
-            raise missing("function", name)
-        return
-    services.rights.check_change(f"the function {name!r}", function.owner)
+        raise missing(kind, name)  # a function that the user cannot use is reported as missing
+    if function.kind != kind:
+        instead = f"write DROP {function.kind.upper()}" if verb == "DROP" else "only a filter is fitted again"
+        raise InvalidInputError(f"{name!r} is a {function.kind}: {instead}")
+    services.rights.check_change(f"the {kind} {name!r}", function.owner)
+    return function
+
+
+def drop_function(name: str, services: Services, kind: Kind, *, exists_ok: bool) -> None:
+    """Drop a function or a filter, and the rights to it.
+
+    Raises:
+        PermissionDeniedError: it belongs to another user.
+        NotFoundError: there is no such function, or the user has no right to it.
+        InvalidInputError: the name is that of an object of the other kind.
+    """
+    try:
+        to_change(name, services, kind, "DROP")
+    except NotFoundError:
+        if exists_ok:
+            return
+        raise
     services.access.store.forget("FUNCTION", [("", name)])
     services.objects.drop_function(name)
 
@@ -108,6 +134,21 @@ def _is_known(name: str, services: Services) -> bool:
     context = services.catalog.context(planning=True)
     listed = context.sql(f"SHOW FUNCTIONS LIKE '{name.replace('_', chr(92) + '_')}'").to_arrow_table()
     return name in listed["function_name"].to_pylist()
+
+
+def readable(body: str) -> str:
+    """Return an expression as DataFusion reads it, such as `t` for `t COLLATE "C"`.
+
+    The passes of a statement do not reach the expression in CREATE. Those that all dialects share run here.
+
+    Raises:
+        UnsupportedError: no pass can put a construct right.
+    """
+    text = f"{_BEFORE}{body}{_AFTER}"
+    changes = edits(
+        ParsedText(text), lambda _: {}, lambda _: False, lambda _: False, as_postgres=False, as_duckdb=False
+    )
+    return edited(text, changes).removeprefix(_BEFORE).removesuffix(_AFTER)
 
 
 def checked_type(function: StoredFunction, types: tuple[str, ...], services: Services, settings: Settings) -> str:

@@ -22,6 +22,7 @@ from flightllm.dialect.information_schema import information_schema
 from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
 from flightllm.dialect.json_operators import OPERATORS as JSON_OPERATORS
 from flightllm.dialect.json_operators import json_operators
+from flightllm.dialect.label_tables import label_tables
 from flightllm.dialect.lambdas import NAMES as WITH_LAMBDA
 from flightllm.dialect.lambdas import lambdas
 from flightllm.dialect.like_escapes import like_escapes
@@ -129,6 +130,7 @@ def _has_lambda(text: ParsedText) -> bool:
 RULES: tuple[Rule, ...] = (
     # First, because its texts are SQL for all other rules.
     Rule(evaluations, _words("ai_evaluate", "ai_next_labels")),
+    Rule(label_tables, _words("filter"), _words("labels")),
     Rule(escapes, Trigger(ESCAPES, frozenset({"{"}))),
     # Before the rules that read names of tables.
     Rule(table_spellings, Trigger(), of_spellings=True),

@@ -92,11 +92,13 @@ def _expected(question: Question) -> str:
 def _yes_no(given: Any) -> bool:
     if isinstance(given, bool):
         return given
-    text = str(int(given)) if isinstance(given, int | float) and given in {0, 1} else str(given)
-    found = _YES_NO.get(text.strip().lower())
-    if found is None:
+    text = str(given).strip().lower()
+    found = _YES_NO.get(text)
+    if found is not None:
+        return found
+    if (number := float(text)) not in {0.0, 1.0}:  # 1.0 is true, also as a text: a label of pandas
         raise ValueError
-    return found
+    return number == 1.0
 
 
 def _listed(given: Any) -> Sequence[Any]:

@@ -34,6 +34,7 @@ from flightllm.engines.embed import can_train
 from flightllm.errors import FlightLLMError, SqlError
 from flightllm.execution.context import Services
 from flightllm.execution.learned_models import check_made_with
+from flightllm.functions.learned import question_of
 from flightllm.functions.search import VECTOR_BYTES
 from flightllm.learning.learned import Learned
 from flightllm.plan.planner import list_arguments, register_stubs, schema_without_cast
@@ -65,22 +66,28 @@ class Planned:
     """The query's columns with coerced types, where these are known."""
 
 
-def call_names(services: Services) -> CallNames:
-    """Return the names of models and prompts that the calls of the user's next text can use."""
+def call_names(services: Services, layout: str = "") -> CallNames:
+    """Return the names of models and prompts that the calls of the user's next text can use.
+
+    `layout` is the setting by which the prompts of the text are written; empty where nothing runs.
+    """
     return CallNames(
         services.objects,
         services.config.engine,
         services.rights,
         services.on_error,
-        partial(services.learner, services),
+        partial(services.learner, services, layout),
         partial(can_train, services.config.embedding),
     )
 
 
 def extract(
-    text: ParsedText, services: Services, tables: Mapping[str, pa.Table | NumberedTable] = MappingProxyType({})
+    text: ParsedText,
+    services: Services,
+    tables: Mapping[str, pa.Table | NumberedTable] = MappingProxyType({}),
+    layout: str = "",
 ) -> tuple[Extracted, Planned | None]:
-    """Replace the AI calls of a SQL text by stubs; `tables` are the query's own.
+    """Replace the AI calls of a SQL text by stubs; `tables` are the query's own, and `layout` is that of `call_names`.
 
     Also return the query's plan if the types of arguments needed one, and the plan stays right.
 
@@ -104,17 +111,17 @@ def extract(
         return PlannedIndex(found, services)
 
     opened: list[object] = []
-    names = call_names(services)
+    names = call_names(services, layout)
     registry = services.functions
     read = partial(extract_calls, text, registry, columns_of, columns_of_query, index, names=names)
     extracted = replace(_equal_calls_apart(text.sql, read()), tables=tables)
     lists, planned = _lists(extracted, services)
     if lists:
         extracted = _equal_calls_apart(text.sql, read(lists=lists))
-    for fit in names.held:
+    for fit, call in names.held:
         if isinstance(fit, Learned):
-            check_made_with(fit, services)
-    return replace(extracted, tables=tables, opened=(*opened, *names.held)), planned
+            check_made_with(fit, services, question_of(call), layout)
+    return replace(extracted, tables=tables, opened=(*opened, *(fit for fit, _ in names.held))), planned
 
 
 def _equal_calls_apart(sql: str, extracted: Extracted) -> Extracted:

@@ -36,13 +36,13 @@ from flightllm.vector.store import VectorIndexes
 _MOST_FITS: Final = 64
 
 
-def no_labels(services: "Services", function: StoredFunction, table: str, call: AICall) -> LearnedUse:
+def no_labels(services: "Services", layout: str, function: StoredFunction, table: str, call: AICall) -> LearnedUse:
     """Refuse labels, in a place that runs no queries.
 
     Raises:
         AICallError: always.
     """
-    del services, function
+    del services, layout, function
     raise AICallError(f"{call.function} cannot read the labels in {table} here")
 
 
@@ -104,7 +104,7 @@ class Services:
     """The rows of `pg_catalog` that were made last."""
     running: Callable[[], Sequence[QueryRecord]] = tuple
     """Returns the queries that have not finished."""
-    learner: "Callable[[Services, StoredFunction, str, AICall], LearnedUse]" = field(default=no_labels, repr=False)
+    learner: "Callable[[Services, str, StoredFunction, str, AICall], LearnedUse]" = field(default=no_labels, repr=False)
     """Fits a call to the labels in a table; see `learn.labelled`."""
     next_labels: "Callable[[Services, Settings, NextLabels], LateTable]" = field(default=no_rows, repr=False)
     """Plans the rows to label next; see `RowsToLabel`."""

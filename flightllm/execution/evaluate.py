@@ -8,10 +8,10 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -37,13 +37,13 @@ from flightllm.llm.engine import Choice as Options
 from flightllm.llm.engine import JsonSchema
 from flightllm.observe.query_record import QueryRecord
 from flightllm.sql.evaluations import (
-    PEOPLES_LABELS,
     Evaluation,
     check_is_call,
     option_of,
     stub_arguments,
     with_options,
 )
+from flightllm.sql.names import PEOPLES_LABELS
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.system_tables.labels import fields_of, key_of
 
@@ -84,8 +84,12 @@ class _Ran:
     query: AskingQuery
 
 
+_Run: TypeAlias = tuple[_Labelled, list[int], list[_Ran]]
+"""The labelled rows, the places of the examples among them, and the variants that ran."""
+
+
 class Evaluated:
-    """One evaluation: planned at first, and with the table of its figures once it has run."""
+    """One evaluation: planned at first, and asked once by each run of its query, for all of its parts."""
 
     def __init__(self, found: Evaluation, services: Services, settings: Settings, plan: Planner) -> None:
         """Plan an evaluation.
@@ -112,10 +116,9 @@ class Evaluated:
         if self._metric not in METRICS[self._question.kind]:
             names = " or ".join(map(repr, METRICS[self._question.kind]))
             raise AICallError(f"{found.where}: metric is {names} for this call, not {self._metric!r}")
-        if self._wanted.part == "confusion" and self._question.kind not in {"yes/no", "classes"}:
-            raise AICallError(f"{found.where}: only calls with yes/no answers or classes have a confusion matrix")
-        self.schema = _SCHEMAS[self._wanted.part](self._question)
         self._known: _Labelled | None = None
+        self._last: tuple[QueryRecord, _Run] | None = None
+        """The last run, and its query's record."""
 
     def _check_options(self) -> None:
         """Refuse options that the function lacks: it would send their values to the model as fields."""
@@ -139,6 +142,16 @@ class Evaluated:
     def _call(self) -> AICall:
         return next(iter(self._planned[0].calls))
 
+    def schema(self, part: str) -> pa.Schema:
+        """Return the schema of a part.
+
+        Raises:
+            AICallError: the call has no such part.
+        """
+        if part == "confusion" and self._question.kind not in {"yes/no", "classes"}:
+            raise AICallError(f"{self._found.where}: only calls with yes/no answers or classes have a confusion matrix")
+        return _SCHEMAS[part](self._question)
+
     def explain(self) -> list[tuple[str, str]]:
         """Return a line for each variant."""
         return [(f"variant {number}", _told(one)) for number, one in enumerate(self.variants, 1)]
@@ -147,21 +160,23 @@ class Evaluated:
         """Ask all variants, and forget the answers: for a prediction."""
         self._run(bindings, record)
 
-    def rows(self, bindings: Bindings, record: QueryRecord) -> pa.Table:
-        """Ask all variants; return the rows of the evaluation.
+    def rows(self, part: str, bindings: Bindings, record: QueryRecord) -> pa.Table:
+        """Ask all variants, if this query has not asked them yet; return the rows of a part.
 
         Raises:
             FlightLLMError: a label is not an answer of the call, or a variant fails.
         """
-        rows, examples, ran = self._run(bindings, record)
-        match self._wanted.part:
+        last = self._last
+        ran = last[1] if last is not None and last[0] is record else self._run(bindings, record)
+        self._last = record, ran
+        match part:
             case "confusion":
-                found = list(self._confusion(rows, examples, ran))
+                found = list(self._confusion(*ran))
             case "agreement":
-                found = list(self._agreements(rows, examples, ran))
+                found = list(self._agreements(*ran))
             case _:
-                found = self._figures(rows, examples, ran, bindings, record)
-        return pa.Table.from_pylist(found, schema=self.schema)
+                found = self._figures(*ran, bindings, record)
+        return pa.Table.from_pylist(found, schema=self.schema(part))
 
     def _query(self, variant: Variant, call: str, table: pa.Table) -> StagedQuery | BatchQuery:
         """Plan a variant's call over rows; its answers have the model's confidence, where the call can give it."""
@@ -188,7 +203,7 @@ class Evaluated:
         kept = table.select([name for name in table.column_names if name not in labels])
         return kept.append_column(_PLACE, pa.array(range(len(kept)), pa.int64()))
 
-    def _run(self, bindings: Bindings, record: QueryRecord) -> tuple[_Labelled, list[int], list[_Ran]]:
+    def _run(self, bindings: Bindings, record: QueryRecord) -> _Run:
         rows = self._known = self._known or self._labelled(record)
         most = max((one.examples or 0 for one in self.variants), default=0)
         examples = self._drawn(rows, most)
@@ -551,3 +566,56 @@ def _agreement_schema(_: Question) -> pa.Schema:
 
 
 _SCHEMAS: Final = {"variants": _variants_schema, "confusion": _confusion_schema, "agreement": _agreement_schema}
+
+
+class EvaluatedPart:
+    """A part of an evaluation, as a table. The first of its parts in a query stands for its calls."""
+
+    def __init__(self, evaluated: Evaluated, part: str, *, first: bool) -> None:
+        """Take an evaluation and the name of a part.
+
+        Raises:
+            AICallError: the call has no such part.
+        """
+        self._evaluated, self._part, self._first = evaluated, part, first
+        self.schema = evaluated.schema(part)
+
+    @property
+    def calls(self) -> Collection[AICall]:
+        """Return the calls of all variants."""
+        return self._evaluated.calls if self._first else []
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return a line for each variant."""
+        return self._evaluated.explain() if self._first else []
+
+    def drain(self, bindings: Bindings, record: QueryRecord) -> None:
+        """Ask all variants, and forget the answers: for a prediction."""
+        if self._first:
+            self._evaluated.drain(bindings, record)
+
+    def rows(self, bindings: Bindings, record: QueryRecord) -> pa.Table:
+        """Return the rows, for which each run of the query asks the variants once."""
+        return self._evaluated.rows(self._part, bindings, record)
+
+
+class Evaluations:
+    """The evaluations of one query. Those that differ by `part` only ask their variants once."""
+
+    def __init__(self, services: Services, settings: Settings, plan: Planner) -> None:
+        """Take what plans the evaluations."""
+        self._planned_with = services, settings, plan
+        self._made = dict[str, Evaluated]()
+
+    def part(self, found: Evaluation) -> EvaluatedPart:
+        """Plan a part of an evaluation.
+
+        Raises:
+            FlightLLMError: the rows, the call, the label or an option is wrong.
+        """
+        options = sorted((name, repr(value)) for name, value in found.options.items() if name != "part")
+        key = repr((found.rows, found.alias, found.call, found.label, options))
+        first = key not in self._made
+        if first:
+            self._made[key] = Evaluated(found, *self._planned_with)
+        return EvaluatedPart(self._made[key], Wanted.of(found).part, first=first)

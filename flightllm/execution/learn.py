@@ -14,6 +14,7 @@ from flightllm.common.stopping import text_is_read
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
 from flightllm.errors import AICallError, CancelledError, ConfigError, InvalidInputError, MissingExtraError
+from flightllm.evaluation.truth import Question, read_labels
 from flightllm.execution.batch_query import BatchQuery
 from flightllm.execution.cancel_token import stop_of_planning
 from flightllm.execution.context import Services
@@ -23,24 +24,18 @@ from flightllm.execution.plain_query import PlainQuery
 from flightllm.execution.planning import plan
 from flightllm.execution.staged_query import StagedQuery
 from flightllm.functions.call import AICall
-from flightllm.functions.learned import kind_of, matrix
+from flightllm.functions.learned import kind_of, matrix, options_of, question_of
 from flightllm.functions.stored import LearnedUse, StoredFunction
 from flightllm.learning.fitting import TARGETS, Fitted, Labels, Wanted, fitted, text_of
 from flightllm.learning.learned import FEATURES, Feature, Kind, LateFit, Learned, Rows
-from flightllm.llm.engine import Choice
 from flightllm.observe.query_record import QueryRecord
-from flightllm.sql.filter_statements import PEOPLES_LABELS
 from flightllm.sql.literals import text_literal
-from flightllm.sql.names import parse_name
+from flightllm.sql.names import PEOPLES_LABELS, parse_name
 from flightllm.sql.parsed_text import ParsedText
 
 FEATURES_OF: Final = "__features"
 """The name of the function that returns the features of a row, while a filter is fitted."""
 _MOST_LABELS: Final = 100_000
-_YES_NO: Final = {
-    **dict.fromkeys(("yes", "true", "t", "y", "1"), "Yes"),
-    **dict.fromkeys(("no", "false", "f", "n", "0"), "No"),
-}
 OPTIONS: Final = (*TARGETS, "confidence", "features")
 
 
@@ -115,63 +110,53 @@ def learn(
         embedding=embedding_of(services) if "embedding" in found.features else "",
         model=found.call.model or "",
         engine=engine_of(found.call.model, services) if "model" in found.features else "",
+        question=question_of(found.call),
+        layout=settings.layout if "model" in found.features else "",
     )
     return CreatedFit(query, options, labels.digest, learned), replace(done, learned=learned)
-
-
-def question_of(call: AICall) -> str:
-    """Return a text for a question, its fields and its answers, whatever the names of the filter and the model."""
-    asked = (call.function, call.task or call.instruction, *call.fields, "", *sorted(options_of(call)))
-    parts = "\x1f".join(asked)
-    return blake2b(parts.encode(errors="replace"), digest_size=16).hexdigest()
 
 
 def _targets_of(kind: Kind) -> tuple[str, ...]:
     return {"filter": TARGETS, "label": ("accuracy",), "score": ()}[kind]
 
 
-def options_of(call: AICall) -> tuple[str, ...]:
-    """Return the texts of a call's options."""
-    constraint = call.parameters.constraint
-    return tuple(constraint.options) if isinstance(constraint, Choice) else ()
-
-
 def labels_of(found: Found, kind: Kind) -> Labels:
-    """Return the rows that have a label.
+    """Return the rows that have a label; NULL is a missing label, and so is NaN, as pandas writes it.
 
     Raises:
         InvalidInputError: a label is not an answer of the call.
     """
     options = options_of(found.call)
-    places: list[int] = []
-    labels: list[str] = []
-    for place, given in enumerate(found.columns["label"]):
-        if given is not None:
-            places.append(place)
-            labels.append(_label(given, kind, options))
+    given = [None if _is_missing(one, options) else one for one in found.columns["label"]]
+    read = read_labels(_question(kind, options), given)
+    places = [place for place, label in enumerate(read) if label is not None]
+    labels = [_label(read[place], str(given[place]), kind, options) for place in places]
     values = list(zip(*(found.columns[name] for name in found.columns if name != "label"), strict=True))
     texts = [text_of(values[place]) for place in places]
     return Labels(found.rows.at(places), labels, texts, [found.model[place] for place in places])
 
 
-def _label(given: str, kind: Kind, options: Sequence[str]) -> str:
-    text = given.strip()
-    if kind == "filter" and text.lower() in _YES_NO:
-        return _YES_NO[text.lower()]
-    if kind == "label" and text in options:
-        return text
+def _is_missing(given: str | None, options: Sequence[str]) -> bool:
+    return given is None or (given.strip().lower() == "nan" and given not in options)
+
+
+def _question(kind: Kind, options: Sequence[str]) -> Question:
     if kind == "score":
-        try:
-            if float(options[0]) <= float(text) <= float(options[-1]):
-                return text
-        except ValueError:
-            pass
-    known = {
-        "filter": "true or false, or Yes or No",
-        "label": f"one of {', '.join(options)}",
-        "score": f"a number from {options[0]} to {options[-1]}",
-    }[kind]
-    raise InvalidInputError(f"{given[:40]!r} is not an answer of this call: a label is {known}")
+        return Question("numbers", low=float(options[0]), high=float(options[-1]))
+    return Question("yes/no") if kind == "filter" else Question("classes", tuple(options))
+
+
+def _label(value: Any, given: str, kind: Kind, options: Sequence[str]) -> str:
+    """Return a label as the fit takes it.
+
+    Raises:
+        InvalidInputError: a number is out of range.
+    """
+    if kind == "score":
+        if not float(options[0]) <= value <= float(options[-1]):
+            raise InvalidInputError(f"the label {given[:40]} is not a number from {options[0]} to {options[-1]}")
+        return given.strip()
+    return str(value) if kind == "label" else "Yes" if value else "No"
 
 
 def features_of(
@@ -231,6 +216,10 @@ class AskedFeatures:
             features = tuple(one for one in features if one != "model")
             rows = Rows(rows.probabilities[:, :0], rows.vectors)
         if not features or (table.num_rows and not rows.known.any()):
+            if kind_of(self.call) == "score":
+                raise InvalidInputError(
+                    "there is nothing to learn from: the model gives no probabilities. Choose a model that gives them"
+                )
             raise InvalidInputError(
                 "there is nothing to learn from: the model gives no probabilities, and there are no vectors. Configure"
                 " [embedding], or choose a model that gives probabilities"
@@ -249,10 +238,9 @@ def asked_features(
     labelled: bool,
 ) -> AskedFeatures:
     """Plan the query of features; see `features_of`."""
-    features, named = _features(options, services)
     services = replace(services, on_error="null")
     call = call_of(function, services, settings)
-    kind_of(call)
+    features, chosen = _features(options, kind_of(call), services)
     query = own_labels(call) if query == PEOPLES_LABELS else query
     columns = _columns(plan(ParsedText(query), services, settings).schema.names, function.parameters, labelled=labelled)
     texts = ", ".join(f"CAST(given.{quoted(of)} AS VARCHAR) AS {quoted(name)}" for name, of in columns.items())
@@ -265,7 +253,7 @@ def asked_features(
     planned = plan(ParsedText(text), replace(services, functions=registry), settings)
     if isinstance(planned, LateQuery):
         raise InvalidInputError("rows of an evaluation cannot be asked about: keep them by CREATE TABLE … AS first")
-    return AskedFeatures(planned, columns, features, named, call)
+    return AskedFeatures(planned, columns, features, chosen, call)
 
 
 def call_of(function: StoredFunction, services: Services, settings: Settings) -> AICall:
@@ -296,20 +284,28 @@ def _width(vectors: pa.Array, features: Sequence[Feature]) -> int:
     return int(max(vectors.value_lengths().drop_null().to_pylist(), default=0))
 
 
-def _features(options: Mapping[str, str | int | float | bool], services: Services) -> tuple[tuple[Feature, ...], bool]:
-    """Return the features to use, and whether the options name them.
+def _features(
+    options: Mapping[str, str | int | float | bool], kind: Kind, services: Services
+) -> tuple[tuple[Feature, ...], bool]:
+    """Return the features to use, and whether the options name them. A score takes only the model's probabilities.
 
     Raises:
-        InvalidInputError: a feature is unknown.
+        InvalidInputError: a feature is unknown, or of no use for a score.
         ConfigError, MissingExtraError: the options name the embedding, and there is no embedding model.
     """
     if "features" in options:
         named = [one.strip().lower() for one in str(options["features"]).split(",") if one.strip()]
         if not named or not set(named) <= set(FEATURES):
             raise InvalidInputError(f"features must be one or more of {', '.join(FEATURES)}")
+        if kind == "score" and "embedding" in named:
+            raise InvalidInputError(
+                "ai_score learns only from the model's probabilities: leave out features, or write features = 'model'"
+            )
         if "embedding" in named:
             services.backends.embeddings()
         return tuple(one for one in FEATURES if one in named), True
+    if kind == "score":
+        return ("model",), True
     try:
         services.backends.embeddings()
     except (ConfigError, MissingExtraError):
@@ -333,7 +329,7 @@ def _columns(names: Sequence[str], parameters: Sequence[str], *, labelled: bool)
     return {name: column for name, column in found.items() if column is not None}
 
 
-def labelled(services: Services, function: StoredFunction, table: str, call: AICall) -> LearnedUse:
+def labelled(services: Services, layout: str, function: StoredFunction, table: str, call: AICall) -> LearnedUse:
     """Return a fit of a call to the labels in a table, which has a column for each field and a column `label`.
 
     `system.labels` means the labels that people gave to this question. A fit asks models, so the query makes it when it
@@ -350,16 +346,19 @@ def labelled(services: Services, function: StoredFunction, table: str, call: AIC
     with closing(listed.run(_record(query))) as batches:
         rows = sorted(repr(row) for batch in batches for row in batch.to_pylist())
     digest = blake2b("\x1e".join(rows).encode(errors="replace"), digest_size=16).hexdigest()
-    key = (function.body, digest, embedding_of(services), engine_of(call.model, services), services.rights.answers)
+    made_with = (question_of(call), layout, embedding_of(services), engine_of(call.model, services))
+    key = (function.body, digest, *made_with, services.rights.answers)
 
     def made(settings: Settings, record: QueryRecord) -> Learned:
         fit, done = learn(function, query, {}, services, settings, record.inner(query))
+        for note in done.notes:
+            record.warn(note)
         services.fits.keep(key, LearnedUse(fit.learned.features, fit.learned, told(done.figures)))
         return fit.learned
 
     if found := services.fits.of(key):
         return found
-    features, _ = _features({}, services)
+    features, _ = _features({}, kind_of(call), services)
     about = f"{function.name} asks about the {len(rows):,} rows of {table} first; the prediction leaves these out"
     return LearnedUse(features, LateFit(kind_of(call), features, about, made))
 

@@ -17,12 +17,24 @@ def engine_of(model: str | None, services: Services) -> str:
     return "" if config is None else f"{config.kind} {config.model}"
 
 
-def check_made_with(learned: Learned, services: Services) -> None:
+def check_made_with(learned: Learned, services: Services, question: str = "", layout: str = "") -> None:
     """Check that the models by which a filter was fitted are still the same.
 
+    Check the same of the question, and of the layout of prompts, unless they are empty.
+
     Raises:
-        InvalidInputError: another model would give other features.
+        InvalidInputError: another model or prompt would give other features, or the labels answer another question.
     """
+    if learned.question and question and learned.question != question:
+        raise InvalidInputError(
+            "the filter was learned for another question, because its stored prompt has a new version since then: fit"
+            " it again by ALTER FILTER … REFIT"
+        )
+    if learned.layout and layout and learned.layout != layout:
+        raise InvalidInputError(
+            f"the filter was learned with the setting flightllm.layout = '{learned.layout}', which is '{layout}' now:"
+            f" write SET flightllm.layout = '{learned.layout}', or fit it again by ALTER FILTER … REFIT"
+        )
     for now, then, what in (
         (embedding_of(services), learned.embedding, "embedding model"),
         (engine_of(learned.model, services), learned.engine, "model"),

@@ -27,7 +27,7 @@ from flightllm.learning.choosing import next_rows
 from flightllm.learning.fitting import draw, text_of, trains
 from flightllm.learning.learned import Learned
 from flightllm.observe.query_record import QueryRecord
-from flightllm.sql.filter_statements import PEOPLES_LABELS
+from flightllm.sql.names import PEOPLES_LABELS
 from flightllm.sql.next_labels import NextLabels
 from flightllm.sql.parsed_text import ParsedText
 

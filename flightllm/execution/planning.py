@@ -74,7 +74,7 @@ def plan(
     extracted, planned = Extracted(text.sql, {}, tables), None
     if services.functions.may_be_in(text.sql):
         text, found, searched = _searched(text, services, settings)
-        extracted, planned = extract(text, services, {**tables, **found})
+        extracted, planned = extract(text, services, {**tables, **found}, settings.layout)
         extracted = replace(extracted, searched=searched)
     check_wanted()
     query = plan_extracted(replace(extracted, names=names), services, settings, planned)
@@ -89,7 +89,7 @@ def _is_late(text: ParsedText) -> bool:
 
 
 def _late(text: ParsedText, services: Services, settings: Settings, names: OutputNames) -> "LateQuery":
-    from flightllm.execution.evaluate import Evaluated
+    from flightllm.execution.evaluate import Evaluations
     from flightllm.execution.late_query import LateQuery
     from flightllm.execution.late_table import LateTable
 
@@ -98,12 +98,12 @@ def _late(text: ParsedText, services: Services, settings: Settings, names: Outpu
     ) -> SqlQuery:
         return plan(ParsedText(sql), services, settings, tables, names=names)
 
-    late = dict[str, LateTable]()
+    late, evaluations = dict[str, LateTable](), Evaluations(services, settings, planned)
 
     def table(index: int) -> str | None:
         name = f"{SEARCH_CATALOG}.public.late{len(late)}"
         if (found := evaluation_at(text, index)) is not None:
-            late[name] = Evaluated(found, services, settings, planned)
+            late[name] = evaluations.part(found)
         elif (wanted := next_labels_at(text, index)) is not None:
             late[name] = services.next_labels(services, settings, wanted)
         else:

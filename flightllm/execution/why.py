@@ -173,7 +173,7 @@ class WhyQuery:
 
     def _filter(self, ai: AICall) -> dict[str, Any] | None:
         """Return the name and the parameters of the learned filter that makes a call, or None."""
-        function = self.services.objects.function(ai.text.partition("(")[0].lower())
+        function = self.services.objects.function(ai.learned_by)
         if function is None or function.fit is None:
             return None
         return {"name": function.name, "parameters": list(function.parameters)}

@@ -9,7 +9,7 @@ from flightllm.functions.answers import choice_answer, json_answer, number_answe
 from flightllm.functions.base import (
     CALIBRATE,
     CONFIDENCE,
-    PEOPLES_LABELS,
+    LABELS_OPTION,
     QUALITY,
     AIFunction,
     Answer,
@@ -30,7 +30,7 @@ from flightllm.llm.engine import Choice, Engine, JsonSchema, Regex
 __all__ = [
     "CALIBRATE",
     "CONFIDENCE",
-    "PEOPLES_LABELS",
+    "LABELS_OPTION",
     "QUALITY",
     "AICallError",
     "AIFunction",

@@ -142,7 +142,7 @@ CALIBRATE = Option("calibrate", str, "examples", choices=("examples", "batch", "
 With `examples` the examples do. With `batch` a sample of the query's rows does, of which all options are expected to be
 right equally often.
 """
-PEOPLES_LABELS = Option("labels", str)
+LABELS_OPTION = Option("labels", str)
 """An option of functions that learn: a table with columns named as the fields, and a column `label` with the truth."""
 
 

@@ -127,6 +127,8 @@ class AICall:
     """A sample of the query's rows puts the cut between the options right, see `calibration.py`."""
     promise: Promise | None = field(default=None, kw_only=True)
     """The targets that let a proxy decide rows in place of the call's model; None asks the model about every row."""
+    learned_by: str = field(default="", kw_only=True, compare=False, repr=False)
+    """The name of the learned filter that decides by the answer, or an empty text."""
     before: "tuple[AICall, Comparison] | None" = field(default=None, kw_only=True, compare=False, repr=False)
     """The call and the comparison of its answer with constants that this boolean call stands for."""
     uncalibrated: str = field(default="", kw_only=True, compare=False, repr=False)

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import blake2b
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from flightllm.errors import AICallError
+from flightllm.errors import AICallError, SqlError
 from flightllm.functions.base import ScalarFunction
 from flightllm.functions.call import AICall, name_stub
 from flightllm.functions.confidence import all_known, split
@@ -41,10 +42,22 @@ def kind_of(call: AICall) -> Kind:
     )
 
 
+def options_of(call: AICall) -> tuple[str, ...]:
+    """Return the texts of a call's options."""
+    constraint = call.parameters.constraint
+    return tuple(constraint.options) if isinstance(constraint, Choice) else ()
+
+
+def question_of(call: AICall) -> str:
+    """Return a text for a question, its fields and its answers, whatever the names of the filter and the model."""
+    asked = (call.function, call.task or call.instruction, *call.fields, "", *sorted(options_of(call)))
+    parts = "\x1f".join(asked)
+    return blake2b(parts.encode(errors="replace"), digest_size=16).hexdigest()
+
+
 def with_probabilities(call: AICall) -> AICall:
     """Return a call whose answers are `struct<answer, probabilities>`; unknown probabilities are an empty list."""
-    constraint = call.parameters.constraint
-    count = len(constraint.options) if isinstance(constraint, Choice) else 0
+    count = len(options_of(call))
 
     def parse(text: str) -> dict[str, Any]:
         answer, probabilities = split(text)
@@ -78,7 +91,10 @@ def decide(kind: Kind) -> Callable[..., pa.Array]:
     def decided(ids: pa.Array, answers: pa.Array, probabilities: pa.Array, vectors: pa.Array) -> pa.Array:
         if not len(ids):
             return pa.array([], _OUTPUTS[kind])
-        learned: Learned | LateFit | None = found(ids[0].as_py())
+        try:
+            learned: Learned | LateFit | None = found(ids[0].as_py())
+        except KeyError as error:  # a client's own call
+            raise SqlError(f"{decision(kind)} decides only for the server: call a filter by its name") from error
         learned = learned.fit if isinstance(learned, LateFit) else learned
         if learned is None:  # a prediction, which asks no model for the fit
             return pa.array([read(kind, one) for one in answers.to_pylist()], _OUTPUTS[kind])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -70,6 +70,8 @@ class Fitted:
     figures: Mapping[str, float | int]
     missed: str = ""
     """Which target is not certified, and what would help; empty if all are."""
+    notes: Sequence[str] = ()
+    """Warnings about the labels and the fit, such as labels that contradict each other."""
 
 
 def fitted(
@@ -92,6 +94,7 @@ def fitted(
         InvalidInputError: there are too few labels, or a label is not an answer.
         MissingExtraError: scikit-learn is not installed.
     """
+    notes = list(contradictions(labels))
     labels = one_of_each(labels)
     training, judging = halves(labels)
     usable = training[labels.rows.known[training]]
@@ -111,7 +114,34 @@ def fitted(
     wanted = replace(wanted, look=look())
     figures, missed = judge(learned, labels.at(judging), wanted)
     counts = {"labels": len(labels.labels), "trained_on": len(usable), "judged_on": len(judging)}
-    return Fitted(learned, {**counts, **figures, "confidence": wanted.confidence, "looks": wanted.look}, missed)
+    figures = {**counts, **figures, "confidence": wanted.confidence, "looks": wanted.look}
+    notes += constant(learned, labels.at(judging), figures)
+    return Fitted(learned, figures, missed, notes)
+
+
+def contradictions(labels: Labels) -> Iterator[str]:
+    """Yield a sentence about the values that have different labels, if there are any."""
+    given: dict[str, set[str]] = {}
+    for value, label in zip(labels.values, labels.labels, strict=True):
+        given.setdefault(value, set()).add(label)
+    if count := sum(len(found) > 1 for found in given.values()):
+        yield (
+            f"{count} of {len(given)} different values have labels that contradict each other; a hash drew one label of"
+            " each"
+        )
+
+
+def constant(learned: Learned, judging: Labels, figures: Mapping[str, float | int]) -> Iterator[str]:
+    """Yield a sentence about a fit that gives all rows that judge the same answer, and its figures, if it does."""
+    answers = learned.decided(judging.rows, judging.model)
+    if len(answers) < _FEWEST_EACH or len(set(answers)) > 1 or answers[0] is None:
+        return
+    shown = ("Yes" if answers[0] else "No") if learned.kind == "filter" else answers[0]
+    told = ", ".join(f"{name} {figures[name]:g}" for name in (*TARGETS, "mean_error") if name in figures)
+    yield (
+        f"the filter answers {shown} to all {len(answers)} rows that judge, so it tells nothing apart: {told}. Label"
+        " more rows, or ask another question"
+    )
 
 
 def _one_thread() -> AbstractContextManager[Any]:

@@ -89,6 +89,10 @@ class Learned:
     """The name in SQL of the model that gave the probabilities; empty for the server's own model."""
     engine: str = ""
     """The engine behind this name; empty without probabilities."""
+    question: str = ""
+    """A text that tells the question apart from others; empty if nobody knows it."""
+    layout: str = ""
+    """The setting by which the prompts were written; empty without probabilities."""
 
     @property
     def id(self) -> str:
@@ -151,7 +155,7 @@ class Learned:
             "options": list(self.options),
             "classes": list(self.classes),
             "cut": self.cut,
-            **{name: getattr(self, name) for name in _MODELS},
+            **{name: getattr(self, name) for name in _MADE_WITH},
             **{name: _packed(getattr(self, name)) for name in _ARRAYS},
         }
 
@@ -170,12 +174,13 @@ class Learned:
         if arrays["intercepts"].shape != (lines,) or any(arrays[one].shape != (width,) for one in ("center", "scale")):
             raise ValueError("the weights of a fit have different sizes")
         options, classes = tuple(map(str, written["options"])), tuple(map(str, written["classes"]))
-        models = {name: str(written[name]) for name in _MODELS}
+        models = {name: str(written[name]) if name in _MODELS else str(written.get(name, "")) for name in _MADE_WITH}
         named: dict[str, Any] = {**models, **arrays}
         return cls(kind, features, options, classes, cut=float(written["cut"]), **named)
 
 
 _MODELS: Final = ("embedding", "model", "engine")
+_MADE_WITH: Final = (*_MODELS, "question", "layout")
 _ARRAYS: Final = ("weights", "intercepts", "center", "scale", "knots")
 
 

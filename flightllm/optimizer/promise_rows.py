@@ -228,9 +228,13 @@ class _Giver:
         prices = {n: self._means.price(calls[n].ai.model) for n in range(len(calls)) if n not in upper}
         usable = [n for n in prices if self._is_last(n, calls, lower, width)]
         chosen = max(usable, key=lambda n: (prices[n], n), default=None)
+        why = "another filter comes after it, and could keep just the rows that a proxy of this one loses"
+        if chosen is not None and any(calls[n].ai.binding == calls[chosen].ai.binding for n in prices if n != chosen):
+            # Filters of one model are asked in the order that their rows show to be the cheapest. A share would end
+            # that, and it saves prompts only among the few rows that the other filters let through.
+            chosen, why = None, "its model has other filters over the same rows"
         for number in usable:
             if number != chosen:
-                why = "another filter comes after it, and could keep just the rows that a proxy of this one loses"
                 self._refuse_call(calls[number].ai, why)
         if chosen is not None:
             at = width + chosen

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from flightllm.errors import AICallError, InternalError
-from flightllm.functions.base import PEOPLES_LABELS, AIFunction, ScalarFunction
+from flightllm.functions.base import LABELS_OPTION, AIFunction, ScalarFunction
 from flightllm.functions.bind import Argument, BoundCall, Constant, Expression, NameResolver, bind_call
 from flightllm.functions.call import ELEMENT_END, AICall, name_stub
 from flightllm.functions.learned import decision, kind_of, with_probabilities
@@ -23,6 +23,7 @@ from flightllm.functions.stored import LearnedUse, StoredFunction
 from flightllm.learning.learned import opened
 from flightllm.sql.aggregates import Aggregates
 from flightllm.sql.arguments import read_column, read_constant, read_star, split_arguments
+from flightllm.sql.expressions import names_in
 from flightllm.sql.literals import text_literal
 from flightllm.sql.names import NO_NAMES, OutputNames, identifier
 from flightllm.sql.null_order import ADDED, ends_of_answers
@@ -149,6 +150,8 @@ class _Extractor:
         tokens = text.tokens
         self._text = text
         self._values = values
+        self._parameters: Mapping[int, str] | None = None
+        """The names of columns in an expression, by their offset; computed when they are needed."""
         self._sql = text.sql
         self._tokens = tokens
         self._joins = "||" in text.marks or not text.words.isdisjoint(JOINING)
@@ -188,11 +191,9 @@ class _Extractor:
 
     def _value(self, index: int) -> str | None:
         """Return the value of the parameter that a token names, or None."""
-        if index and self._tokens[index - 1].is_symbol("."):
-            return None
-        if index + 1 < len(self._tokens) and self._tokens[index + 1].text in {"(", "=>"}:
-            return None
-        return self._values.get(identifier(self._tokens[index]) or "")
+        if self._parameters is None:
+            self._parameters = {name.start: name.parts[0] for name in names_in(self._sql) if len(name.parts) == 1}
+        return self._values.get(self._parameters.get(self._tokens[index].start, ""))
 
     def _is_call(self, index: int) -> bool:
         if index + 1 >= len(self._tokens) or not _is_named_call(self._tokens, index, self._catalog.registry):
@@ -299,7 +300,7 @@ class _Extractor:
         tokens = body.tokens
         inner = _Extractor(body, self._catalog, depth - 1, values)
         if function.learned is not None:
-            return inner.learned(function.learned, text, self.calls)
+            return inner.learned(function.learned, text, self.calls, function.name)
         sql = inner.render(0, len(tokens), 0, len(function.body), depth - 1)
         alone = len(inner.calls) == 1 and inner.is_one_call()
         type_ = pa.null()
@@ -308,7 +309,9 @@ class _Extractor:
             self.calls.setdefault(stub, replace(call, text=text, joined=True) if alone else call)
         return type_, sql if alone else f"({sql})"
 
-    def learned(self, use: LearnedUse, text: str, calls: dict[str, AICall]) -> tuple[pa.DataType, str]:
+    def learned(
+        self, use: LearnedUse, text: str, calls: dict[str, AICall], name_of_filter: str = ""
+    ) -> tuple[pa.DataType, str]:
         """Return the type and the text of a decision about the one AI call of this text; add its calls to `calls`.
 
         `ai_filter('Is {t} spam?', t)` → `__learned_filter('id', answer, probabilities, ai_embed(t))`.
@@ -322,7 +325,8 @@ class _Extractor:
         kind_of(bound.call)
         answer, probabilities = "CAST(NULL AS VARCHAR)", "arrow_cast(NULL, 'List(Float64)')"
         if "model" in use.features:
-            shown = replace(with_probabilities(bound.call), text=text, joined=True)
+            text = text if use.fit is not None else self._sql  # while a filter is fitted, no function has a name
+            shown = replace(with_probabilities(bound.call), text=text, joined=True, learned_by=name_of_filter)
             asked = self._stub(replace(bound, call=replace(shown, uncalibrated=use.told) if use.told else shown))
             answer, probabilities = f"CAST({asked}['answer'] AS VARCHAR)", f"{asked}['probabilities']"
         vector = "arrow_cast(NULL, 'List(Float32)')"
@@ -332,7 +336,7 @@ class _Extractor:
         if use.fit is None:
             sql = f"named_struct('answer', {answer}, 'probabilities', {probabilities}, 'vector', {vector})"
             return pa.null(), sql
-        self._catalog.names.hold(use.fit)
+        self._catalog.names.hold(use.fit, bound.call)
         return pa.null(), f"{decision(use.fit.kind)}('{opened(use.fit)}', {answer}, {probabilities}, {vector})"
 
     def _labelled(
@@ -340,16 +344,17 @@ class _Extractor:
     ) -> tuple[pa.DataType, str]:
         """Return the type and the text of a decision by the labels in a table."""
         name, text = self._tokens[index].text.lower(), self._sql[self._tokens[index].start : self._tokens[closing].end]
-        kept = [one for one in arguments if one.name != PEOPLES_LABELS.name]
+        kept = [one for one in arguments if one.name != LABELS_OPTION.name]
         bound = bind_call(function, name, kept, text, self._catalog.names, self._catalog.indexes)
         kind_of(bound.call)
         options, fields, parts = {one.name for one in function.all_options}, iter(bound.call.fields), list[str]()
         ranges = split_arguments(self._tokens, index + 2, closing, self._scopes.closing)
         for place, ((first, last), argument) in enumerate(zip(ranges, arguments, strict=True)):
             is_prompt = place == 0 if argument.name is None else argument.name == function.parameters[0].name
-            if argument.star or (is_prompt and argument.text is None):
+            stored = argument.name is not None and argument.word is not None
+            if argument.star or (is_prompt and argument.text is None and not stored):
                 raise AICallError("with labels =>, the prompt is a text, and a star cannot name the fields")
-            if argument.name == PEOPLES_LABELS.name:
+            if argument.name == LABELS_OPTION.name:
                 continue
             plain = is_prompt or argument.name in options
             own = "" if plain else _quoted(next(fields))
@@ -543,8 +548,8 @@ class _Extractor:
 
 def _labels_of(function: AIFunction, arguments: Sequence[Argument]) -> str | None:
     """Return the table that `labels =>` names, or None if the call has no such option."""
-    given = [one.constant.value for one in arguments if one.name == PEOPLES_LABELS.name and one.constant is not None]
-    table = given[0] if given and PEOPLES_LABELS in function.options else None
+    given = [one.constant.value for one in arguments if one.name == LABELS_OPTION.name and one.constant is not None]
+    table = given[0] if given and LABELS_OPTION in function.options else None
     return table if isinstance(table, str) else None
 
 

@@ -19,8 +19,6 @@ from flightllm.sql.tokens import Token, TokenKind, position, tokenize
 
 NAME: Final = "ai_evaluate"
 USAGE: Final = "ai_evaluate((SELECT …), ai_filter('…', column), label [, models => […], …])"
-PEOPLES_LABELS: Final = "system.labels"
-"""Written in place of a column, it means the labels that people gave."""
 _PLAIN: Final = re.compile(r"""\(SELECT \* FROM (?:(?:\w+|"[^"]+")\.)*(?P<name>\w+|"[^"]+")\)""")
 """Matches the rows of a whole table."""
 _PARTS: Final = ("rows", "call", "label")

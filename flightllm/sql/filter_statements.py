@@ -10,12 +10,11 @@ from flightllm.common.names import TableName
 from flightllm.errors import SqlError
 from flightllm.sql.cursor import Cursor
 from flightllm.sql.function_statements import function_name, read_expression, read_figures
+from flightllm.sql.names import PEOPLES_LABELS
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Token, closing_parenthesis
 
 FILTERS: Final = TableName("system", "filters")
-PEOPLES_LABELS: Final = "system.labels"
-"""In place of a query, the labels that people gave to the question."""
 _FILTER: Final = (
     "write CREATE [OR REPLACE] FILTER name AS ai_filter('Is {t} spam?', {t}) FIT ON (SELECT t, label FROM labelled)"
     " [WITH (precision = 0.9, recall = 0.9, confidence = 0.95)]"

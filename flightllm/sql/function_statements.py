@@ -9,9 +9,8 @@ from typing import Final
 from flightllm.common.names import DEFAULT_SCHEMA, TableName
 from flightllm.errors import InvalidInputError, SqlError, UnsupportedError
 from flightllm.sql.arguments import read_constant
-from flightllm.sql.calls import EXPRESSION_FOLLOWS
 from flightllm.sql.cursor import Cursor
-from flightllm.sql.keywords import ENDS_EXPRESSION, ENDS_TYPE
+from flightllm.sql.expressions import names_in
 from flightllm.sql.names import identifier, read_parts
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Token, TokenKind, closing_parenthesis
@@ -23,13 +22,6 @@ _FUNCTION: Final = (
 )
 _DROP: Final = "write DROP FUNCTION [IF EXISTS] name"
 _SHOW: Final = "write SHOW USER FUNCTIONS, or SELECT … FROM system.functions"
-_NO_NAMES: Final = frozenset(
-    (*EXPRESSION_FOLLOWS, *ENDS_EXPRESSION, *ENDS_TYPE, "array", "unknown", "as", "asc", "desc")
-)
-"""Words in an expression that are not names."""
-_QUERIES: Final = ("select", "values", "from", "with")
-_TAKES_NAME: Final = ("model", "prompt", "proxy")
-"""Options whose value can be the name of a model or a prompt, without quotes."""
 
 
 def read_function_statement(tokens: Sequence[Token], text: str) -> Statement | None:
@@ -166,12 +158,11 @@ def read_expression(tokens: Sequence[Token], text: str, start: int, usage: str) 
     `text` is the statement, and `start` the place of its first token.
 
     Raises:
-        SqlError: there is no expression, or it has a query or a qualified name.
+        SqlError: there is no expression, it cannot be read, or it has a query or a qualified name.
     """
     if not tokens:
         raise SqlError(f"an expression was expected after AS: {usage}")
     parts: list[str] = []
-    names: dict[str, None] = {}
     at = tokens[0].start - start
     for index, token in enumerate(tokens):
         if _is_braced(tokens, index):
@@ -180,16 +171,19 @@ def read_expression(tokens: Sequence[Token], text: str, start: int, usage: str) 
         if index > 1 and _is_braced(tokens, index - 2):
             parts.append(text[at : tokens[index - 1].end - start])
             at = token.end - start
-        if token.is_word(*_QUERIES) and not _is_name_of_call(tokens, index):
-            raise SqlError(f"the expression of a function cannot have a query: {usage}")
-        if _is_reference(tokens, index):
-            if index + 1 < len(tokens) and tokens[index + 1].is_symbol("."):
-                raise SqlError(
-                    f"{token.text[:40]}. in the expression: name a parameter without a table before it, because a call"
-                    " gives it its value"
-                )
-            names[identifier(token) or ""] = None
-    return "".join([*parts, text[at : tokens[-1].end - start]]), tuple(names)
+    body = "".join([*parts, text[at : tokens[-1].end - start]])
+    try:
+        found = names_in(body)
+    except SqlError as error:
+        error.args = (f"{error}: {usage}",)
+        raise
+    for name in found:
+        if len(name.parts) > 1:
+            raise SqlError(
+                f"{name.parts[0][:40]}. in the expression: name a parameter without a table before it, because a call"
+                " gives it its value"
+            )
+    return body, tuple(dict.fromkeys(name.parts[0] for name in found))
 
 
 def _is_braced(tokens: Sequence[Token], index: int) -> bool:
@@ -201,24 +195,3 @@ def _is_braced(tokens: Sequence[Token], index: int) -> bool:
         and identifier(following[1]) is not None
         and following[2].is_symbol("}")
     )
-
-
-def _is_name_of_call(tokens: Sequence[Token], index: int) -> bool:
-    following = tokens[index + 1 : index + 2]
-    return bool(following) and following[0].is_symbol("=>")
-
-
-def _is_reference(tokens: Sequence[Token], index: int) -> bool:
-    """Return whether a token in an expression is a name that a call gives a value to."""
-    token = tokens[index]
-    before = tokens[index - 1] if index else None
-    following = tokens[index + 1] if index + 1 < len(tokens) else None
-    if identifier(token) is None or (token.kind is TokenKind.WORD and token.is_word(*_NO_NAMES)):
-        return False
-    if following is not None and (following.is_symbol("(") or following.is_symbol("=>") or following.is_symbol(":")):
-        return False
-    if before is None:
-        return True
-    if before.is_symbol(".") or before.is_symbol("::") or before.is_word("as"):
-        return False
-    return not (before.is_symbol("=>") and index > 1 and tokens[index - 2].is_word(*_TAKES_NAME))

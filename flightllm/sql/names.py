@@ -6,11 +6,14 @@ Unquoted parts of a table's name fold to lower case, and quoted parts stay exact
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from flightllm.common.names import TableName, quoted, table_name
 from flightllm.errors import SqlError
 from flightllm.sql.tokens import Token, TokenKind, closing_parenthesis, tokenize
 
+PEOPLES_LABELS: Final = "system.labels"
+"""Written in place of a column or a query, it means the labels that people gave."""
 _KEY = re.compile(r"^key [0-9]+\.[0-9]+ ")
 
 

@@ -1,6 +1,7 @@
 """The system tables about objects that SQL creates: `system.models`, `system.prompts`, `system.functions`."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from types import MappingProxyType
@@ -10,6 +11,7 @@ import pyarrow as pa
 from flightllm.access.store import DEFAULT_MODEL
 from flightllm.catalog.functions import CreatedFit, CreatedFunction
 from flightllm.catalog.models import CreatedModel, Objects
+from flightllm.common.names import CATALOG, TEMPORARY_PREFIX
 from flightllm.common.redaction import redacted
 from flightllm.config import EngineConfig
 from flightllm.engines.openai.prices import prices_of
@@ -39,6 +41,8 @@ _FUNCTIONS = pa.schema(
         *((name, pa.string()) for name in ("expression", "figures", "created", "owner")),
     ]
 )
+_TEMPORARY = re.compile(rf'"{CATALOG}"."{TEMPORARY_PREFIX}\w+"\.')
+"""Matches the schema of a session's temporary tables, whose name means nothing to a reader."""
 _FIGURES = ("precision", "recall", "accuracy")
 _FILTERS = pa.schema(
     [
@@ -122,7 +126,7 @@ def _filter(function: CreatedFunction, fit: CreatedFit) -> dict[str, object]:
         **{name: function.figures.get(name) for name in _FILTERS.names},
         "name": function.name,
         "expression": function.body,
-        "fit_on": fit.query,
+        "fit_on": _TEMPORARY.sub("pg_temp.", fit.query),
         "features": ", ".join(fit.learned.features),
         "version": function.version,
         "labels_version": fit.labels,

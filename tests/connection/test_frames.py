@@ -153,3 +153,19 @@ def test_frames_of_rows_to_label(embedded: Connection) -> None:
     for written in ("'SELECT t FROM unknown'", "(SELECT t FROM unknown)", "unknown"):
         found = embedded.sql(f"SELECT t FROM ai_next_labels('spam', {written})").fetchall()
         assert sorted(found) == [(one,) for one in sorted(unknown["t"])]
+
+
+@pytest.mark.filterwarnings("ignore:the filter answers")  # the model is random
+def test_labels(embedded: Connection) -> None:
+    """FIT ON and labels => take a frame by the name of its variable, and a missing label is no label."""
+    words = ("win money now", "free money", "lunch today", "see you")
+    call = "ai_filter('Is {t} spam?', t)"
+    lab = pd.DataFrame({"t": [f"{words[at % 4]} {at}" for at in range(80)]})
+    lab["label"] = lab.t.str.contains("money").astype(float)
+    lab.loc[3, "label"] = None
+    embedded.execute(f"CREATE FILTER spam AS {call} FIT ON lab WITH (features = 'model')")
+    [(labels, query)] = embedded.sql("SELECT labels, fit_on FROM system.filters").fetchall()
+    assert (labels, query) == (79, 'SELECT * FROM pg_temp."lab" AS "lab"')
+    embedded.execute("ALTER FILTER spam REFIT")
+    found = embedded.sql(f"SELECT count(*) FROM lab WHERE {call[:-1]}, labels => 'lab') IS NOT NULL").fetchall()
+    assert found == [(80,)]

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flightllm.access.store import User
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
+from flightllm.ddl import filters
 from flightllm.errors import (
     AICallError,
     FlightLLMError,
@@ -14,6 +16,7 @@ from flightllm.errors import (
     NotFoundError,
     PermissionDeniedError,
 )
+from flightllm.execution.learn import learn
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from flightllm.storage.backup import back_up
@@ -136,6 +139,43 @@ def test_looks_are_counted(labels: Session) -> None:
     assert looks("other") == 6
 
 
+def test_another_question(session: Session) -> None:
+    """A new version of the stored prompt, and another layout of prompts, need a new fit."""
+    session.update("CREATE PROMPT asked AS 'Is {t} spam?'")
+    call = "ai_filter(t => t, prompt => asked"
+    session.update(f"CREATE FILTER by_prompt AS {call}) FIT ON labelled")
+    labelled = f"SELECT count(*) AS n FROM messages WHERE {call}, labels => 'labelled')"
+    assert ask(session, labelled).table.num_rows == 1
+    assert ask(session, labelled).calls == 0
+    assert len(rows(session, "SELECT by_prompt(t) AS a FROM messages LIMIT 3")) == 3
+    session.update("CREATE OR REPLACE PROMPT asked AS 'Is {t} an offer?'")
+    with pytest.raises(InvalidInputError, match=r"its stored prompt has a new version.*REFIT"):
+        ask(session, "SELECT by_prompt(t) AS a FROM messages LIMIT 3")
+    assert ask(session, labelled).calls > 0, "the labels are fitted to the new question"
+    session.update("ALTER FILTER by_prompt REFIT")
+    assert len(rows(session, "SELECT by_prompt(t) AS a FROM messages LIMIT 3")) == 3
+    session.update("CREATE FILTER bare AS " + SPAM + " WITH (features = 'embedding')")
+    session.update("SET flightllm.layout = 'fields'")
+    with pytest.raises(InvalidInputError, match=r"learned with the setting flightllm.layout = 'instruction'.*REFIT"):
+        ask(session, "SELECT spam(t) AS a FROM messages LIMIT 3")
+    assert len(rows(session, "SELECT bare(t) AS a FROM messages LIMIT 3")) == 3, "it asks no prompt"
+    assert ask(session, labelled).calls > 0
+
+
+def test_scores_by_the_model(session: Session) -> None:
+    """A score is learned from the model's probabilities alone, and EXPLAIN ANALYZE has its error."""
+    score = "ai_score('How bad is {t}?', t, low => 1, high => 5)"
+    grades = "(SELECT t, CASE WHEN label THEN 5 ELSE 1 END AS label FROM labelled)"
+    session.update(f"CREATE FILTER grade AS {score} FIT ON {grades}")
+    [shown] = rows(session, "SELECT features FROM system.filters WHERE name = 'grade'")
+    assert shown == {"features": "model"}
+    with pytest.raises(InvalidInputError, match="ai_score learns only from"):
+        session.update(f"CREATE FILTER other AS {score} FIT ON {grades} WITH (features = 'embedding, model')")
+    told = str(explained(session, "ANALYZE SELECT grade(t) FROM messages"))
+    assert "by 160 labels of people: mean error" in told
+    assert "as numbers" not in told
+
+
 def test_labels_and_scores(session: Session) -> None:
     """Classes and numbers are learned as answers are."""
     kinds = "SELECT t, CASE WHEN label THEN 'spam' ELSE 'ham' END AS k FROM labelled"
@@ -181,11 +221,99 @@ def test_kept(database: Database, session: Session, tmp_path: Path) -> None:
     session.update("DROP FILTER IF EXISTS spam")
 
 
+@pytest.mark.parametrize("label", ["CAST(label AS DOUBLE)", "CASE WHEN label THEN '1.0' ELSE '0.0' END"])
+def test_labels_of_pandas(labels: Session, label: str) -> None:
+    """1.0 and 0.0 are Yes and No; NaN and NULL are no labels, also where they are texts."""
+    missing = f"CASE WHEN t LIKE '% 1_' THEN NULL WHEN t LIKE '% 2_' THEN 'NaN' ELSE CAST({label} AS VARCHAR) END"
+    labels.update(f"CREATE FILTER n AS ai_filter('Is {{t}} spam?', t) FIT ON (SELECT t, {missing} FROM labelled)")
+    [found] = rows(labels, "SELECT labels, precision FROM system.filters WHERE name = 'n'")
+    assert found["labels"] == 140
+    assert found["precision"] > 0.8
+    labels.update("DROP FILTER n")
+
+
+def test_notices(labels: Session) -> None:
+    """A filter that gives one answer to all rows, and labels that contradict each other, are told to the client."""
+    same = "(SELECT 'word ' || CAST(value % 40 AS VARCHAR) AS t, value % 3 = 0 AS label FROM range(120))"
+    change = asked(
+        labels, f"CREATE FILTER dull AS ai_filter('Is {{t}} red?', t) FIT ON {same} WITH (features = 'model')"
+    )
+    assert "40 of 40 different values have labels that contradict each other" in change
+    same = "(SELECT 'same' AS t, u, u % 3 = 0 AS label FROM (SELECT value AS u FROM range(120)))"
+    change = asked(labels, "CREATE FILTER flat AS ai_filter('Is it red?', t => substr(t || u, 1, 4)) FIT ON " + same)
+    assert "the filter answers" in change
+    assert "to all" in change
+    assert "recall" in change
+    labels.update("DROP FILTER dull")
+    labels.update("DROP FILTER flat")
+
+
+def asked(session: Session, sql: str) -> str:
+    """Run a statement; return the notes on its result."""
+    session.update(sql)
+    found = rows(
+        session, "SELECT error FROM system.queries WHERE kind = 'create_filter' ORDER BY started_at DESC LIMIT 1"
+    )
+    return str(found[0]["error"])
+
+
+def test_names_of_the_server(labels: Session) -> None:
+    """No list, record or error of a fit has a name that only the server writes."""
+    labels.update(f"CREATE FILTER once AS {SPAM}")
+    told = str(rows(labels, "SELECT text FROM system.ai_calls"))
+    assert "ai_filter('Is {t} spam?', t)" in told
+    assert "__" not in told
+    labels.update("DROP FILTER once")
+    with pytest.raises(FlightLLMError, match="decides only for the server") as error:
+        rows(labels, "SELECT __learned_filter('x', 'a', NULL, NULL)")
+    assert "Traceback" not in str(error.value)
+
+
+def test_other_kind(session: Session) -> None:
+    """DROP FUNCTION does not drop a filter, and neither kind replaces the other."""
+    with pytest.raises(InvalidInputError, match="'spam' is a filter: write DROP FILTER"):
+        session.update("DROP FUNCTION IF EXISTS spam")
+    with pytest.raises(InvalidInputError, match="'spam' is a filter: drop it first"):
+        session.update("CREATE OR REPLACE FUNCTION spam AS ai_filter('x', t)")
+    session.update("CREATE FUNCTION plain AS ai_filter('x', t)")
+    with pytest.raises(InvalidInputError, match="'plain' is a function: drop it first"):
+        session.update(f"CREATE OR REPLACE FILTER plain AS {SPAM}")
+    assert ask(session, "SELECT spam(t) FROM messages LIMIT 1").table.num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "meanwhile", "left"),
+    [
+        (f"CREATE FILTER late AS {SPAM}", "CREATE FUNCTION late AS ai_filter('theirs', t)", {"late": 1, "spam": 1}),
+        (f"CREATE OR REPLACE FILTER spam AS {SPAM}", "DROP FILTER spam", {}),
+        ("ALTER FILTER spam REFIT", "DROP FILTER spam", {}),
+        ("ALTER FILTER spam REFIT", f"CREATE OR REPLACE FILTER spam AS {SPAM}", {"spam": 2}),
+    ],
+)
+def test_changed_meanwhile(
+    session: Session, monkeypatch: pytest.MonkeyPatch, statement: str, meanwhile: str, left: dict[str, int]
+) -> None:
+    """What another statement does during a fit stays: the fit is not stored over it."""
+
+    def slow(*given: Any) -> Any:
+        made = learn(*given)
+        monkeypatch.setattr(filters, "learn", learn)
+        session.update(meanwhile)
+        return made
+
+    monkeypatch.setattr(filters, "learn", slow)
+    with pytest.raises(InvalidInputError, match="in the meantime: nothing was stored"):
+        session.update(statement)
+    listed = rows(session, "SELECT name, version FROM system.filters UNION SELECT name, version FROM system.functions")
+    assert {row["name"]: row["version"] for row in listed} == left
+
+
 def test_rights(database: Database, session: Session) -> None:
     """Labels are read with the rights of their reader, and a filter is used with a grant."""
-    for name, role in (("bob", "user"), ("eve", "readonly")):
+    for name, role in (("bob", "user"), ("eve", "readonly"), ("kim", "user")):
         database.access.store.add_user(User(name, role))  # type: ignore[arg-type]
-    bob, eve = (database.session(database.access.store.user(name).principal) for name in ("bob", "eve"))
+    names = ("bob", "eve", "kim")
+    bob, eve, kim = (database.session(database.access.store.user(name).principal) for name in names)
     with pytest.raises(FlightLLMError, match="labelled"):
         bob.update(f"CREATE FILTER his AS {SPAM}")
     with pytest.raises(PermissionDeniedError, match="requires the role user or admin"):
@@ -196,7 +324,12 @@ def test_rights(database: Database, session: Session) -> None:
     assert rows(bob, "SHOW FILTERS") == []
     session.update("GRANT EXECUTE ON FILTER spam TO bob")
     assert ask(bob, "SELECT spam(t) FROM messages").table.num_rows == 240
-    assert len(rows(bob, "SHOW FILTERS")) == 1
+    [shown] = rows(bob, "SHOW FILTERS")
+    assert (shown["labels"], shown["fit_on"]) == (160, None), "the query of the labels can quote rows of its owner"
+    for statement in ("DROP FILTER spam", "ALTER FILTER spam REFIT"):
+        with pytest.raises(NotFoundError, match="no filter 'spam'"):
+            kim.update(statement)
+    kim.update("DROP FILTER IF EXISTS spam")
     for statement in (f"CREATE OR REPLACE FILTER spam AS {SPAM}", "ALTER FILTER spam REFIT", "DROP FILTER spam"):
         with pytest.raises(PermissionDeniedError, match="can only be changed by its owner or an admin"):
             bob.update(statement)
@@ -209,7 +342,7 @@ def test_rights(database: Database, session: Session) -> None:
         ("ai_filter('x', t) OR true FIT ON (SELECT t, label FROM labelled)", AICallError, "one call of an AI function"),
         ("ai_filter('x', t, confidence => true) FIT ON (SELECT t, label FROM labelled)", AICallError, "leave out conf"),
         ("ai_filter('x', t) FIT ON (SELECT t FROM labelled)", InvalidInputError, "no column label: it needs t, label"),
-        ("ai_filter('x', t) FIT ON (SELECT t, t AS label FROM labelled)", InvalidInputError, "true or false, or Yes"),
+        ("ai_filter('x', t) FIT ON (SELECT t, t AS label FROM labelled)", InvalidInputError, "not answers of the call"),
         ("ai_filter('x', t) FIT ON (SELECT t, label FROM labelled LIMIT 5)", InvalidInputError, "5 labels are too few"),
         ("ai_filter('x', t) FIT ON (SELECT t, true AS label FROM labelled)", InvalidInputError, "are 'No': label more"),
         (f"{SPAM} WITH (precison = 0.9)", InvalidInputError, "no option precison"),

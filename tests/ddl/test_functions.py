@@ -56,6 +56,44 @@ def test_expression_of_several_parameters(session: Session) -> None:
     assert ask(session, "SELECT good(name, 5), NOT good(name, 5) FROM people").calls == 0
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "extract(year FROM CAST(day AS DATE))",
+        "substring({} FROM 2 FOR 3)",
+        "position('t' IN {})",
+        '{} COLLATE "C"',
+        "CAST('2024-01-01' || left({}, 0) AS TIMESTAMP WITH TIME ZONE) IS NULL",
+        "CASE WHEN {} > 'm' THEN {} END",
+        "ARRAY[{}, 'a']",
+        "{} IS DISTINCT FROM 'likes tea'",
+    ],
+)
+def test_forms_of_expressions(session: Session, expression: str) -> None:
+    """An expression of SQL means in a function what it means elsewhere; words of SQL are not its parameters."""
+    wanted = rows(session, f"SELECT ai_filter('x', t => {expression.replace('{}', 'note')}) AS a FROM people")
+    name = "day" if "day" in expression else "t"
+    session.update(f"CREATE FUNCTION own AS ai_filter('x', t => {expression.replace('{}', 't')})")
+    assert rows(session, "SELECT parameters FROM system.functions WHERE name = 'own'") == [{"parameters": name}]
+    asked = ask(session, f"SELECT own({'day' if name == 'day' else 'note'}) AS a FROM people")
+    assert (asked.rows, asked.calls) == (wanted, 0)
+
+
+def test_names_that_stay(session: Session) -> None:
+    """A parameter with the name of a unit or a type is replaced where it is a column, and nowhere else."""
+    session.update("CREATE FUNCTION own(year DATE) AS ai_filter('x', t => extract(year FROM year))")
+    wanted = rows(session, "SELECT ai_filter('x', t => extract(year FROM day)) AS a FROM people")
+    assert rows(session, "SELECT own(day) AS a FROM people") == wanted
+
+
+def test_other_kind(session: Session) -> None:
+    """DROP FILTER and ALTER FILTER say that a name is that of a function."""
+    with pytest.raises(InvalidInputError, match="'is_tea' is a function: write DROP FUNCTION"):
+        session.update("DROP FILTER IF EXISTS is_tea")
+    with pytest.raises(InvalidInputError, match="'is_tea' is a function: only a filter is fitted again"):
+        session.update("ALTER FILTER is_tea REFIT")
+
+
 def test_where_statements_have_calls(session: Session) -> None:
     """Joins, aggregates, views, changes of rows and prepared statements take a function's call."""
     kept = {row["id"] for row in rows(session, "SELECT id FROM people WHERE is_tea(note)")}

@@ -8,8 +8,8 @@ from flightllm.evaluation.truth import Question, read_labels
 
 def test_yes_and_no_have_several_spellings() -> None:
     """Booleans, words and numbers are labels of a yes/no question; NULL stays NULL."""
-    given = [True, "Yes", " true", "1", 1, 1.0, False, "NO", "f", 0, None]
-    assert read_labels(Question("yes/no"), given) == [True] * 6 + [False] * 4 + [None]
+    given = [True, "Yes", " true", "1", 1, 1.0, "1.0", False, "NO", "f", 0, "0.0", None]
+    assert read_labels(Question("yes/no"), given) == [True] * 7 + [False] * 5 + [None]
 
 
 def test_classes_match_without_case() -> None:

@@ -352,3 +352,13 @@ def test_readers_see_their_own_rows(database: Database) -> None:
     reader = database.session(Principal("eve", "user"))
     with pytest.raises(FlightLLMError, match="notes"):
         rows(reader, f"SELECT * FROM ai_evaluate('notes', $${_FILTER}$$, 'fine')")
+
+
+def test_parts_of_one_query_ask_once(session: Session) -> None:
+    """Evaluations of one query that differ by their part only share their answers, also without the cache."""
+    session.set_option("cache", "false")
+    given = "notes, ai_filter('Is it good?', body), fine"
+    both = f"SELECT v.accuracy, c.rows FROM ai_evaluate({given}) AS v, ai_evaluate({given}, part => 'confusion') AS c"
+    alone, found = ask(session, f"SELECT * FROM ai_evaluate({given})"), ask(session, both)
+    assert alone.calls == found.calls > 0
+    assert len(found.rows) == 6

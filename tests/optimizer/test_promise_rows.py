@@ -63,7 +63,7 @@ def given(shares: Shares) -> dict[str, Promise | None]:
         (f"SELECT id, CASE WHEN flag THEN {LABEL} ELSE 'n' END AS l FROM people", [LABEL]),
         (f"SELECT id FROM people WHERE NOT {A}", [f"NOT {A}"]),
         (f"SELECT id FROM people WHERE {SCORE} >= 5", [f"{SCORE} >= 5"]),
-        (f"SELECT id FROM people WHERE {LABEL} = 'a' AND {SCORE} > 3", [f"{SCORE} > 3"]),
+        (f"SELECT id FROM people WHERE {LABEL} = 'a' AND {SCORE} > 3", []),
         (f"SELECT id FROM people WHERE {A} UNION ALL SELECT id FROM people WHERE {B}", [A, B]),
         (f"SELECT * FROM people JOIN likes ON people.id = person_id WHERE {A} AND thing = 'tea'", None),
         (f"SELECT upper(n) FROM (SELECT name AS n FROM people WHERE {A}) AS t WHERE n <> 'x'", [A]),
@@ -124,6 +124,14 @@ def test_chosen_filter_is_last(database: Database) -> None:
     top = next(node for node in walk(root) if isinstance(node, Filter))
     assert isinstance(top.input, AiMap)
     assert top.input.calls[0].ai.text == B
+
+
+def test_filters_of_one_model_stay_together(database: Database) -> None:
+    """Filters of one model stay one operator, which asks the cheapest first; the label gets the whole promise."""
+    sql = f"SELECT id, {LABEL} AS l FROM people WHERE {A} AND ai_filter('c', note)"
+    _, shares = shared(database, sql)
+    assert list(given(shares)) == [LABEL]
+    assert "its model has other filters over the same rows" in " ".join(shares.lines())
 
 
 def test_errors_add_up(database: Database) -> None:

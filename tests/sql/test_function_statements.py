@@ -19,6 +19,12 @@ from flightllm.sql.parsed_text import ParsedText
         ("CASE WHEN a IS NULL THEN true ELSE ai_filter('x', a) END",) * 2 + (("a",),),
         ("ai_classify(t, ['a', 'b'], examples => [('x', 'a')])",) * 2 + (("t",),),
         ("ai_classify(t, {'a': 'first', 'b': NULL})",) * 2 + (("t",),),
+        ("ai_filter('x', extract(day FROM t), substring(u FROM 2 FOR 3))",) * 2 + (("t", "u"),),
+        ("ai_filter('x', v) IS DISTINCT FROM w",) * 2 + (("v", "w"),),
+        ("ai_gen(CAST(t AS TIMESTAMP WITH TIME ZONE) AT TIME ZONE 'UTC')",) * 2 + (("t",),),
+        ("ai_gen(t COLLATE \"C\", position('b' IN u), trim(both 'a' from v))",) * 2 + (("t", "u", "v"),),
+        ("ai_gen(ARRAY[t, u], v[1], interval '1' day, date '2020-01-01')",) * 2 + (("t", "u", "v"),),
+        ("ai_gen(day, at, fit, (s).x /* a, b */)",) * 2 + (("day", "at", "fit", "s"),),
     ],
 )
 def test_names(expression: str, body: str, names: tuple[str, ...]) -> None:
@@ -49,6 +55,10 @@ def test_parameters() -> None:
         ("CREATE FUNCTION f(t) AS ai_gen(t, u)", SqlError, "has the name u, which is not a parameter"),
         ("CREATE FUNCTION f(t) RETURNS text AS ai_gen(t)", UnsupportedError, "type follows from its expression"),
         ("CREATE FUNCTION f AS ai_gen((SELECT 1))", SqlError, "cannot have a query"),
+        ("CREATE FUNCTION f AS ai_gen(t) FROM p", SqlError, "cannot be read: .*found: FROM"),
+        ("CREATE FUNCTION f AS SELECT ai_gen(t)", SqlError, "cannot have a query"),
+        ("CREATE FUNCTION f AS ai_gen(t), u", SqlError, "is one value"),
+        ("CREATE FUNCTION f AS t IN (SELECT 1) AND ai_filter('x', t)", SqlError, "cannot have a query"),
         ("CREATE FUNCTION f AS ai_gen(p.t)", SqlError, "without a table before it"),
         ("CREATE FUNCTION f AS ai_gen(t) WITH (a = NULL)", InvalidInputError, "a needs a text"),
         ("CREATE FUNCTION f AS ai_gen(t) WITH (a = 1) x", SqlError, "'x' was not expected"),

@@ -62,6 +62,20 @@ def test_values_that_are_not_shown(visit: Callable[[str], Visitor]) -> None:
     assert (call["prompt"], call["kept"]) == (None, False)
 
 
+def test_a_learned_filter(visit: Callable[[str], Visitor], database: Database) -> None:
+    """The answer of a learned filter has the filter's name, however its call is written."""
+    teacher = database.session()
+    teacher.update("CREATE TABLE digits AS SELECT CAST(value AS VARCHAR) AS t, value % 2 = 0 AS label FROM range(60)")
+    teacher.update("CREATE FILTER is_even AS ai_filter('Is {t} even?', t) FIT ON digits WITH (features = 'model')")
+    teacher.update("GRANT EXECUTE ON FILTER is_even TO ann")
+    ann = visit("ann")
+    sql = "SELECT a, is_even (CAST(a AS VARCHAR)) AS e FROM open_t WHERE a <= 2"
+    (call,) = why(ann, sql, ann.rows(sql)[0])[1]["calls"]
+    assert call["filter"] == {"name": "is_even", "parameters": ["t"]}
+    teacher.update("DROP FILTER is_even")
+    teacher.update("DROP TABLE digits")
+
+
 def test_rows_that_look_alike(visit: Callable[[str], Visitor]) -> None:
     """Rows with the same values can have had other prompts; that is said."""
     ann = visit("ann")
