@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import click
 import pyarrow as pa
-from rich.console import Console
 
 from flightllm.cli.calls import CallsBar
 from flightllm.cli.common import Files, SettingParameter, connect, file_options, server_options
@@ -21,7 +20,7 @@ from flightllm.client import BOOKKEEPING, Client
 from flightllm.common.amounts import money
 from flightllm.common.command_line import Server
 from flightllm.connection.cost import read_prediction
-from flightllm.connection.render import as_table, put
+from flightllm.connection.render import as_table, console_of, put
 from flightllm.errors import FlightLLMError
 from flightllm.sql.literals import text_literal
 
@@ -29,6 +28,16 @@ _VARIED: Final = ("model", "layout", "examples", "calibrate", "proxy")
 _OPTIONS: Final = ("models", "layouts", "examples", "calibrate", "proxies", "recall", "precision", "metric")
 _PARTS: Final = ("confusion", "agreement")
 _FIGURES: Final = ("accuracy", "precision", "recall", "f1", "ece", "jaccard", "mae", "spearman")
+_PART: Final = "part"
+_SHARE: Final = ("share", "share_low", "share_high")
+_EQUAL: Final = tuple(f"{name}{end}" for name in ("agreement", "kappa") for end in ("", "_low", "_high"))
+_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "confusion": ("variant", *_VARIED, "label", "answer", "rows", *_SHARE),
+    "agreement": ("variant", "other", "call", "other_call", "n", *_EQUAL),
+}
+"""The columns of the parts beside the figures of the variants."""
+_ALONE: Final = {_PART, "label", "answer", "rows", *_SHARE, "other", "other_call"}
+"""The columns that the figures of the variants lack."""
 _WIDE: Final = 400
 """The width of a table that is not on a terminal."""
 
@@ -70,11 +79,15 @@ class _Asked:
     parts: Sequence[str]
     """The tables to show beside the figures of the variants."""
 
-    def sql(self, part: str = "variants") -> str:
-        """Return the query of a part."""
+    @property
+    def sql(self) -> str:
+        """Return one query of all parts, so that the server asks the variants once."""
         first = map(text_literal, (self.rows, self.call, self.label))
-        given = [*first, *_options(self.options), f"part => {text_literal(part)}"]
-        return f"SELECT * FROM ai_evaluate({', '.join(given)})"
+        given = ", ".join([*first, *_options(self.options)])
+        return " UNION ALL BY NAME ".join(
+            f"SELECT {text_literal(part)} AS {_PART}, * FROM ai_evaluate({given}, part => {text_literal(part)})"
+            for part in ("variants", *self.parts)
+        )
 
 
 def _options(options: Mapping[str, Any]) -> Iterator[str]:
@@ -147,15 +160,18 @@ def evaluate(
     )
     limits = {} if given["budget"] is None else {"max_cost": str(given["budget"])}
     with ExitStack() as stack:
-        server = stack.enter_context(asked_server(files, server, asked.sql()))
+        server = stack.enter_context(asked_server(files, server, asked.sql))
         client = stack.enter_context(connect(server, {**dict(given["settings"]), **limits}))
         if dry_run:
-            _predict(client, asked.sql(), as_json=as_json)
+            _predict(client, asked.sql, as_json=as_json)
             return
-        if not confirmed(client, asked.sql(), ask_above if sys.stdin.isatty() else None):
+        if create:
+            _check_name(client, create)
+        if not confirmed(client, asked.sql, ask_above if sys.stdin.isatty() else None):
             raise click.exceptions.Exit(0)
-        variants = interruptible(client, partial(_rows, client, asked.sql()))
-        others = {name: interruptible(client, partial(_rows, client, asked.sql(name))) for name in asked.parts}
+        found = interruptible(client, partial(_rows, client, asked.sql))
+        variants, *rest = (_of_part(found, part) for part in ("variants", *asked.parts))
+        others = dict(zip(asked.parts, rest, strict=True))
         chosen = next(one for one in variants if one["chosen"])
         statement = _statement(create or "name", chosen)
         if as_json:
@@ -173,6 +189,30 @@ def _rows(client: Client, sql: str) -> list[dict[str, Any]]:
     with CallsBar(client, sql):
         schema, batches = client.query(sql)
         return list(pa.Table.from_batches(batches, schema).to_pylist())
+
+
+def _of_part(found: Sequence[Mapping[str, Any]], part: str) -> list[dict[str, Any]]:
+    """Return the rows of a part, without the columns that only other parts have."""
+    rows = [row for row in found if row[_PART] == part]
+    return [
+        {name: row[name] for name in _COLUMNS.get(part, row) if part in _COLUMNS or name not in _ALONE} for row in rows
+    ]
+
+
+def _check_name(client: Client, name: str) -> None:
+    """Check before any call that no function has this name.
+
+    Raises:
+        FlightLLMError: the name is taken.
+    """
+    written = text_literal(name)
+
+    def there() -> int:
+        _, batches = client.query(f"{BOOKKEEPING}SELECT name FROM system.functions WHERE name = {written}")
+        return sum(len(batch) for batch in batches)
+
+    if interruptible(client, there):
+        raise FlightLLMError(f"the function {name!r} exists: choose another name")
 
 
 def _predict(client: Client, sql: str, *, as_json: bool) -> None:
@@ -259,11 +299,8 @@ def _figure(row: Mapping[str, Any], name: str) -> str:
 
 
 def _print(rows: Sequence[Mapping[str, str]]) -> None:
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(width=_WIDE, highlight=False)
     schema = pa.schema([(name, pa.string()) for name in rows[0]])
-    put(console, as_table(schema, [list(row.values()) for row in rows]))
+    put(console_of(_WIDE), as_table(schema, [list(row.values()) for row in rows]))
 
 
 def _statement(name: str, chosen: Mapping[str, Any]) -> str:

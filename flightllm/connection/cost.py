@@ -9,11 +9,12 @@ from flightllm.client import Progress
 from flightllm.common.amounts import counted, money
 
 _AI: Final = re.compile(r"\b(?:ai_\w+|llm\w*|prompt)\s*\(", re.IGNORECASE)
+_REFITS: Final = re.compile(r"\brefit\s*;?\s*$", re.IGNORECASE)
 
 
 def may_call(sql: str) -> bool:
-    """Return whether a text has the form of an AI call; a function with a name of another form is not noticed."""
-    return _AI.search(sql) is not None
+    """Return whether a text has an AI call by its form, or fits a filter again; other names are not noticed."""
+    return _AI.search(sql) is not None or _REFITS.search(sql) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ class Learned:
         """Return the predicted share of units that the model is asked about; None if there was no run."""
         with self._lock:
             seen = self._runs.get(call)
-            return None if seen is None else seen.share(units, targets)
+        return None if seen is None else seen.share(units, targets)  # a trial of a second: answers need not wait for it
 
     def has_probabilities(self) -> bool:
         """Return False where the latest answers came without the probabilities that they were asked with."""

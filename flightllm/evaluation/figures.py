@@ -152,11 +152,8 @@ def _of_classes(question: Question, wanted: Sequence[str], given: Sequence[str |
     there = {*wanted, *given} - {None}
     own = replace(question, classes=tuple(one for one in question.classes if one in there))
     table = confusion(own, wanted, given)
-    return {
-        "precision": of_counts(table, lambda drawn: _macro(drawn)[0]),
-        "recall": of_counts(table, lambda drawn: _macro(drawn)[1]),
-        "f1": of_counts(table, lambda drawn: _macro(drawn)[2]),
-    }
+    names = ("precision", "recall", "f1")
+    return dict(zip(names, of_counts(table, _macro, len(names)), strict=True))
 
 
 def _macro(tables: Numbers) -> tuple[Numbers, Numbers, Numbers]:

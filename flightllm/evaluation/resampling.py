@@ -3,7 +3,7 @@
 Source of the bootstrap: Efron, "Bootstrap Methods: Another Look at the Jackknife", 1979.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -33,19 +33,27 @@ def of_rows(rows: int, figure: Callable[[NDArray[np.intp]], float]) -> Figure:
     return _between(figure(np.arange(rows)), drawn)
 
 
-def of_counts(counts: Whole, figure: Callable[[Numbers], Numbers]) -> Figure:
-    """Return a figure of counted kinds of rows with its interval.
+def of_counts(counts: Whole, figures: Callable[[Numbers], Sequence[Numbers]], number: int) -> list[Figure]:
+    """Return `number` figures of counted kinds of rows with their intervals, which come from the same draws.
 
-    `counts` has any shape. `figure` takes draws of it, with the draws as the first axis, and returns a value for each.
-    The draws are shares of all kinds by their posterior distribution, with one row spread evenly over all kinds as the
-    prior. A bootstrap of only right answers would have an interval of no width. Source: Goutte and Gaussier, "A
-    Probabilistic Interpretation of Precision, Recall and F-Score", 2005.
+    `counts` has any shape. `figures` takes draws of it, with the draws as the first axis. It returns an array of one
+    value for each draw, for each figure. The draws are shares of all kinds by their posterior distribution, with one
+    row spread evenly over all kinds as the prior. A bootstrap of only right answers would have an interval of no width.
+    Source: Goutte and Gaussier, "A Probabilistic Interpretation of Precision, Recall and F-Score", 2005.
     """
     if not counts.sum():
-        return UNKNOWN
+        return [UNKNOWN] * number
     drawn = np.random.default_rng(_SEED).dirichlet(counts.ravel() + 1 / counts.size, size=_DRAWS)
-    value = float(figure(counts[np.newaxis].astype(np.float64))[0])
-    found = _between(value, figure(drawn.reshape(_DRAWS, *counts.shape)))
+    values = figures(counts[np.newaxis].astype(np.float64))
+    return [
+        _around(float(value[0]), draws)
+        for value, draws in zip(values, figures(drawn.reshape(_DRAWS, *counts.shape)), strict=True)
+    ]
+
+
+def _around(value: float, drawn: Numbers) -> Figure:
+    """Return a figure with the interval of its draws, which is widened to hold the figure."""
+    found = _between(value, drawn)
     return Figure(value, min(value, found.low), max(value, found.high))
 
 

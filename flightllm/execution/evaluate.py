@@ -363,8 +363,9 @@ class Evaluated:
         """Return the chosen variant, and what speaks against it."""
         question, metric = self._question, self._metric
         if len(ran) == 1:
-            right = figures(question, [rows.wanted[at] for at in judged_by], ran[0].answers.at(judged_by))
-            needed = labels_for_margin(right["accuracy"].value) if "accuracy" in right else 0
+            judged = [rows.wanted[at] for at in judged_by]
+            right = of_metric(question, "accuracy", judged, ran[0].answers.at(judged_by).given)
+            needed = labels_for_margin(right) if "accuracy" in NAMES[question.kind] else 0
             few = f"too few labels for an interval of ±{MARGIN:.0%}: there are {len(judged_by)}, and about {needed} do"
             return Choice(0, 0, (1.0,), needed), few if len(judged_by) < needed else ""
         wanted, given = [rows.wanted[at] for at in chosen_by], [one.answers.at(chosen_by).given for one in ran]

@@ -24,7 +24,7 @@ _SEED: Final = 7
 
 
 class Seen:
-    """The spread of a proxy's scores in one run, and how often each score was right. Not thread-safe.
+    """The spread of a proxy's scores in one run, and how often each score was right. Thread-safe.
 
     It keeps a few thousand numbers, whatever the number of units was.
     """
@@ -61,12 +61,13 @@ class Seen:
         if tried > 100:
             tried = int(float(f"{tried:.2g}"))
         place = tried, targets
-        if place not in self._kept:
+        if (share := self._kept.get(place)) is None:  # two threads at once find the same share
+            trials = [self._trial(tried, targets, _SEED + n) for n in range(_TRIALS if tried <= _FEW_UNITS else 1)]
+            share = float(np.median(trials))
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
-            trials = [self._trial(tried, targets, _SEED + n) for n in range(_TRIALS if tried <= _FEW_UNITS else 1)]
-            self._kept[place] = float(np.median(trials))
-        return min(1.0, self._kept[place] + self._taught / units)
+            self._kept[place] = share
+        return min(1.0, share + self._taught / units)
 
     def _trial(self, units: int, targets: Targets, seed: int) -> float:
         random = np.random.default_rng(seed)

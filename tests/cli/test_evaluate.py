@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from flightllm.cli import main
+from flightllm.client import Client
 from flightllm.config import Config, EngineConfig, LogConfig, ServerConfig
 from flightllm.flight.server import FlightSqlServer
 from flightllm.log import configure_logging
@@ -79,7 +80,10 @@ def test_chosen_variant_becomes_a_function(run: Run) -> None:
     assert "created about_money" in created.stderr
     found = _json(run("notes", "about_money(body)", "money", "--json"))
     assert found["variants"][0]["n"] == 40
-    assert "exists" in run("notes", CALL, "money", "--create", "about_money").output
+    refused = run("notes", "ai_filter('Is it new?', body)", "money", "--create", "about_money")
+    assert "exists" in refused.output
+    unasked = _json(run("notes", "ai_filter('Is it new?', body)", "money", "--dry-run", "--json"))
+    assert unasked["cached"] == 0, "the name is checked before any call"
 
 
 def test_json_has_everything(run: Run) -> None:
@@ -90,6 +94,25 @@ def test_json_has_everything(run: Run) -> None:
     assert found["chosen"] == 1
     [variant] = found["variants"]
     assert sum(row["rows"] for row in found["confusion"]) == variant["n"] == 40
+
+
+def test_all_parts_ask_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One query has all parts, so that a run without a cache asks as often as one with the figures alone."""
+    sent, query = [], Client.query
+
+    def counted(self: Client, sql: str) -> Any:
+        sent.append(sql)
+        return query(self, sql)
+
+    monkeypatch.setattr(Client, "query", counted)
+    call, options = "ai_filter('Is it about a refund?', body)", ("--layouts", "instruction,fields", "--json")
+    result = run("notes", call, "money", *options, "--confusion", "--agreement", "--set", "cache=off")
+    found = _json(result)
+    assert sum(sql.startswith("SELECT") and "ai_evaluate" in sql for sql in sent) == 1
+    assert [one["calls"] for one in found["variants"]] == [40, 40]
+    assert set(found["agreement"][0]) >= {"variant", "other", "kappa", "n"}
+    assert "part" not in found["variants"][0]
+    assert {"label", "rows"} <= set(found["confusion"][0])
 
 
 @pytest.mark.parametrize(

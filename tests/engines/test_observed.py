@@ -1,9 +1,14 @@
 """An engine that is observed answers as ever, and what it did is learned."""
 
+import threading
+from typing import Any, cast
+
 from flightllm.engines.fake.engine import FakeEngine, FakeOptions
 from flightllm.engines.observed import Learned, ObservedEngine, asked_by
 from flightllm.llm.cost import Costs, Work
-from flightllm.llm.engine import Parameters, Request
+from flightllm.llm.engine import Completion, Parameters, Request
+from flightllm.quality.forecast import Seen
+from flightllm.quality.targets import Targets
 
 
 def test_observed() -> None:
@@ -38,3 +43,27 @@ def test_sites_are_learned_apart() -> None:
         known = learned.answers(site)
         assert known is not None
         assert sorted(known[0]) == sorted(str(found[request.id]) for request in own)[: len(known[0])]
+
+
+def test_answers_do_not_wait_for_a_prediction() -> None:
+    """An answer is recorded while another thread computes the predicted share of a promise."""
+    learned = Learned()
+    request = Request(0, "p", Parameters(), "f", "i", (("a", "1"),))
+
+    class Slow:
+        """A run whose prediction waits until an answer was recorded."""
+
+        def share(self, _units: int, _targets: Targets) -> float:
+            """Record an answer in another thread."""
+            done = threading.Event()
+
+            def answer() -> None:
+                learned.observe(asked_by(request), Completion(0, "yes"))
+                done.set()
+
+            threading.Thread(target=answer, daemon=True).start()
+            assert done.wait(5)
+            return 0.5
+
+    learned.note_run("call", cast("Seen", Slow()))
+    assert learned.share_of_run("call", 10, cast("Any", None)) == 0.5
