@@ -1,21 +1,15 @@
-"""Write functions of other dialects in DataFusion's form, and refuse those without a counterpart."""
+"""Refuse parts of other dialects without a counterpart, and prepare others for the generator."""
 
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from flightllm.dialect.generator.written import DAYS, MONTHS, SECONDS, unit_of
 from flightllm.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-Written = Callable[[Any, Any], str]
-_DAYS = {"DAY": 1, "WEEK": 7, "ISOWEEK": 7}
-_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
-_SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600}
-_OTHER_DAYS = ("SUNDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY")
-"""Days on which weeks of BigQuery can begin, as sqlglot reads WEEK and WEEK(TUESDAY)."""
-_UNITS = (*_DAYS, *_MONTHS, *_SECONDS)
+_UNITS = (*DAYS, *MONTHS, *SECONDS)
 _PLAIN = re.compile(r"[^\\.^$|?*+()\[\]{}]+")
 """A pattern without special characters, which matches only itself."""
 _ELAPSED = ("spark", "databricks")
@@ -23,7 +17,7 @@ _ELAPSED = ("spark", "databricks")
 
 
 def check_counterparts(tree: "exp.Expr", dialect: str) -> None:
-    """Prepare the functions that `counterparts` writes, by their meaning in the dialect.
+    """Prepare the functions that the generator writes, by their meaning in the dialect.
 
     Raises:
         UnsupportedError: a function has no counterpart here; the message says what to write instead.
@@ -56,9 +50,9 @@ def _refused(found: "exp.Expr", dialect: str) -> str | None:
             return f"{name} has no counterpart in FROM: write unnest(list) in SELECT"
         case exp.DateDiff():
             return _difference_refused(found, dialect)
-        case exp.LastDay() if dialect == "bigquery" and _unit(found, "MONTH") == "WEEK":
+        case exp.LastDay() if dialect == "bigquery" and unit_of(found, "MONTH") == "WEEK":
             return "weeks begin on Sundays in bigquery and on Mondays here: write LAST_DAY(day, ISOWEEK)"
-        case exp.LastDay() if _unit(found, "MONTH") not in {*_MONTHS, "WEEK", "ISOWEEK"}:
+        case exp.LastDay() if unit_of(found, "MONTH") not in {*MONTHS, "WEEK", "ISOWEEK"}:
             return "LAST_DAY accepts the units WEEK, MONTH, QUARTER and YEAR: write one of them"
         case exp.Split() | exp.RegexpSplit():
             return _split_refused(found)
@@ -69,7 +63,7 @@ def _refused(found: "exp.Expr", dialect: str) -> str | None:
 
 
 def _difference_refused(found: "exp.DateDiff", dialect: str) -> str | None:
-    unit = _unit(found, "DAY")
+    unit = unit_of(found, "DAY")
     if unit == "WEEK" and dialect == "bigquery":
         return "weeks begin on Sundays in bigquery and on Mondays here: write ISOWEEK in DATE_DIFF"
     if unit == "WEEK" and dialect == "duckdb":
@@ -108,14 +102,6 @@ def _extreme_refused(found: "exp.ArgMax | exp.ArgMin") -> str | None:
     return None
 
 
-def _unit(found: "exp.Expr", usual: str) -> str:
-    unit = found.args.get("unit")
-    if unit is None:
-        return usual
-    inner = str(unit.name).upper()
-    return {"MONDAY": "ISOWEEK", **dict.fromkeys(_OTHER_DAYS, "WEEK")}.get(inner, inner)
-
-
 def _name_all(order: "exp.Order") -> None:
     """Rewrite `SELECT a, b … ORDER BY ALL DESC` as `… ORDER BY 1 DESC, 2 DESC`.
 
@@ -133,71 +119,3 @@ def _name_all(order: "exp.Order") -> None:
     for place, key in enumerate(written, 1):
         key.set("this", exp.Literal.number(place))
     order.set("expressions", written)
-
-
-def counterparts() -> Mapping[type, Written]:
-    """Return the function that writes an expression for DataFusion, by sqlglot's class of the expression."""
-    from sqlglot import exp
-
-    return {
-        exp.ApproxDistinct: lambda generator, found: generator.func("APPROX_DISTINCT", found.this),
-        exp.ArgMax: lambda generator, found: _extreme(generator, found, "DESC"),
-        exp.ArgMin: lambda generator, found: _extreme(generator, found, "ASC"),
-        exp.DateDiff: _difference,
-        exp.IntDiv: _whole,
-        exp.LastDay: _last_day,
-        exp.RegexpLike: _matches,
-        exp.RegexpSplit: _split,
-        exp.Split: _split,
-    }
-
-
-def _extreme(generator: Any, found: Any, direction: str) -> str:
-    value, key = generator.sql(found, "this"), generator.sql(found, "expression")
-    known = f"{key} IS NOT NULL" + (f" AND {value} IS NOT NULL" if found.args.get("known_only") else "")
-    return f"FIRST_VALUE({value} ORDER BY {key} {direction}) FILTER (WHERE {known})"
-
-
-def _difference(generator: Any, found: Any) -> str:
-    """Write the number of unit boundaries between two times."""
-    unit = _unit(found, "DAY")
-    until, since = generator.sql(found, "this"), generator.sql(found, "expression")
-    if unit in _MONTHS:
-        days = [f"CAST({day} AS DATE)" for day in (until, since)]
-        if unit == "YEAR":
-            counts = [f"DATE_PART('year', {day})" for day in days]
-        else:
-            each = 12 // _MONTHS[unit]
-            counts = [f"({each} * DATE_PART('year', {day}) + DATE_PART('{unit.lower()}', {day}))" for day in days]
-        return f"CAST({counts[0]} - {counts[1]} AS BIGINT)"
-    if unit in _SECONDS:
-        ends = [f"TO_UNIXTIME(DATE_TRUNC('{unit.lower()}', CAST({day} AS TIMESTAMP)))" for day in (until, since)]
-        return f"(({ends[0]} - {ends[1]}) / {_SECONDS[unit]})"
-    if unit == "DAY":
-        return f"(CAST({until} AS DATE) - CAST({since} AS DATE))"
-    weeks = [f"CAST(DATE_TRUNC('week', CAST({day} AS DATE)) AS DATE)" for day in (until, since)]
-    return f"(({weeks[0]} - {weeks[1]}) / 7)"
-
-
-def _whole(generator: Any, found: Any) -> str:
-    return f"CAST(({generator.sql(found, 'this')}) / ({generator.sql(found, 'expression')}) AS BIGINT)"
-
-
-def _last_day(generator: Any, found: Any) -> str:
-    unit = _unit(found, "MONTH")
-    start = f"DATE_TRUNC('{unit.lower().removeprefix('iso')}', CAST({generator.sql(found, 'this')} AS DATE))"
-    length = f"{_MONTHS[unit]} months" if unit in _MONTHS else "7 days"
-    return f"CAST({start} + INTERVAL '{length}' - INTERVAL '1 day' AS DATE)"
-
-
-def _matches(generator: Any, found: Any) -> str:
-    text, pattern, flag = found.this, generator.sql(found, "expression"), found.args.get("flag")
-    if found.args.get("full_match"):
-        pattern = f"'^(?:' || ({pattern}) || ')$'"
-    return str(generator.func("REGEXP_LIKE", text, pattern, flag))
-
-
-def _split(generator: Any, found: Any) -> str:
-    """Write a list of parts: an empty text has one part, though `string_to_array` returns an empty list for it."""
-    text, between = generator.sql(found, "this"), generator.sql(found, "expression")
-    return f"ARRAY_POP_FRONT(STRING_TO_ARRAY({between} || ({text}), {between}))"

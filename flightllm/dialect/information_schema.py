@@ -1,8 +1,8 @@
 """Correct columns of `information_schema` that DataFusion fills in other ways than the SQL standard."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from flightllm.common.names import CATALOG, quoted
+from flightllm.common.names import CATALOG, TableName, quoted
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.functions.type_names import TYPE_NAME
@@ -22,19 +22,21 @@ _INSTEAD = {
         'SELECT * REPLACE (CAST(NULL AS VARCHAR) AS schema_owner) FROM "{catalog}"."information_schema"."schemata"'
     ),
     "tables": (
-        "SELECT * REPLACE (CASE WHEN {restricted} THEN 'BASE TABLE' ELSE table_type END AS table_type)"
+        "SELECT * REPLACE (CASE WHEN {restricted} THEN 'BASE TABLE' WHEN {ai_views} THEN 'VIEW' ELSE table_type END"
+        " AS table_type)"
         ' FROM "{catalog}"."information_schema"."tables"'
     ),
     "views": (
         "SELECT table_catalog, table_schema, table_name, CAST(NULL AS VARCHAR) AS definition"
-        """ FROM "{catalog}"."information_schema"."tables" WHERE table_type = 'VIEW' AND NOT {restricted}"""
+        """ FROM "{catalog}"."information_schema"."tables" WHERE (table_type = 'VIEW' AND NOT {restricted})"""
+        " OR {ai_views}"
     ),
 }
 """For each table, the query that replaces it.
 
 DataFusion counts columns from 0, has names of its own for types, names an owner 'None', and lists base tables among
-the views. A table with row filters or masks is a view there. `definition` is NULL, because a reader of a view cannot
-see what the view reads.
+the views. There, a table with row filters or masks is a view, and a view with AI calls is a table. `definition` is
+NULL, because a reader of a view cannot see what the view reads.
 """
 
 
@@ -44,17 +46,23 @@ def information_schema(source: Source) -> Iterator[Edit]:
     A name with its catalog, all in double quotes, stays: it is the name in a text that this rule wrote.
     """
     changed = set[str]()
-    restricted = _restricted(source)
+    restricted, ai_views = _one_of(source.place.restricted()), _one_of(source.place.ai_views())
     for scope in {id(scope): scope for scope in source.scopes.of}.values():
         for table in scope.tables:
             name = table.parts[-1] if len(table.parts) > 1 and table.parts[-2] == _SCHEMA else ""
-            if name not in _INSTEAD or (name == "tables" and restricted == _NONE) or not _is_read(source, table.first):
+            if (
+                name not in _INSTEAD
+                or (name == "tables" and restricted == ai_views == _NONE)
+                or not _is_read(source, table.first)
+            ):
+                continue
+            if name == "tables" and restricted == ai_views == _NONE:
                 continue
             tokens = source.tokens[table.first : table.last]
             if len(table.parts) == 3 and all(token.kind is TokenKind.QUOTED for token in tokens[::2]):
                 continue
             alias = "" if table.aliased else f" AS {quoted(name)}"
-            query = f"({_INSTEAD[name].format(catalog=CATALOG, restricted=restricted)}){alias}"
+            query = f"({_INSTEAD[name].format(catalog=CATALOG, restricted=restricted, ai_views=ai_views)}){alias}"
             yield Edit(tokens[0].start, tokens[-1].end, query)
             if not table.aliased:
                 changed.add(name)
@@ -62,9 +70,8 @@ def information_schema(source: Source) -> Iterator[Edit]:
         yield from _qualifiers(source, changed)
 
 
-def _restricted(source: Source) -> str:
-    """Return a condition on tables of `information_schema`: the user sees them through row filters or masks."""
-    names = source.place.restricted()
+def _one_of(names: Sequence[TableName]) -> str:
+    """Return a condition on tables of `information_schema`: they have one of some names."""
     pairs = (f"(table_schema = {text_literal(one.schema)} AND table_name = {text_literal(one.name)})" for one in names)
     return f"({' OR '.join(pairs)})" if names else _NONE
 

@@ -2,11 +2,14 @@
 
 from typing import TYPE_CHECKING
 
+from flightllm.dialect.generator.reading import typed_form
 from flightllm.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
+_PLACE = "integer_cast"
+"""The key under which a cast keeps its place in the copy of a tree that has types."""
 ROUNDING = ("bigquery", "duckdb", "snowflake")
 """The dialects whose casts round as these rules do; a pass rounds for PostgreSQL."""
 _MOST_PARTS = 100
@@ -28,10 +31,16 @@ def round_integer_casts(tree: "exp.Expr", dialect: str) -> None:
     casts = [cast for cast in tree.find_all(exp.Cast) if cast.to.this in exp.DataType.INTEGER_TYPES]
     if not casts:
         return
-    known = annotate_types(tree.copy(), dialect=dialect)
-    typed = [cast for cast in known.find_all(exp.Cast) if cast.to.this in exp.DataType.INTEGER_TYPES]
-    for cast, twin in reversed(list(zip(casts, typed, strict=True))):  # inner casts first
-        kind = twin.this.type.this if twin.this.type is not None else exp.DType.UNKNOWN
+    for place, cast in enumerate(casts):
+        cast.meta[_PLACE] = place
+    known = annotate_types(typed_form(tree, dialect), dialect=dialect)
+    kinds = {
+        cast.meta[_PLACE]: cast.this.type.this
+        for cast in known.find_all(exp.Cast)
+        if _PLACE in cast.meta and cast.this.type is not None
+    }
+    for place, cast in reversed(list(enumerate(casts))):  # inner casts first
+        kind = kinds.get(place, exp.DType.UNKNOWN)
         operand = cast.this
         if kind in exp.DataType.REAL_TYPES:
             cast.set("this", exp.Round(this=operand.copy()))

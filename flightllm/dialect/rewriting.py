@@ -13,6 +13,7 @@ from flightllm.dialect.escapes import WORDS as ESCAPES
 from flightllm.dialect.escapes import escapes
 from flightllm.dialect.evaluations import evaluations
 from flightllm.dialect.fetch_first import fetch_first
+from flightllm.dialect.field_names import field_names, has_inner_query
 from flightllm.dialect.from_first import from_first
 from flightllm.dialect.functions import NAMES as FUNCTIONS
 from flightllm.dialect.functions import functions
@@ -25,6 +26,8 @@ from flightllm.dialect.json_operators import json_operators
 from flightllm.dialect.label_tables import label_tables
 from flightllm.dialect.lambdas import NAMES as WITH_LAMBDA
 from flightllm.dialect.lambdas import lambdas
+from flightllm.dialect.lateral_aliases import DIALECTS as WITH_ALIASES
+from flightllm.dialect.lateral_aliases import has_aliases, lateral_aliases
 from flightllm.dialect.like_escapes import like_escapes
 from flightllm.dialect.materialized import materialized
 from flightllm.dialect.national_texts import national_texts
@@ -90,18 +93,23 @@ class Rule:
         *triggers: Trigger,
         in_other_schemas: bool = False,
         of_spellings: bool = False,
+        of_dialects: tuple[str, ...] = (),
     ) -> None:
         """Take a rule; with `in_other_schemas` it also applies to every text outside the usual schema.
 
-        With `of_spellings` it needs a text in which an unquoted name can mean a name with capitals.
+        With `of_spellings` it needs a text in which an unquoted name can mean a name with capitals. With `of_dialects`
+        it applies only to the texts of some dialects.
         """
         self.edits = edits
         self._triggers = triggers
         self._in_other_schemas = in_other_schemas
         self._of_spellings = of_spellings
+        self._of_dialects = of_dialects
 
-    def applies(self, source: Source) -> bool:
-        """Return whether the rule can change a text."""
+    def applies(self, source: Source, dialect: str = DEFAULT) -> bool:
+        """Return whether the rule can change a text that was read in a dialect."""
+        if self._of_dialects and dialect not in self._of_dialects:
+            return False
         if self._in_other_schemas and not source.place.usual:
             return True
         if not any(trigger.is_in(source) for trigger in self._triggers):
@@ -166,6 +174,9 @@ RULES: tuple[Rule, ...] = (
     # After the rules that read units, such as the day of DATEADD(day, 1, at).
     Rule(using_spellings, _words("using", "natural"), of_spellings=True),
     Rule(column_spellings, Trigger(), of_spellings=True),
+    # After the names have their spelling.
+    Rule(lateral_aliases, Trigger(frozenset({"select"}), test=has_aliases), of_dialects=WITH_ALIASES),
+    Rule(field_names, Trigger(frozenset({"select"}), frozenset({"."}), has_inner_query)),
     Rule(column_words, Trigger(COLUMN_WORDS)),
     Rule(identity, Trigger(IDENTITIES)),
     Rule(stars, _marks(".*")),
@@ -217,7 +228,7 @@ def rewrite(text: ParsedText, place: NameContext, dialect: str = DEFAULT) -> Rew
         return found
     for rule in RULES:
         check_wanted()
-        if not rule.applies(source):
+        if not rule.applies(source, dialect):
             continue
         try:
             edits = list(rule.edits(source))

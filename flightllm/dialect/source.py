@@ -35,6 +35,8 @@ class NameContext:
     """Returns the query of a view, or of the row filters and masks of a table; empty for any other table."""
     restricted: Callable[[], Sequence[TableName]] = tuple
     """Returns the tables that the user sees through row filters or masks."""
+    ai_views: Callable[[], Sequence[TableName]] = tuple
+    """Returns the views with AI calls that the user can see: DataFusion knows them as tables."""
     parameters: pa.Schema | None = None
     """The types of the values that are bound to the statement; None before they are known."""
     names_compared: Callable[[ParsedText], bool] = lambda _: False

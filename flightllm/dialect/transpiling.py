@@ -1,11 +1,14 @@
 """Rewrite whole texts of another dialect: sqlglot reads them, and writes them as DataFusion reads them."""
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from flightllm.dialect.counterparts import check_counterparts, counterparts
+from flightllm.dialect.counterparts import check_counterparts
+from flightllm.dialect.generator.ours import TooLongError, write
+from flightllm.dialect.generator.reading import read
 from flightllm.dialect.integer_casts import ROUNDING, round_integer_casts
+from flightllm.dialect.kept_names import keep_names
 from flightllm.dialect.plain_texts import plain_texts
+from flightllm.dialect.quoted_columns import check_quoted_columns
 from flightllm.dialect.source import NameContext, Source
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.vendor_calls import vendor_calls
@@ -23,8 +26,6 @@ _COPIED = ("div0", "div0null", "zeroifnull", "nullifzero", "sort_array")
 """Functions whose arguments sqlglot copies while it reads a text."""
 _MOST_COPIED = 5
 """The most nested calls of these functions."""
-_MOST_PARTS, _MOST_COPIES = 50_000, 20
-"""The most parts that sqlglot can write for a short text, and the parts for each part of a long text."""
 _FIRST_MATCHES = {"duckdb": 0, "spark": 1, "databricks": 1}
 """For each dialect, the group that `regexp_extract` returns by default."""
 _JOINED_CLOSELY = ("snowflake", "databricks", "spark")
@@ -48,6 +49,7 @@ def transpile(sql: str, dialect: str, place: NameContext) -> Rewritten:
     if sum(token.kind is TokenKind.PLACEHOLDER and token.text == "?" for token in source.tokens) > 1:
         raise UnsupportedError("parameters of a text in another dialect need numbers: write $1, $2 in place of ?")
     _check_nesting(plain, source, dialect)
+    check_quoted_columns(plain, source, dialect)
     try:
         ours = plain.with_edits(vendor_calls(source))
     except (SqlError, UnsupportedError) as error:
@@ -113,14 +115,14 @@ def _masked(ours: Rewritten, begin: int) -> tuple[Rewritten, dict[str, str]]:
 
 def _written(ours: Rewritten, begin: int, dialect: str) -> str:
     """Return a text of a dialect as DataFusion reads it; its literals are already in standard form."""
-    from sqlglot import ErrorLevel, exp, parse
+    from sqlglot import exp
     from sqlglot.errors import ParseError, SqlglotError
     from sqlglot.errors import UnsupportedError as NoCounterpart
 
     marked, marks = _masked(ours, begin)
     text = marked.text[begin:]
     try:
-        parsed = parse(text, read=dialect, error_level=ErrorLevel.RAISE)
+        parsed = read(text, dialect)
         statements = [one for one in parsed if one is not None and not isinstance(one, exp.Semicolon)]
         if len(statements) != 1:
             raise SqlError("one statement at a time: send the statements separated by ';' one after the other")
@@ -131,10 +133,8 @@ def _written(ours: Rewritten, begin: int, dialect: str) -> str:
             if literal.is_string and (value := marks.get(str(literal.this))) is not None:
                 literal.set("this", value)
         _make_exact(tree, dialect)
-        generator = _ours().generator(unsupported_level=ErrorLevel.RAISE)
-        generator.left = _MOST_PARTS + _MOST_COPIES * sum(1 for _ in tree.walk())
-        return str(generator.generate(tree))
-    except _TooLongError as error:
+        return write(tree, dialect)
+    except TooLongError as error:
         raise UnsupportedError(f"a call in the text {_too_deep(dialect)}") from error
     except ParseError as error:
         said = error.errors[0] if error.errors else {}
@@ -164,6 +164,7 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
         if found.args.get("group") is None:
             found.set("group", exp.Literal.number(_FIRST_MATCHES[dialect]))
     check_counterparts(tree, dialect)
+    keep_names(tree, dialect)
     if dialect == "bigquery":
         _make_weeks_exact(tree)
     _name_pivots(tree, dialect)
@@ -237,60 +238,3 @@ def _place(ours: Rewritten, begin: int, text: str, said: dict[str, Any]) -> str:
 
 def _reason(said: dict[str, Any]) -> str:
     return str(said.get("description") or "it is not a statement").rstrip(".")
-
-
-class _TooLongError(Exception):
-    """The text that sqlglot writes is many times as long as the text it read."""
-
-
-@cache
-def _ours() -> Any:
-    """Return the dialect in which sqlglot writes for DataFusion."""
-    from sqlglot import exp
-    from sqlglot.dialects.duckdb import DuckDB
-    from sqlglot.generators.duckdb import DuckDBGenerator
-
-    def aggregated(generator: Any, found: "exp.GroupConcat") -> str:
-        between = generator.sql(found.args.get("separator") or exp.Literal.string(","))
-        ordered = found.this if isinstance(found.this, exp.Order) else None
-        text = generator.sql(ordered.this if ordered is not None else found.this)
-        keys = f" ORDER BY {generator.expressions(ordered, flat=True)}" if ordered is not None else ""
-        return f"STRING_AGG({text}, {between}{keys})"
-
-    def extracted(generator: Any, found: "exp.RegexpExtract") -> str:
-        return str(generator.func("REGEXP_EXTRACT", found.this, found.expression, found.args.get("group")))
-
-    def read_as_text(generator: Any, found: "exp.JSONExtractScalar") -> str:
-        name = "JSON_VALUE" if found.args.get("scalar_only") else "JSON_EXTRACT_STRING"
-        return str(generator.func(name, found.this, found.expression))
-
-    class FlightLLM(DuckDB):
-        """DuckDB's dialect, with PostgreSQL's order of NULLs and division of integers."""
-
-        NULL_ORDERING = "nulls_are_large"
-        TYPED_DIVISION = True
-        SAFE_DIVISION = False
-
-        class Generator(DuckDBGenerator):
-            """Writes functions by DataFusion's names, and at most `left` parts of a text."""
-
-            left = 0
-
-            TRANSFORMS = {  # noqa: RUF012 - as sqlglot declares it
-                **DuckDBGenerator.TRANSFORMS,
-                **counterparts(),
-                exp.GroupConcat: aggregated,
-                exp.JSONExtractScalar: read_as_text,
-                exp.ParseJSON: lambda generator, found: f"({generator.sql(found, 'this')})::JSON",
-                exp.RegexpExtract: extracted,
-                exp.ToChar: lambda generator, found: generator.func("TO_CHAR", found.this, found.args.get("format")),
-            }
-
-            def sql(self, *args: Any, **options: Any) -> str:
-                """Write one part, and count it."""
-                self.left -= 1
-                if self.left < 0:
-                    raise _TooLongError
-                return str(super().sql(*args, **options))
-
-    return FlightLLM()

@@ -80,6 +80,7 @@ class SessionPlace:
             columns_of=self._columns_of,
             view_of=self._view_of,
             restricted=self._restricted,
+            ai_views=self._ai_views,
             names_compared=self._store.compared_tables.named_in,
             names_bytes=self._store.compared_tables.with_bytes_in,
             names_spelt=self._store.spellings.named_in,
@@ -102,6 +103,9 @@ class SessionPlace:
 
     def _restricted(self) -> list[TableName]:
         return [name for name, entry in self._catalog().entries.items() if entry.restricted]
+
+    def _ai_views(self) -> list[TableName]:
+        return [name for name, entry in self._catalog().entries.items() if entry.kind == "ai_view"]
 
     def _tables_spelt(self, schema: str, name: str) -> list[TableName]:
         return [one for one in self._store.spellings.tables(schema, name) if self._is_known(one)]

@@ -70,6 +70,28 @@ def test_views(session: Session) -> None:
     assert ask(session, sql).rows == [{"table_name": "named", "definition": None}]
 
 
+def test_views_with_calls(session: Session) -> None:
+    """A view with an AI call is a view, also one over another such view, one of another schema, and `SHOW VIEWS`."""
+    session.update("CREATE VIEW asked AS SELECT id, ai_gen('Sum up', note) AS said FROM people")
+    session.update("CREATE VIEW over_asked AS SELECT said FROM asked")
+    session.update("CREATE SCHEMA IF NOT EXISTS far")
+    session.update("CREATE VIEW far.asked AS SELECT ai_filter('Is it?', note) AS is_it FROM people")
+    session.update("CREATE TABLE kept AS SELECT said FROM asked")
+    names = "('asked', 'over_asked', 'kept', 'people')"
+    sql = f"table_schema AS s, table_name AS n FROM information_schema.{{}} WHERE table_name IN {names} ORDER BY s, n"
+    types = [tuple(row.values()) for row in ask(session, f"SELECT table_type AS t, {sql.format('tables')}").rows]
+    assert types == [
+        ("VIEW", "far", "asked"),
+        ("VIEW", "public", "asked"),
+        ("BASE TABLE", "public", "kept"),
+        ("VIEW", "public", "over_asked"),
+        ("BASE TABLE", "public", "people"),
+    ]
+    found = [tuple(row.values()) for row in ask(session, f"SELECT {sql.format('views')}").rows]
+    assert found == [("far", "asked"), ("public", "asked"), ("public", "over_asked")]
+    assert {"asked", "over_asked"} <= {row["table_name"] for row in ask(session, "SHOW VIEWS").rows}
+
+
 def test_leaves_alone() -> None:
     """Other tables stay, and a rewritten text stays as it is."""
     other = "SELECT columns FROM information_schema.tables, s.columns"

@@ -1,0 +1,41 @@
+"""Write functions over dates and times."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from flightllm.dialect.generator.written import MONTHS, SECONDS, Written, unit_of
+
+
+def dates() -> Mapping[type, Written]:
+    """Return the function that writes an expression over times, by sqlglot's class."""
+    from sqlglot import exp
+
+    return {exp.DateDiff: _difference, exp.LastDay: _last_day}
+
+
+def _difference(generator: Any, found: Any) -> str:
+    """Write the number of unit boundaries between two times."""
+    unit = unit_of(found, "DAY")
+    until, since = generator.sql(found, "this"), generator.sql(found, "expression")
+    if unit in MONTHS:
+        days = [f"CAST({day} AS DATE)" for day in (until, since)]
+        if unit == "YEAR":
+            counts = [f"DATE_PART('year', {day})" for day in days]
+        else:
+            each = 12 // MONTHS[unit]
+            counts = [f"({each} * DATE_PART('year', {day}) + DATE_PART('{unit.lower()}', {day}))" for day in days]
+        return f"CAST({counts[0]} - {counts[1]} AS BIGINT)"
+    if unit in SECONDS:
+        ends = [f"TO_UNIXTIME(DATE_TRUNC('{unit.lower()}', CAST({day} AS TIMESTAMP)))" for day in (until, since)]
+        return f"(({ends[0]} - {ends[1]}) / {SECONDS[unit]})"
+    if unit == "DAY":
+        return f"(CAST({until} AS DATE) - CAST({since} AS DATE))"
+    weeks = [f"CAST(DATE_TRUNC('week', CAST({day} AS DATE)) AS DATE)" for day in (until, since)]
+    return f"(({weeks[0]} - {weeks[1]}) / 7)"
+
+
+def _last_day(generator: Any, found: Any) -> str:
+    unit = unit_of(found, "MONTH")
+    start = f"DATE_TRUNC('{unit.lower().removeprefix('iso')}', CAST({generator.sql(found, 'this')} AS DATE))"
+    length = f"{MONTHS[unit]} months" if unit in MONTHS else "7 days"
+    return f"CAST({start} + INTERVAL '{length}' - INTERVAL '1 day' AS DATE)"

@@ -1,0 +1,77 @@
+"""The dialect in which sqlglot writes for DataFusion."""
+
+from functools import cache
+from typing import Any
+
+from flightllm.dialect.generator.aggregates import aggregates
+from flightllm.dialect.generator.calls import Table, vendor_call, write_call
+from flightllm.dialect.generator.dates import dates
+from flightllm.dialect.generator.json_texts import json_texts
+from flightllm.dialect.generator.lists import lists
+from flightllm.dialect.generator.numbers import numbers
+from flightllm.dialect.generator.tables import table_of
+from flightllm.dialect.generator.texts import texts
+
+_MOST_PARTS, _MOST_COPIES = 50_000, 20
+"""The most parts that the generator can write for a short text, and the parts for each part of a long text."""
+
+
+class TooLongError(Exception):
+    """The text that the generator writes is many times as long as the text that was read."""
+
+
+def write(tree: Any, dialect: str) -> str:
+    """Return a tree that was read in a dialect as a text for DataFusion.
+
+    Raises:
+        TooLongError: the text repeats its parts too often.
+        sqlglot.errors.UnsupportedError: a part has no counterpart.
+    """
+    from sqlglot import ErrorLevel
+
+    generator = _ours().generator(unsupported_level=ErrorLevel.RAISE)
+    generator.left = _MOST_PARTS + _MOST_COPIES * sum(1 for _ in tree.walk())
+    generator.read_from = dialect
+    generator.table = table_of(dialect)
+    return str(generator.generate(tree))
+
+
+@cache
+def _ours() -> Any:
+    """Return the dialect, which is imported with the first text that needs it."""
+    from sqlglot.dialects.duckdb import DuckDB
+    from sqlglot.generators.duckdb import DuckDBGenerator
+
+    class FlightLLM(DuckDB):
+        """DuckDB's syntax, with PostgreSQL's order of NULLs and division of integers."""
+
+        NULL_ORDERING = "nulls_are_large"
+        TYPED_DIVISION = True
+        SAFE_DIVISION = False
+
+        class Generator(DuckDBGenerator):
+            """Writes functions by DataFusion's names, and at most `left` parts of a text read in `read_from`."""
+
+            left = 0
+            read_from = ""
+            table: Table = {}  # noqa: RUF012 - set for each text
+
+            TRANSFORMS = {  # noqa: RUF012 - as sqlglot declares it
+                **DuckDBGenerator.TRANSFORMS,
+                **aggregates(),
+                **dates(),
+                **json_texts(),
+                **lists(),
+                **numbers(),
+                **texts(),
+                vendor_call(): write_call,
+            }
+
+            def sql(self, *args: Any, **options: Any) -> str:
+                """Write one part, and count it."""
+                self.left -= 1
+                if self.left < 0:
+                    raise TooLongError
+                return str(super().sql(*args, **options))
+
+    return FlightLLM()

@@ -1,0 +1,73 @@
+"""Read a text of a dialect with sqlglot's parser; the dialect's table of functions takes its calls as written."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from flightllm.dialect.generator.calls import vendor_call
+from flightllm.dialect.generator.tables import table_of
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+NAME = "written_name"
+"""The key under which a function keeps its name in the text."""
+
+
+def read(text: str, dialect: str) -> "list[exp.Expr | None]":
+    """Return the trees of the statements in a text.
+
+    Raises:
+        sqlglot.errors.SqlglotError: the text is invalid in this dialect.
+    """
+    from sqlglot import ErrorLevel
+
+    read_by, parser = _parser(dialect)
+    return list(parser(dialect=read_by, error_level=ErrorLevel.RAISE).parse(read_by.tokenize(text), text))
+
+
+@cache
+def _parser(dialect: str) -> tuple[Any, Any]:
+    """Return a dialect that keeps the names of functions, and the class of its parser."""
+    from sqlglot.dialects.dialect import Dialect
+
+    read_by = Dialect.get_or_raise(dialect)
+    read_by.ORIGINAL_NAME_META_KEY = NAME
+    usual: Any = read_by.parser_class
+    table = table_of(dialect)
+
+    class Parser(usual):
+        """The dialect's parser, whose known functions are the table's."""
+
+        FUNCTIONS = {**usual.FUNCTIONS, **{name: _builder(name) for name in table}}  # noqa: RUF012
+        FUNCTION_PARSERS = {  # noqa: RUF012
+            name: one for name, one in usual.FUNCTION_PARSERS.items() if name not in table
+        }
+
+    return read_by, Parser
+
+
+def _builder(name: str) -> "Callable[[list[Any]], exp.Expr]":
+    made = vendor_call()
+    return lambda args: made(this=name, expressions=args)
+
+
+def typed_form(tree: "exp.Expr", dialect: str) -> "exp.Expr":
+    """Return a copy of a tree in which calls are sqlglot's own expressions, whose types sqlglot knows."""
+    from sqlglot.dialects.dialect import Dialect
+
+    read_by = Dialect.get_or_raise(dialect)
+    known: Any = read_by.parser_class.FUNCTIONS
+    made = vendor_call()
+
+    def built(node: Any) -> Any:
+        builder = known.get(str(node.this)) if isinstance(node, made) else None
+        if builder is None:
+            return node
+        args = [one.transform(built) for one in node.expressions]
+        try:
+            return builder(args)
+        except TypeError:
+            return builder(args, dialect=read_by)
+
+    return tree.transform(built)

@@ -1,0 +1,24 @@
+"""Share the units of times, and the type of a function that writes one expression."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+Written = Callable[[Any, Any], str]
+"""Takes the generator and an expression, and returns its text."""
+DAYS = {"DAY": 1, "WEEK": 7, "ISOWEEK": 7}
+MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600}
+_OTHER_DAYS = ("SUNDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY")
+"""Days on which weeks of BigQuery can begin, as sqlglot reads WEEK and WEEK(TUESDAY)."""
+
+
+def unit_of(found: "exp.Expr", usual: str) -> str:
+    """Return the unit of a function over times in capitals, or `usual` without a unit."""
+    unit = found.args.get("unit")
+    if unit is None:
+        return usual
+    inner = str(unit.name).upper()
+    return {"MONDAY": "ISOWEEK", **dict.fromkeys(_OTHER_DAYS, "WEEK")}.get(inner, inner)
