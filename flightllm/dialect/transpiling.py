@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from flightllm.dialect.counterparts import check_counterparts
-from flightllm.dialect.generator.ours import TooLongError, write
+from flightllm.dialect.generator.calls import TooLongError
+from flightllm.dialect.generator.ours import write
 from flightllm.dialect.generator.reading import read
 from flightllm.dialect.integer_casts import ROUNDING, round_integer_casts
 from flightllm.dialect.kept_names import keep_names

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from flightllm.functions.ages import AGE, AGE_ARGUMENTS, AGE_OUTPUT, ages
 from flightllm.functions.array_keys import KEY_FUNCTIONS, array_key, key_type
+from flightllm.functions.calendar_months import MONTHS_ARGUMENTS, MONTHS_BETWEEN, months_between
 from flightllm.functions.half_even import HALF_EVEN, HALF_EVEN_ARGUMENTS, HALF_EVEN_OUTPUT, half_even
 from flightllm.functions.interval_parts import INTERVAL_EPOCH, WITH_DAYS, interval_epoch, with_days
 from flightllm.functions.interval_sum import INTERVAL_SUM, INTERVAL_SUM_ARGUMENTS, INTERVAL_SUM_OUTPUT, interval_sum
@@ -39,6 +40,20 @@ from flightllm.functions.text_bytes import TEXT_BYTES, text_bytes
 from flightllm.functions.text_formats import FORMAT_ARGUMENTS, IN_BRACES, IN_PERCENTS, in_braces, in_percents
 from flightllm.functions.text_intervals import TEXT_INTERVAL, text_intervals
 from flightllm.functions.text_parts import ALL_MATCHES, SPLIT, SPLIT_BY_PATTERN, all_matches, split, split_by_pattern
+from flightllm.functions.text_places import (
+    CAPITALS,
+    PART_ARGUMENTS,
+    PART_OF_TEXT,
+    PLACE_ARGUMENTS,
+    PLACE_IN_TEXT,
+    SOUND,
+    WORD_OF_TEXT,
+    capitals,
+    sounds,
+    text_parts,
+    text_places,
+    text_words,
+)
 from flightllm.functions.text_similarity import (
     DAMERAU,
     HAMMING,
@@ -94,6 +109,12 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     (all_matches, [pa.string(), pa.string(), pa.int64()], pa.list_(pa.string()), "immutable", ALL_MATCHES),
     (split, [pa.string(), pa.string()], pa.list_(pa.string()), "immutable", SPLIT),
     (split_by_pattern, [pa.string(), pa.string()], pa.list_(pa.string()), "immutable", SPLIT_BY_PATTERN),
+    (text_parts, list(PART_ARGUMENTS), pa.string(), "immutable", PART_OF_TEXT),
+    (text_places, list(PLACE_ARGUMENTS), pa.int64(), "immutable", PLACE_IN_TEXT),
+    (text_words, [pa.string(), pa.string(), pa.int64()], pa.string(), "immutable", WORD_OF_TEXT),
+    (capitals, [pa.string(), pa.string()], pa.string(), "immutable", CAPITALS),
+    (sounds, [pa.string()], pa.string(), "immutable", SOUND),
+    (months_between, list(MONTHS_ARGUMENTS), pa.float64(), "immutable", MONTHS_BETWEEN),
     (jaro, [pa.string(), pa.string()], pa.float64(), "immutable", JARO),
     (jaro_winkler, [pa.string(), pa.string()], pa.float64(), "immutable", JARO_WINKLER),
     (damerau_levenshtein, [pa.string(), pa.string()], pa.int64(), "immutable", DAMERAU),
@@ -121,6 +142,12 @@ CALLED: Final = (
     *(
         TEXT_INTERVAL,
         AGE,
+        MONTHS_BETWEEN,
+        PART_OF_TEXT,
+        PLACE_IN_TEXT,
+        WORD_OF_TEXT,
+        CAPITALS,
+        SOUND,
         ALL_MATCHES,
         SPLIT,
         SPLIT_BY_PATTERN,

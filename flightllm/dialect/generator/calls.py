@@ -15,6 +15,14 @@ _PLACE: Final = re.compile(r"\{(\d|\*)\}")
 _RANDOM: Final = frozenset({"RAND", "RANDOM", "UUID", "UUID_STRING", "GENERATE_UUID", "UNIFORM"})
 
 
+_LONGEST: Final = 100_000
+"""The most characters of one call. A call whose arguments are written twice doubles with each that it contains."""
+
+
+class TooLongError(Exception):
+    """The text that the generator writes is many times as long as the text that was read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A call in a text of a dialect, while the generator writes it."""
@@ -58,7 +66,7 @@ class Call:
         """Return an argument that is a whole number, or None."""
         from sqlglot import exp
 
-        value = self.args[place] if place < len(self.args) else None
+        value: Any = self.args[place] if place < len(self.args) else None
         sign, value = (-1, value.this) if isinstance(value, exp.Neg) else (1, value)
         found = isinstance(value, exp.Literal) and not value.is_string and str(value.name).isdecimal()
         return sign * int(value.name) if found else None
@@ -175,4 +183,13 @@ def vendor_call() -> type:
 def write_call(generator: Any, found: "exp.Expr") -> str:
     """Write a call by the table of its dialect."""
     name, dialect = str(found.this), generator.read_from
-    return generator.table[name](Call(generator, dialect, name, found.expressions))
+    call = Call(generator, dialect, name, found.expressions)
+    try:
+        text: str = generator.table[name](call)
+    except IndexError:  # a rule reads an argument that the call does not have
+        call.refuse("an argument is missing: write all of its arguments")
+    except ValueError as error:  # the error of a format says what to write
+        call.refuse(str(error))
+    if len(text) > _LONGEST:
+        raise TooLongError
+    return text

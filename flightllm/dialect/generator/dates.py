@@ -15,8 +15,11 @@ def dates() -> Mapping[type, Written]:
 
 def _difference(generator: Any, found: Any) -> str:
     """Write the number of unit boundaries between two times."""
-    unit = unit_of(found, "DAY")
-    until, since = generator.sql(found, "this"), generator.sql(found, "expression")
+    return difference(unit_of(found, "DAY"), generator.sql(found, "this"), generator.sql(found, "expression"))
+
+
+def difference(unit: str, until: str, since: str) -> str:
+    """Return the text of the number of boundaries of a unit between two times."""
     if unit in MONTHS:
         days = [f"CAST({day} AS DATE)" for day in (until, since)]
         if unit == "YEAR":

@@ -4,20 +4,22 @@ from functools import cache
 from typing import Any
 
 from flightllm.dialect.generator.aggregates import aggregates
-from flightllm.dialect.generator.calls import Table, vendor_call, write_call
+from flightllm.dialect.generator.calls import Table, TooLongError, vendor_call, write_call
 from flightllm.dialect.generator.dates import dates
 from flightllm.dialect.generator.json_texts import json_texts
 from flightllm.dialect.generator.lists import lists
 from flightllm.dialect.generator.numbers import numbers
 from flightllm.dialect.generator.tables import table_of
 from flightllm.dialect.generator.texts import texts
+from flightllm.dialect.generator.times import times
+from flightllm.errors import UnsupportedError
 
 _MOST_PARTS, _MOST_COPIES = 50_000, 20
 """The most parts that the generator can write for a short text, and the parts for each part of a long text."""
 
 
-class TooLongError(Exception):
-    """The text that the generator writes is many times as long as the text that was read."""
+_CUTTING = ("snowflake", "postgres")
+"""Dialects whose cast to a text of some length cuts longer texts."""
 
 
 def write(tree: Any, dialect: str) -> str:
@@ -64,8 +66,32 @@ def _ours() -> Any:
                 **lists(),
                 **numbers(),
                 **texts(),
+                **times(),
                 vendor_call(): write_call,
             }
+
+            def unsupported(self, message: str) -> None:
+                """Refuse a part in the words of its dialect."""
+                said = message.split(" in DuckDB", maxsplit=1)[0].replace("DuckDB", "this server")
+                raise UnsupportedError(
+                    f"a part of the text in {self.read_from} has no counterpart here: {said}; write it in the default"
+                    " dialect, after RESET flightllm.dialect"
+                )
+
+            def cast_sql(self, expression: Any, safe_prefix: str | None = None) -> str:
+                """Write a cast; a length of a text cuts the text in the dialects that cut it."""
+                from sqlglot import exp
+
+                length = next((one.this for one in expression.to.expressions), None)
+                if length is None or expression.to.this not in exp.DataType.TEXT_TYPES:
+                    return str(super().cast_sql(expression, safe_prefix=safe_prefix))
+                if self.read_from == "bigquery":
+                    raise UnsupportedError(
+                        f"a cast to STRING({self.sql(length)}) of bigquery has no counterpart here:"
+                        f" write CAST(SUBSTR(value, 1, {self.sql(length)}) AS STRING)"
+                    )
+                whole = f"{safe_prefix or ''}CAST({self.sql(expression, 'this')} AS VARCHAR)"
+                return f"left({whole}, {self.sql(length)})" if self.read_from in _CUTTING else whole
 
             def sql(self, *args: Any, **options: Any) -> str:
                 """Write one part, and count it."""

@@ -10,6 +10,8 @@ from flightllm.dialect.generator.tables import table_of
 if TYPE_CHECKING:
     from sqlglot import exp
 
+_WITH_WORDS = ("POSITION", "SUBSTR", "SUBSTRING", "TRIM")
+"""Functions whose arguments can have words between them, as in SUBSTRING(text FROM 2 FOR 3)."""
 NAME = "written_name"
 """The key under which a function keeps its name in the text."""
 
@@ -36,12 +38,12 @@ def _parser(dialect: str) -> tuple[Any, Any]:
     usual: Any = read_by.parser_class
     table = table_of(dialect)
 
-    class Parser(usual):
-        """The dialect's parser, whose known functions are the table's."""
+    class Parser(usual):  # type: ignore[misc] # a class that sqlglot chooses
+        """The parser of the dialect, which knows the functions of its table."""
 
         FUNCTIONS = {**usual.FUNCTIONS, **{name: _builder(name) for name in table}}  # noqa: RUF012
         FUNCTION_PARSERS = {  # noqa: RUF012
-            name: one for name, one in usual.FUNCTION_PARSERS.items() if name not in table
+            name: one for name, one in usual.FUNCTION_PARSERS.items() if name not in table or name in _WITH_WORDS
         }
 
     return read_by, Parser
@@ -58,7 +60,7 @@ def typed_form(tree: "exp.Expr", dialect: str) -> "exp.Expr":
 
     read_by = Dialect.get_or_raise(dialect)
     known: Any = read_by.parser_class.FUNCTIONS
-    made = vendor_call()
+    made: Any = vendor_call()
 
     def built(node: Any) -> Any:
         builder = known.get(str(node.this)) if isinstance(node, made) else None
@@ -70,4 +72,5 @@ def typed_form(tree: "exp.Expr", dialect: str) -> "exp.Expr":
         except TypeError:
             return builder(args, dialect=read_by)
 
-    return tree.transform(built)
+    typed: exp.Expr = tree.transform(built)
+    return typed

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from flightllm.dialect.generator.calls import Call
+from flightllm.dialect.generator.forms import substring
 from flightllm.dialect.generator.written import Written
 
 
@@ -13,8 +15,17 @@ def texts() -> Mapping[type, Written]:
     return {
         exp.RegexpExtract: _extracted,
         exp.RegexpLike: _matches,
+        exp.Substring: _part,
         exp.ToChar: lambda generator, found: generator.func("TO_CHAR", found.this, found.args.get("format")),
     }
+
+
+def _part(generator: Any, found: Any) -> str:
+    """Write a part of a text, whose start can be negative in some dialects."""
+    args = [one for one in (found.this, found.args.get("start"), found.args.get("length")) if one is not None]
+    if generator.table:
+        return substring(Call(generator, generator.read_from, "SUBSTRING", args))
+    return str(generator.func("SUBSTRING", *args))
 
 
 def _extracted(generator: Any, found: Any) -> str:

@@ -73,6 +73,7 @@ from flightllm.sql.passes.text_lists import TEXT_LISTS, text_lists
 from flightllm.sql.passes.text_values import has_text_of_value, text_values
 from flightllm.sql.passes.time_texts import TYPES as TIME_TYPES
 from flightllm.sql.passes.time_texts import has_time_text, time_texts
+from flightllm.sql.passes.time_units import UNITS, time_units
 from flightllm.sql.passes.time_zones import time_zones
 from flightllm.sql.passes.using import check_unread, using
 from flightllm.sql.passes.variances import VARIANCES, variances
@@ -153,6 +154,8 @@ PASSES = (
     # Before the passes that write such keys: theirs have a second condition.
     Pass(constant_keys, frozenset(), has_test_as_key, TESTS, since=4),
     Pass(lambda_bodies, frozenset({"lambda"})),
+    # Before the passes over dates and intervals: it writes these.
+    Pass(time_units, frozenset(), some=UNITS),
     # Before the passes that read types and that correct the functions which these write.
     Pass(extremes, frozenset(), some=EXTREMES, of_duckdb=True),
     Pass(date_differences, frozenset(), some=DIFFERENCES, of_duckdb=True),

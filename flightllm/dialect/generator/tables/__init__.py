@@ -3,9 +3,16 @@
 from collections.abc import Mapping
 
 from flightllm.dialect.generator.calls import Table
+from flightllm.dialect.generator.tables.bigquery import BIGQUERY
 from flightllm.dialect.generator.tables.snowflake import SNOWFLAKE
+from flightllm.dialect.generator.tables.spark import SPARK
 
-_TABLES: Mapping[str, Table] = {"snowflake": SNOWFLAKE}
+_TABLES: Mapping[str, Table] = {
+    "snowflake": SNOWFLAKE,
+    "bigquery": BIGQUERY,
+    "databricks": SPARK,
+    "spark": SPARK,
+}
 
 
 def table_of(dialect: str) -> Table:

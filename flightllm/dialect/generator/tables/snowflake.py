@@ -1,10 +1,314 @@
 """Write Snowflake's functions."""
 
+import re
 from typing import Final
 
-from flightllm.dialect.generator.calls import Table, form
+from flightllm.common.names import AS_TIMESTAMP
+from flightllm.dialect.formats import from_letters
+from flightllm.dialect.generator.calls import Call, Rule, Table, form, no
+from flightllm.dialect.generator.dates import difference
+from flightllm.dialect.generator.forms import (
+    added,
+    flags_of,
+    joined,
+    known,
+    match,
+    matches_whole,
+    part,
+    substring,
+    text_of,
+    truncated,
+    unit,
+)
+from flightllm.dialect.generator.tables.shared import (
+    DAYS_FROM_PARTS,
+    NUMBERS,
+    TEXTS,
+    WIDTH_BUCKET,
+    add_months,
+    months_between,
+    next_day,
+    previous_day,
+    true_or_false,
+)
+from flightllm.functions.text_parts import ALL_MATCHES, SPLIT_BY_PATTERN
+from flightllm.functions.text_places import CAPITALS, PLACE_IN_TEXT, WORD_OF_TEXT
+from flightllm.sql.literals import text_literal
+
+_DELIMITERS: Final = ' \t\n\r\f\v!?@"^#$&~_,.:;+-*%/|\\[](){}<>'
+"""The letters after which INITCAP writes a capital."""
+_PARTS: Final = {
+    **dict.fromkeys(("dayofweek", "weekday", "dow", "dw"), "dow"),
+    **dict.fromkeys(("dayofweekiso", "weekday_iso", "dow_iso", "dw_iso", "dayofweek_iso"), "isodow"),
+    **dict.fromkeys(("dayofyear", "yearday", "doy", "dy"), "doy"),
+    **dict.fromkeys(("weekiso", "week_iso", "weekofyeariso", "weekofyear_iso"), "week"),
+    **dict.fromkeys(("yearofweek", "yearofweekiso"), "isoyear"),
+    **dict.fromkeys(("epoch_second", "epoch", "epoch_seconds"), "epoch"),
+}
+"""Parts of times that are not units, by Snowflake's words."""
+
+
+def date_part(call: Call) -> str:
+    """Write `DATE_PART(dayofweek, t)`; the part is a word or a text literal."""
+    written = (call.literal(0) or "").lower()
+    name = _PARTS.get(written) or unit(call, 0)
+    return f"CAST(trunc(date_part('{name}', {call.sql(1)})) AS BIGINT)"
+
+
+def _add(call: Call) -> str:
+    return added(call, unit(call, 0), call.sql(1), call.sql(2))
+
+
+def _difference(call: Call) -> str:
+    return difference(unit(call, 0).upper(), call.sql(2), call.sql(1))
+
+
+def _truncated(call: Call) -> str:
+    """Write DATE_TRUNC(unit, time), TRUNC(time, unit) or TRUNC(number, digits)."""
+    if call.name == "DATE_TRUNC":
+        return truncated(unit(call, 0), call.sql(1))
+    if call.text(1) is not None:
+        return truncated(unit(call, 1), call.sql(0))
+    return f"trunc({', '.join(call.sql(place) for place in range(len(call.args)))})"
+
+
+def _substring_of_pattern(call: Call) -> str:
+    counts = [call.number(place) if len(call.args) > place else 1 for place in (2, 3)]
+    if None in counts:
+        call.refuse("write the position and the occurrence as numbers")
+    flags, group = call.text(4) or "", call.number(5)
+    chosen = 1 if "e" in flags and group is None else group or 0
+    start, occurrence = (one or 0 for one in counts)
+    return match(call, call.sql(0), start=start, occurrence=occurrence, flags=flags_of(call, 4), group=chosen)
+
+
+def _replaced(call: Call) -> str:
+    """Write REGEXP_REPLACE, which replaces all matches."""
+    if len(call.args) > 3 and (call.number(3) != 1 or call.number(4) not in {None, 0}):
+        call.refuse("it replaces all matches here: leave out the position and the occurrence")
+    new = call.sql(2) if len(call.args) > 2 else "''"
+    return f"regexp_replace({call.sql(0)}, {call.sql(1)}, {new}, 'g{flags_of(call, 5)}')"
+
+
+def _counted(call: Call) -> str:
+    start = call.sql(2) if len(call.args) > 2 else "1"
+    return f"regexp_count({call.sql(0)}, {call.sql(1)}, {start}, '{flags_of(call, 3)}')"
+
+
+def _place_of_match(call: Call) -> str:
+    if len(call.args) > 4 and call.number(4) != 0:
+        call.refuse("it returns the first place of a match: leave out the arguments after the occurrence")
+    args = [call.sql(place) for place in range(min(len(call.args), 4))]
+    return f"CAST(regexp_instr({', '.join(args)}) AS BIGINT)"
+
+
+def _decode(call: Call) -> str:
+    """Write DECODE(value, a, x, b, y, other), in which NULL equals NULL."""
+    if len(call.args) < 3:
+        call.refuse("write DECODE(value, search, result, other)")
+    value, rest = call.sql(0), [call.sql(place) for place in range(1, len(call.args))]
+    cases = "".join(
+        f" WHEN {value} IS NOT DISTINCT FROM {rest[place]} THEN {rest[place + 1]}"
+        for place in range(0, len(rest) - 1, 2)
+    )
+    return f"(CASE{cases}{f' ELSE {rest[-1]}' if len(rest) % 2 else ''} END)"
+
+
+def _round(call: Call) -> str:
+    if len(call.args) > 2 and call.text(2) != "HALF_AWAY_FROM_ZERO":
+        call.refuse("it rounds halves away from zero here: leave out the third argument")
+    return f"round({', '.join(call.sql(place) for place in range(min(len(call.args), 2)))})"
+
+
+def _number(cast: str) -> Rule:
+    """Return a rule for TO_NUMBER(value, digits, scale)."""
+
+    def rule(call: Call) -> str:
+        if call.text(1) is not None:
+            call.refuse("a format of numbers is not read: write TO_NUMBER(replace(text, ',', ''), 38, 2)")
+        digits = call.number(1) if len(call.args) > 1 else 38
+        scale = call.number(2) if len(call.args) > 2 else 0
+        if digits is None or scale is None or not 0 <= scale <= digits <= 38:
+            call.refuse("write the digits and the scale as numbers, as in TO_NUMBER(text, 12, 2)")
+        inner = f"{cast}({call.sql(0)} AS DECIMAL(38, {min(scale + 10, 38)}))"
+        return f"CAST(round({inner}, {scale}) AS DECIMAL({digits}, {scale}))"
+
+    return rule
+
+
+def _text(call: Call) -> str:
+    """Write TO_VARCHAR(value), or TO_VARCHAR(time, format)."""
+    if len(call.args) == 1:
+        return text_of(call.sql(0), call.dialect)
+    written = call.text(1)
+    if written is None or len(call.args) > 2:
+        call.refuse("its format must be a text literal, as in TO_VARCHAR(day, 'YYYY-MM-DD')")
+    if not any(letter in "YDHSFymdhsf" for letter in written) and "MI" not in written.upper() and "M" not in written:
+        call.refuse("a format of numbers is not written: write TO_VARCHAR(ROUND(number, 2))")
+    return f"to_char({call.sql(0)}, {_format(written)})"
+
+
+def _format(written: str) -> str:
+    upper = written.upper() if not any(letter in written for letter in 'T"') else written
+    text = upper.replace("MMMM", "FMMonth").replace("MON", "Mon").replace("DY", "Dy")
+    return text_literal(from_letters(text))
+
+
+def _time(kind: str, cast: str) -> Rule:
+    """Return a rule for TO_DATE(text, format) and its like."""
+
+    def rule(call: Call) -> str:
+        value = call.sql(0)
+        if len(call.args) == 1 or (call.text(1) or "").upper() == "AUTO":
+            if kind == "TIMESTAMP" and cast == "CAST":
+                return f"{AS_TIMESTAMP}({value})"
+            return f"{cast}({value} AS {kind})"
+        written = call.text(1)
+        if written is None:
+            call.refuse(f"its format must be a text literal, as in {call.name}(text, 'YYYY-MM-DD')")
+        if cast != "CAST":
+            call.refuse(f"it reads no format: write {call.name}(text) for a text such as 2024-01-31")
+        try:
+            made = _format(written)
+        except ValueError as error:
+            call.refuse(str(error))
+        name = "to_date" if kind == "DATE" else "to_timestamp"
+        return f"CAST({name}({value}, {made}) AS {kind})"
+
+    return rule
+
+
+def _from_parts(call: Call) -> str:
+    if not 6 <= len(call.args) <= 7:
+        call.refuse("write TIMESTAMP_FROM_PARTS(year, month, day, hour, minute, second)")
+    day = DAYS_FROM_PARTS.replace("{0}", call.sql(0)).replace("{1}", call.sql(1)).replace("{2}", call.sql(2))
+    times = [(3, "hour"), (4, "minute"), (5, "second"), (6, "nanosecond")]
+    more = [
+        f" + CAST({call.sql(place)} AS BIGINT) * INTERVAL '1 {name}'" for place, name in times if place < len(call.args)
+    ]
+    return f"(CAST({day} AS TIMESTAMP){''.join(more)})"
+
+
+def _slice(call: Call) -> str:
+    size, name = call.number(1), unit(call, 2)
+    if size is None or name not in {"second", "minute", "hour", "day"} or len(call.args) > 3:
+        call.refuse("write a number of days, hours, minutes or seconds, as in TIME_SLICE(t, 15, 'MINUTE')")
+    return f"date_bin(INTERVAL '{size} {name}', CAST({call.sql(0)} AS TIMESTAMP))"
+
+
+def _of_pattern(call: Call) -> str:
+    if len(call.args) > 2:
+        call.refuse("write REGEXP_SUBSTR_ALL(text, pattern)")
+    return f"{ALL_MATCHES}({call.sql(0)}, {call.sql(1)}, 0)"
+
+
+def _words(call: Call) -> str:
+    between = " " if len(call.args) == 1 else call.text(1)
+    if not between:
+        call.refuse("write the delimiters as a text literal")
+    pattern = text_literal(f"[{re.escape(between)}]")
+    return f"array_remove_all({SPLIT_BY_PATTERN}({call.sql(0)}, {pattern}), '')"
+
+
+def _capitals(call: Call) -> str:
+    between = call.sql(1) if len(call.args) > 1 else text_literal(_DELIMITERS)
+    return f"{CAPITALS}({call.sql(0)}, {between})"
+
+
+def _variance(call: Call) -> str:
+    return f"var_samp({call.sql(0)})"
+
 
 SNOWFLAKE: Final[Table] = {
-    **dict.fromkeys(("LENGTH", "LEN"), form("length({0})")),
-    "CHARINDEX": form("strpos({1}, {0})"),
+    **TEXTS,
+    **NUMBERS,
+    "ADD_MONTHS": add_months,
+    **dict.fromkeys(("APPROX_PERCENTILE", "PERCENTILE_APPROX"), form("approx_percentile_cont({0}, {1})")),
+    "CHARINDEX": form("CAST(strpos({1}, {0}) AS BIGINT)", f"{PLACE_IN_TEXT}({{1}}, {{0}}, {{2}}, 1)"),
+    "CONCAT": joined,
+    "CONCAT_WS": known("concat_ws({*})"),
+    "CONTAINS": form("contains({0}, {1})"),
+    "CONVERT_TIMEZONE": form(
+        advice="write t AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin' in the default dialect",
+    ),
+    **dict.fromkeys(("DATEADD", "TIMEADD", "TIMESTAMPADD"), _add),
+    **dict.fromkeys(("DATEDIFF", "TIMEDIFF", "TIMESTAMPDIFF"), _difference),
+    **dict.fromkeys(("DATE_FROM_PARTS", "DATEFROMPARTS"), form(DAYS_FROM_PARTS)),
+    "DATE_PART": date_part,
+    "DATE_TRUNC": _truncated,
+    "DAY": part("day"),
+    "DAYNAME": form("to_char({0}, '%a')"),
+    "DAYOFMONTH": part("day"),
+    "DAYOFWEEK": part("dow"),
+    "DAYOFWEEKISO": part("isodow"),
+    "DAYOFYEAR": part("doy"),
+    "DECODE": _decode,
+    "DIV0": form(
+        "(CASE WHEN {1} = 0 THEN CASE WHEN {0} IS NOT NULL THEN 0 END ELSE CAST({0} AS DOUBLE) / nullif({1}, 0) END)"
+    ),
+    "DIV0NULL": form("(CASE WHEN coalesce({1}, 0) = 0 THEN 0 ELSE CAST({0} AS DOUBLE) / nullif({1}, 0) END)"),
+    "EDITDISTANCE": form("levenshtein({0}, {1})"),
+    "EQUAL_NULL": form("({0} IS NOT DISTINCT FROM {1})"),
+    "GETDATE": form("CAST(now() AS TIMESTAMP)"),
+    "GREATEST": known("greatest({*})"),
+    "GREATEST_IGNORE_NULLS": form("greatest({*})"),
+    "HAVERSINE": form(
+        "(2 * 6371 * asin(sqrt(power(sin(radians({2} - {0}) / 2), 2) + cos(radians({0})) * cos(radians({2}))"
+        " * power(sin(radians({3} - {1}) / 2), 2))))"
+    ),
+    "HOUR": part("hour"),
+    "INITCAP": _capitals,
+    "INSERT": form("(substr({0}, 1, {1} - 1) || {3} || substr({0}, {1} + {2}))"),
+    "JAROWINKLER_SIMILARITY": no("write AI_SIMILARITY(a, b), or EDITDISTANCE(a, b)"),
+    "LEAST": known("least({*})"),
+    "LEAST_IGNORE_NULLS": form("least({*})"),
+    "LOG": form("log({0}, {1})"),
+    "MINUTE": part("minute"),
+    "MONTH": part("month"),
+    "MONTHNAME": form("to_char({0}, '%b')"),
+    "MONTHS_BETWEEN": months_between(6),
+    "NEXT_DAY": next_day,
+    "PREVIOUS_DAY": previous_day,
+    "QUARTER": part("quarter"),
+    "REGEXP_COUNT": _counted,
+    "REGEXP_INSTR": _place_of_match,
+    **dict.fromkeys(("REGEXP_LIKE", "RLIKE"), matches_whole),
+    "REGEXP_REPLACE": _replaced,
+    "REGEXP_SUBSTR": _substring_of_pattern,
+    "REGEXP_SUBSTR_ALL": _of_pattern,
+    "ROUND": _round,
+    "SECOND": form("CAST(trunc(date_part('second', {0})) AS BIGINT)"),
+    "SPLIT_PART": form("split_part({0}, {1}, coalesce(nullif(CAST({2} AS BIGINT), 0), 1))"),
+    "SQUARE": form("power({0}, 2)"),
+    "STRTOK": form(
+        f"{WORD_OF_TEXT}({{0}}, ' ', 1)", f"{WORD_OF_TEXT}({{0}}, {{1}}, 1)", f"{WORD_OF_TEXT}({{0}}, {{1}}, {{2}})"
+    ),
+    "STRTOK_TO_ARRAY": _words,
+    **dict.fromkeys(("SUBSTR", "SUBSTRING"), substring),
+    **dict.fromkeys(("SYSDATE", "SYSTIMESTAMP"), form("CAST(now() AS TIMESTAMP)")),
+    "TIME_FROM_PARTS": form("make_time({0}, {1}, {2})"),
+    "TIME_SLICE": _slice,
+    **dict.fromkeys(("TIMESTAMP_FROM_PARTS", "TIMESTAMPFROMPARTS", "TIMESTAMP_NTZ_FROM_PARTS"), _from_parts),
+    "TO_BOOLEAN": true_or_false("CAST"),
+    **dict.fromkeys(("TO_CHAR", "TO_VARCHAR"), _text),
+    **dict.fromkeys(("TO_DATE", "DATE"), _time("DATE", "CAST")),
+    **dict.fromkeys(("TO_DECIMAL", "TO_NUMBER", "TO_NUMERIC"), _number("CAST")),
+    "TO_DOUBLE": form("CAST({0} AS DOUBLE)"),
+    "TO_TIME": form("CAST({0} AS TIME)"),
+    **dict.fromkeys(("TO_TIMESTAMP", "TO_TIMESTAMP_NTZ"), _time("TIMESTAMP", "CAST")),
+    **dict.fromkeys(("TO_TIMESTAMP_LTZ", "TO_TIMESTAMP_TZ"), _time("TIMESTAMPTZ", "CAST")),
+    **dict.fromkeys(("TRUNC", "TRUNCATE"), _truncated),
+    "TRY_TO_BOOLEAN": true_or_false("TRY_CAST"),
+    "TRY_TO_DATE": _time("DATE", "TRY_CAST"),
+    **dict.fromkeys(("TRY_TO_DECIMAL", "TRY_TO_NUMBER", "TRY_TO_NUMERIC"), _number("TRY_CAST")),
+    "TRY_TO_DOUBLE": form("TRY_CAST({0} AS DOUBLE)"),
+    "TRY_TO_TIME": form("TRY_CAST({0} AS TIME)"),
+    **dict.fromkeys(("TRY_TO_TIMESTAMP", "TRY_TO_TIMESTAMP_NTZ"), _time("TIMESTAMP", "TRY_CAST")),
+    "UUID_STRING": form("uuid()"),
+    **dict.fromkeys(("WEEK", "WEEKISO", "WEEKOFYEAR"), part("week")),
+    **dict.fromkeys(("VARIANCE", "VAR_SAMP", "VARIANCE_SAMP"), _variance),
+    "WIDTH_BUCKET": form(WIDTH_BUCKET),
+    "YEAR": part("year"),
+    **dict.fromkeys(("YEAROFWEEK", "YEAROFWEEKISO"), part("isoyear")),
 }
+"""How each function is written. A class of sqlglot writes a function that the table does not have."""

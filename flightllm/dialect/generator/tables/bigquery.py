@@ -1,0 +1,126 @@
+"""Write BigQuery's functions."""
+
+from typing import Final
+
+from flightllm.dialect.formats import to_parse
+from flightllm.dialect.generator.calls import Call, Rule, Table, form, no
+from flightllm.dialect.generator.forms import groups_of, joined, known, match, substring, text_of, truncated, unit
+from flightllm.dialect.generator.tables.shared import DAYS_FROM_PARTS, NUMBERS, TEXTS
+from flightllm.functions.text_parts import ALL_MATCHES
+from flightllm.functions.text_places import CAPITALS, PLACE_IN_TEXT
+from flightllm.sql.literals import text_literal
+
+_DELIMITERS: Final = ' \t\n\r\f\v[](){}/|<>!?@"^#$&~_,.:;*%+-'
+"""The letters after which INITCAP writes a capital."""
+
+
+def _extract(call: Call) -> str:
+    counts = [call.number(place) if len(call.args) > place else 1 for place in (2, 3)]
+    start, occurrence = counts
+    if start is None or occurrence is None:
+        call.refuse("write the position and the occurrence as numbers")
+    return match(call, call.sql(0), start=start, occurrence=occurrence)
+
+
+def _all(call: Call) -> str:
+    groups = groups_of(call.text(1))
+    if groups is None or groups > 1:
+        call.refuse("write the pattern as a text literal with at most one group")
+    return f"{ALL_MATCHES}({call.sql(0)}, {call.sql(1)}, {groups})"
+
+
+def _capitals(call: Call) -> str:
+    between = call.sql(1) if len(call.args) > 1 else text_literal(_DELIMITERS)
+    return f"{CAPITALS}({call.sql(0)}, {between})"
+
+
+def _place(call: Call) -> str:
+    start = call.sql(2) if len(call.args) > 2 else "1"
+    occurrence = call.sql(3) if len(call.args) > 3 else "1"
+    return f"{PLACE_IN_TEXT}({call.sql(0)}, {call.sql(1)}, {start}, {occurrence})"
+
+
+def _truncated(call: Call) -> str:
+    if (call.literal(1) or "").upper() == "WEEK" or call.literal(1) is None:
+        call.refuse("weeks begin on Sundays in bigquery and on Mondays here: write ISOWEEK")
+    return truncated(unit(call, 1), call.sql(0))
+
+
+def _parsed(name: str, kind: str) -> Rule:
+    """Return a rule that reads a time by a format with percent signs."""
+
+    def rule(call: Call) -> str:
+        written = call.text(0)
+        if written is None or len(call.args) != 2:
+            call.refuse(f"its format must be a text literal: write {call.name}('%Y-%m-%d', text)")
+        try:
+            return f"CAST({name}({call.sql(1)}, {text_literal(to_parse(written))}) AS {kind})"
+        except ValueError as error:
+            call.refuse(str(error))
+
+    return rule
+
+
+def _text(call: Call) -> str:
+    return text_of(call.sql(0), call.dialect)
+
+
+BIGQUERY: Final[Table] = {
+    **{name: rule for name, rule in TEXTS.items() if name not in {"MD5", "SHA2", "SHA2_HEX", "SPACE", "LEN"}},
+    **NUMBERS,
+    "BIT_COUNT": no("write BIT_COUNT in a client, or x & 1 for one bit"),
+    "BYTE_LENGTH": form("CAST(octet_length({0}) AS BIGINT)"),
+    "CONCAT": joined,
+    "CONTAINS_SUBSTR": form("contains(lower({0}), lower({1}))"),
+    "DATE": form("CAST({0} AS DATE)", DAYS_FROM_PARTS, advice="write DATE(value) or DATE(year, month, day)"),
+    "EDIT_DISTANCE": form("CAST(levenshtein({0}, {1}) AS BIGINT)"),
+    "FROM_HEX": form("decode({0}, 'hex')"),
+    "GREATEST": known("greatest({*})"),
+    "IEEE_DIVIDE": form("(CAST({0} AS DOUBLE) / CAST({1} AS DOUBLE))"),
+    "IF": form("(CASE WHEN {0} THEN {1} ELSE {2} END)"),
+    "INITCAP": _capitals,
+    "INSTR": _place,
+    "IS_INF": form("(abs(CAST({0} AS DOUBLE)) = CAST('inf' AS DOUBLE))"),
+    "IS_NAN": form("isnan(CAST({0} AS DOUBLE))"),
+    "LEAST": known("least({*})"),
+    "LOG": form("ln({0})", "log({1}, {0})"),
+    "RAND": form("random()"),
+    "GENERATE_UUID": form("uuid()"),
+    "REGEXP_CONTAINS": form("regexp_like({0}, {1})"),
+    "REGEXP_EXTRACT": _extract,
+    "REGEXP_SUBSTR": _extract,
+    "REGEXP_EXTRACT_ALL": _all,
+    "REGEXP_INSTR": form("CAST(regexp_instr({0}, {1}) AS BIGINT)", advice="write REGEXP_INSTR(text, pattern)"),
+    "REGEXP_REPLACE": form("regexp_replace({0}, {1}, {2}, 'g')"),
+    "ROUND": form("round({0})", "round({0}, {1})", advice="write ROUND(x, digits): halves round away from zero"),
+    "SAFE_ADD": form("({0} + {1})"),
+    "SAFE_DIVIDE": form("(CAST({0} AS DOUBLE) / nullif({1}, 0))"),
+    "SAFE_MULTIPLY": form("({0} * {1})"),
+    "SAFE_NEGATE": form("(-{0})"),
+    "SAFE_SUBTRACT": form("({0} - {1})"),
+    **dict.fromkeys(("DATE_TRUNC", "DATETIME_TRUNC", "TIMESTAMP_TRUNC"), _truncated),
+    "PARSE_DATE": _parsed("to_date", "DATE"),
+    "PARSE_DATETIME": _parsed("to_timestamp", "TIMESTAMP"),
+    "PARSE_TIMESTAMP": _parsed("to_timestamp", "TIMESTAMPTZ"),
+    "STRING": _text,
+    "STRPOS": form("CAST(strpos({0}, {1}) AS BIGINT)"),
+    **dict.fromkeys(("SUBSTR", "SUBSTRING"), substring),
+    "TO_HEX": form("encode({0}, 'hex')"),
+    "MD5": form("decode(md5({0}), 'hex')"),
+    "SHA256": form("sha256({0})"),
+    "SHA512": form("sha512({0})"),
+    "TRIM": form("trim({0})", "btrim({0}, {1})"),
+    "TRUNC": form("trunc({0})", "trunc({0}, {1})"),
+    "UNIX_DATE": form("(CAST({0} AS DATE) - DATE '1970-01-01')"),
+    "UNIX_SECONDS": form("CAST(floor(date_part('epoch', {0})) AS BIGINT)"),
+    "UNIX_MILLIS": form("CAST(floor(date_part('epoch', {0}) * 1000) AS BIGINT)"),
+    "UNIX_MICROS": form("CAST(floor(date_part('epoch', {0}) * 1000000) AS BIGINT)"),
+    "DATE_FROM_UNIX_DATE": form("(DATE '1970-01-01' + {0})"),
+    "TIMESTAMP_SECONDS": form("to_timestamp_seconds({0})"),
+    "TIMESTAMP_MILLIS": form("to_timestamp_millis({0})"),
+    "TIMESTAMP_MICROS": form("to_timestamp_micros({0})"),
+    "LOGICAL_AND": form("bool_and({0})"),
+    "LOGICAL_OR": form("bool_or({0})"),
+    **dict.fromkeys(("VARIANCE", "VAR_SAMP"), form("var_samp({0})")),
+}
+"""How each function is written. A class of sqlglot writes a function that the table does not have."""

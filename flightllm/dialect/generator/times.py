@@ -1,0 +1,114 @@
+"""Write intervals, sums with them, and parts of times."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from flightllm.common.names import ADD_UNITS
+from flightllm.dialect.generator.forms import LENGTHS
+from flightllm.dialect.generator.written import Written
+from flightllm.errors import UnsupportedError
+
+_KEEP_DATES: Final = ("snowflake", "databricks", "spark")
+"""Dialects in which a date plus days, months or years is a date."""
+_SUNDAY_FIRST: Final = ("bigquery", "databricks", "spark")
+"""Dialects that count the days of a week from 1 on Sundays."""
+_PARTS: Final = {
+    "DAYOFYEAR": "doy",
+    "DOY": "doy",
+    "DAYOFWEEKISO": "isodow",
+    "DAYOFWEEK_ISO": "isodow",
+    "DOW_ISO": "isodow",
+    "ISOYEAR": "isoyear",
+    "YEAROFWEEK": "isoyear",
+    "YEAROFWEEKISO": "isoyear",
+    "WEEKISO": "week",
+    "EPOCH_SECOND": "epoch",
+}
+
+
+def times() -> Mapping[type, Written]:
+    """Return the function that writes an expression with intervals, by sqlglot's class."""
+    from sqlglot import exp
+
+    added = (exp.DateAdd, exp.DatetimeAdd, exp.TimestampAdd, exp.TsOrDsAdd, exp.TimeAdd)
+    taken = (exp.DateSub, exp.DatetimeSub, exp.TimestampSub, exp.TimeSub)
+    return {
+        exp.Add: lambda generator, found: _sum(generator, found, "+"),
+        exp.Sub: lambda generator, found: _sum(generator, found, "-"),
+        exp.Interval: _interval,
+        exp.Extract: _extract,
+        **dict.fromkeys(added, lambda generator, found: _delta(generator, found, "")),
+        **dict.fromkeys(taken, lambda generator, found: _delta(generator, found, "-")),
+    }
+
+
+def _delta(generator: Any, found: Any, sign: str) -> str:
+    """Write a time plus or minus a number of units."""
+    from sqlglot import exp
+
+    unit = str(found.args["unit"].name if found.args.get("unit") else "DAY").lower().removesuffix("s")
+    unit = unit if unit not in {"isoweek", "w"} else "week"
+    if unit not in LENGTHS:
+        raise UnsupportedError(
+            f"an interval of {generator.read_from} in {unit}s is not added: write {', '.join(LENGTHS)}"
+        )
+    count = found.expression
+    if isinstance(count, exp.Interval):
+        operator = "-" if sign else "+"
+        return f"({generator.sql(found, 'this')} {operator} {generator.sql(count)})"
+    text = str(count.name) if isinstance(count, exp.Literal) else f"({generator.sql(count)})"
+    if sign:
+        text = text[1:] if text.startswith("-") else f"-{text}"
+    time = generator.sql(found, "this")
+    if isinstance(found, exp.TsOrDsAdd):
+        time = f"CAST({time} AS DATE)"
+    return f"{ADD_UNITS}('{unit}', {text}, {time}, INTERVAL '1 {unit}')"
+
+
+def _sum(generator: Any, found: Any, operator: str) -> str:
+    from sqlglot import exp
+
+    right = found.expression
+    unit = str(right.unit.name).lower().removesuffix("s") if isinstance(right, exp.Interval) and right.unit else ""
+    if generator.read_from in _KEEP_DATES and unit in LENGTHS and right.this is not None:
+        text = str(right.this.name) if isinstance(right.this, exp.Literal) else f"({generator.sql(right, 'this')})"
+        if operator == "-":
+            text = text[1:] if text.startswith("-") else f"-{text}"
+        if text.lstrip("-").isdecimal() or text.lstrip("-").startswith("("):
+            return f"{ADD_UNITS}('{unit}', {text}, {generator.sql(found, 'this')}, INTERVAL '1 {unit}')"
+    return str(generator.binary(found, operator))
+
+
+def _interval(generator: Any, found: Any) -> str:
+    """Write `INTERVAL -7 DAY` as `INTERVAL '-7 DAY'`, and an interval of a column as a product."""
+    from sqlglot import exp
+
+    value, unit = found.this, found.args.get("unit")
+    if isinstance(value, exp.Paren) and isinstance(value.this, exp.Literal | exp.Neg):
+        value = value.this
+    sign = ""
+    while isinstance(value, exp.Neg):
+        sign, value = ("" if sign else "-"), value.this
+    if value is None or isinstance(unit, exp.IntervalSpan):
+        return str(generator.interval_sql(found))
+    name = f" {unit.name.lower()}" if unit is not None else ""
+    if name == " isoweek":
+        name = " week"
+    if isinstance(value, exp.Literal):
+        return f"INTERVAL '{sign}{value.name.replace(',', '').strip()}{name}'"
+    return f"({sign}CAST({generator.sql(value)} AS BIGINT) * INTERVAL '1{name}')"
+
+
+def _extract(generator: Any, found: Any) -> str:
+    """Write a part of a time by its meaning in the dialect."""
+    written, time, dialect = found.this.name.upper(), generator.sql(found, "expression"), generator.read_from
+    if dialect in {"duckdb", "postgres"}:
+        return f"EXTRACT({generator.sql(found, 'this')} FROM {time})"
+    if written in {"DAYOFWEEK", "DOW"}:
+        more = " + 1" if dialect in _SUNDAY_FIRST else ""
+        return f"CAST(date_part('dow', {time}){more} AS BIGINT)"
+    if written == "DATE":
+        return f"CAST({time} AS DATE)"
+    if written == "TIME":
+        return f"CAST({time} AS TIME)"
+    return f"CAST(trunc(date_part('{_PARTS.get(written, written.lower())}', {time})) AS BIGINT)"

@@ -1,0 +1,126 @@
+"""Parts of texts by their places: from a start that can be negative, and after the n-th occurrence."""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyarrow as pa
+
+from flightllm.errors import SqlError
+
+PART_OF_TEXT, PLACE_IN_TEXT = "__text_part", "__text_place"
+WORD_OF_TEXT, CAPITALS, SOUND = "__text_word", "__capitals", "__soundex"
+"""The names of the functions in SQL."""
+PART_ARGUMENTS: Final = (pa.string(), pa.int64(), pa.int64(), pa.string())
+PLACE_ARGUMENTS: Final = (pa.string(), pa.string(), pa.int64(), pa.int64())
+_CODES: Final = {
+    letter: digit
+    for digit, letters in {"1": "BFPV", "2": "CGJKQSXZ", "3": "DT", "4": "L", "5": "MN", "6": "R"}.items()
+    for letter in letters
+}
+
+
+def _rows(compute: Callable[..., Any], kind: pa.DataType, *columns: pa.Array) -> pa.Array:
+    """Return the value of each row; NULL for a row with NULL."""
+    rows = zip(*(column.to_pylist() for column in columns), strict=True)
+    return pa.array([None if None in row else compute(*row) for row in rows], kind)
+
+
+def text_parts(texts: pa.Array, starts: pa.Array, lengths: pa.Array, styles: pa.Array) -> pa.Array:
+    """Return the part of each text from a start, which counts from the end if it is negative.
+
+    A start can lie before the text: then `snowflake` gives an empty text, `bigquery` begins with the first letter, and
+    `spark` gives the letters of the part that exist. Each style reads a start of 0 as 1.
+    """
+    return _rows(_part, pa.string(), texts, starts, lengths, styles)
+
+
+def _part(text: str, start: int, length: int, style: str) -> str:
+    if length < 0:
+        if style == "bigquery":
+            raise SqlError(f"the length of a part of a text is {length}: write 0 or more")
+        return ""
+    begin = start - 1 if start > 0 else len(text) + start if start else 0
+    if begin < 0 and style == "snowflake":
+        return ""
+    if begin < 0 and style == "bigquery":
+        begin = 0
+    return text[max(begin, 0) : max(begin + length, 0)]
+
+
+def text_places(texts: pa.Array, parts: pa.Array, starts: pa.Array, occurrences: pa.Array) -> pa.Array:
+    """Return the place of the n-th occurrence of a part at or after a start, from 1; 0 if it does not occur.
+
+    A negative start counts from the end, and searches towards the begin.
+
+    Raises:
+        SqlError: the occurrence is less than 1.
+    """
+    return _rows(_place, pa.int64(), texts, parts, starts, occurrences)
+
+
+def _place(text: str, part: str, start: int, occurrence: int) -> int:
+    if occurrence < 1:
+        raise SqlError(f"the occurrence of a part of a text is {occurrence}: write 1 or more")
+    if start == 0:
+        return 0
+    if start < 0:
+        end = len(text) + start + len(part)
+        for _ in range(occurrence):
+            found = text.rfind(part, 0, max(end, 0))
+            if found < 0:
+                return 0
+            end = found + len(part) - 1
+        return found + 1
+    found = start - 2
+    for _ in range(occurrence):
+        found = text.find(part, found + 1)
+        if found < 0:
+            return 0
+    return found + 1
+
+
+def text_words(texts: pa.Array, separators: pa.Array, places: pa.Array) -> pa.Array:
+    """Return the n-th word of each text between any of some letters; NULL for a text with fewer words.
+
+    Empty words do not count.
+    """
+    return _rows(_word, pa.string(), texts, separators, places)
+
+
+def _word(text: str, separators: str, place: int) -> str | None:
+    words = re.split(f"[{re.escape(separators)}]+", text) if separators else [text]
+    known = [word for word in words if word]
+    return known[place - 1] if 0 < place <= len(known) else None
+
+
+def capitals(texts: pa.Array, separators: pa.Array) -> pa.Array:
+    """Return texts with a capital after the begin and after each of some letters, and small letters elsewhere."""
+    return _rows(_capitals, pa.string(), texts, separators)
+
+
+def _capitals(text: str, separators: str) -> str:
+    made, begins = [], True
+    for letter in text:
+        made.append(letter.upper() if begins else letter.lower())
+        begins = letter in separators
+    return "".join(made)
+
+
+def sounds(texts: pa.Array) -> pa.Array:
+    """Return the Soundex code of each text: its first letter and three digits."""
+    return _rows(_sound, pa.string(), texts)
+
+
+def _sound(text: str) -> str:
+    letters = [letter for letter in text.upper() if letter.isascii() and letter.isalpha()]
+    if not letters:
+        return ""
+    made, last = letters[0], _CODES.get(letters[0], "")
+    for letter in letters[1:]:
+        code = _CODES.get(letter, "")
+        if code and code != last:
+            made += code
+        if letter not in "HW":
+            last = code
+    return made[:4].ljust(4, "0")

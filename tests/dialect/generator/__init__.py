@@ -1,0 +1,1 @@
+"""Tests of the generator that writes other dialects' texts."""

@@ -1,0 +1,52 @@
+"""The tables of functions write only functions that the server has."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from datafusion import SessionContext
+from sqlglot import exp
+
+from flightllm.common.names import ADD_UNITS, AS_TIMESTAMP, TRUNCATE_UNIT, VALUE_TEXT
+from flightllm.dialect.generator.calls import vendor_call
+from flightllm.dialect.generator.ours import write
+from flightllm.dialect.generator.tables import table_of
+from flightllm.errors import UnsupportedError
+from flightllm.functions.internal import INTERNAL
+
+_SYNTAX = frozenset({"cast", "try_cast", "in", "when", "then", "else", "case", "or", "and", "null", "is", "not"})
+_SYNTAX |= frozenset({"int", "from", "interval", "by", "where", "filter", "decimal", "timestamp"})
+
+
+@pytest.fixture(scope="module")
+def known() -> frozenset[str]:
+    """Return the names of the functions that the server has, and of those that its passes rewrite."""
+    context = SessionContext()
+    own = {udf_name for *_, udf_name in INTERNAL} | {ADD_UNITS, AS_TIMESTAMP, TRUNCATE_UNIT, VALUE_TEXT}
+    return frozenset([*context.udfs(), *context.udafs(), *context.udwfs(), *own])
+
+
+def _calls(name: str) -> Iterator[exp.Expression]:
+    """Yield a call with each number of arguments: columns, and literals where a function needs them."""
+    column = [exp.column(one) for one in ("a", "b", "c", "d", "e", "f", "g")]
+    unit, number, text = exp.Literal.string("day"), exp.Literal.number(2), exp.Literal.string("%Y-%m-%d")
+    for count in range(8):
+        for given in (column, [unit, *column], [column[0], unit, number], [column[0], number, unit], [text, *column]):
+            yield vendor_call()(this=name, expressions=[one.copy() for one in given[:count]])
+
+
+@pytest.mark.parametrize("dialect", ["snowflake", "bigquery", "databricks"])
+def test_functions_exist(dialect: str, known: frozenset[str]) -> None:
+    """Each text of a table calls functions of the server's own list, and each function has a text or advice."""
+    for name in table_of(dialect):
+        said = False
+        for call in _calls(name):
+            try:
+                text = re.sub(r"'(?:[^']|'')*'", "''", write(exp.select(call), dialect))
+            except UnsupportedError as error:
+                said = said or str(error).startswith(name)
+                continue
+            said = True
+            called = {one.lower() for one in re.findall(r"([A-Za-z_]\w*)\(", text)} - _SYNTAX
+            assert called <= known, (name, text)
+        assert said, name
