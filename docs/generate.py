@@ -7,8 +7,9 @@ import re
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +29,7 @@ from flightllm.session.database import Database
 
 REFERENCE: Final = Path(__file__).parent / "reference"
 _KEYS: Final = Path(__file__).parent / "keys.toml"
+_VENDORS: Final = Path(__file__).parents[1] / "tests" / "dialect" / "vendor_functions.toml"
 _SECTIONS: Final = {
     "config": Config,
     "server": config.ServerConfig,
@@ -95,6 +97,10 @@ def pages() -> Mapping[Path, str]:
         "system-tables": ("system-tables.md", _system_tables),
         "errors": ("errors.md", _errors),
         "cli": ("cli.md", lambda _: "\n".join(_commands(command_line, "flightllm"))),
+        **{
+            f"vendor-{dialect}": ("vendor-functions.md", partial(_vendor_functions, calls))
+            for dialect, calls in tomllib.loads(_VENDORS.read_text(encoding="utf-8")).items()
+        },
         "shell": ("cli.md", lambda _: f"```text\n{HELP}```"),
     }
     texts: dict[Path, str] = {}
@@ -267,6 +273,18 @@ def _allowed(option: Option) -> str:
         return ""
     low, high = (None if one is None else f"{one:_g}".replace("_", ",") for one in (option.low, option.high))
     return f"from {low}" if high is None else f"up to {high}" if low is None else f"{low} to {high}"
+
+
+def _vendor_functions(calls: Sequence[Mapping[str, str]], _: Mapping[str, Any]) -> str:
+    """Return what each call of a vendor does, from the table that the tests run."""
+    return table(
+        ["As pasted", "Here"],
+        ([f"`{one['pasted']}`", f"works, as `{one['ours']}`" if "ours" in one else _instead(one)] for one in calls),
+    )
+
+
+def _instead(one: Mapping[str, str]) -> str:
+    return f"write `{one['write']}`" if "write" in one else f"not there: {one['absent']}"
 
 
 def _system_tables(meanings: Mapping[str, Any]) -> str:

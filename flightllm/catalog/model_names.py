@@ -1,9 +1,11 @@
 """Resolves the names of models and prompts in calls, and checks the rights to use them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from flightllm.access.rights import Rights
 from flightllm.access.store import DEFAULT_MODEL
+from flightllm.catalog.model_advice import creation_advice
 from flightllm.catalog.models import Objects, is_reference, suggestion
 from flightllm.config import EngineConfig
 from flightllm.errors import AICallError, NotFoundError
@@ -31,11 +33,13 @@ class CallNames:
         on_error: str,
         learner: Callable[[StoredFunction, str, AICall], LearnedUse],
         embeds: Callable[[], bool] = lambda: False,
+        aliases: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Take created models and prompts, the server's own model, and the user's rights.
 
         `on_error` is the value of this option in calls without it. `learner` fits a call to the labels in a table.
-        `embeds` tells whether the embedding model can be a proxy; it then is a proxy of every model.
+        `embeds` tells whether the embedding model can be a proxy; it then is a proxy of every model. `aliases` are
+        further names of models.
         """
         self.on_error = on_error
         self.held: list[tuple[Learned | LateFit, AICall]] = []
@@ -45,6 +49,7 @@ class CallNames:
         self._own = (DEFAULT_MODEL, own.model)
         self._own_config = own
         self._embeds = embeds
+        self._aliases = aliases
         self._rights = rights
         self._models: dict[str | None, str | None] = {}
         self._prompts: dict[str, str] = {}
@@ -62,6 +67,9 @@ class CallNames:
 
     def _checked_model(self, name: str | None) -> str | None:
         created = None if name is None else self._objects.model(name)
+        if created is None and name is not None and name not in self._own and name in self._aliases:
+            name = self._aliases[name]
+            created = self._objects.model(name)
         if created is not None:
             self._rights.check_usage("MODEL", created.name, created.owner)
             return created.name
@@ -69,7 +77,9 @@ class CallNames:
             self._rights.check_usage("MODEL", name)  # same message as for a model that the user cannot see
             models = self._objects.models()
             usable = [model.name for model in models if self._rights.may_use("MODEL", model.name, model.owner)]
-            raise AICallError(f"there is no model {name!r}; {suggestion(name, [*self._own, *usable])}")
+            known = suggestion(name, [*self._own, *usable])
+            end = "" if known.endswith("?") else "."
+            raise AICallError(f"there is no model {name!r}; {known}{end} {creation_advice(name)}")
         self._rights.check_usage("MODEL", DEFAULT_MODEL)
         return None
 

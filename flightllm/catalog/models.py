@@ -35,6 +35,8 @@ _LOOK_KEY = "looks:"
 """The start of the names under which looks at questions are counted. No prompt has such a name."""
 _LONGEST_NAME = 60
 _NAME = re.compile(r"[^\W\d][\w.-]*")
+_MODEL_NAME = re.compile(r"[^\W\d][\w./:-]*")
+"""A model can have the name that its hub or server gives it, such as `qwen/qwen3` or `qwen3:8b`."""
 _REFERENCE = re.compile(r"([^\W\d][\w.-]*)(?:@(\d{1,9}))?")
 
 Options: TypeAlias = Mapping[str, str | int | float | bool]
@@ -84,10 +86,11 @@ def is_reference(text: str) -> bool:
 
 def check_name(kind: str, name: str) -> None:
     """Check the name of a new object; raises `InvalidInputError`."""
-    if _NAME.fullmatch(name) is None or len(name) > _LONGEST_NAME:
+    pattern, signs = (_MODEL_NAME, "'_', '-', '.', '/' and ':'") if kind == "model" else (_NAME, "'_', '-' and '.'")
+    if pattern.fullmatch(name) is None or len(name) > _LONGEST_NAME:
         raise InvalidInputError(
             f"{name[:_LONGEST_NAME]!r} cannot be the name of a {kind}: write at most {_LONGEST_NAME} letters, digits,"
-            " '_', '-' and '.', and begin with a letter or '_'"
+            f" {signs}, and begin with a letter or '_'"
         )
 
 

@@ -215,6 +215,9 @@ def _value(key: str, value: Any, kind: Any, base: Path) -> Any:
         return tuple(_value(key, item, Path, base) for item in value)
     if kind == tuple[str, ...] and isinstance(value, list):
         return tuple(_value(key, item, str, base) for item in value)
+    if kind == Mapping[str, str]:
+        texts = {name: _value(f"{key}.{name}", one, str, base) for name, one in _table(key, value).items()}
+        return MappingProxyType(texts)
     if kind == Mapping[str, ObjectStoreConfig]:
         section = key.strip("[]").replace("] ", ".")
         stores = {name: _section(f"{section}.{name}", ObjectStoreConfig, _table(key, table), base)

@@ -86,8 +86,18 @@ class FunctionsConfig:
 class ModelsConfig:
     """The secrets that models of CREATE MODEL can use: environment variables by name, and files in folders.
 
-    Its options can send a secret to any address, so SQL can use no other secret of the server.
+    Its options can send a secret to any address, so SQL can use no other secret of the server. `aliases` gives models
+    further names, which texts from elsewhere have: `{"gpt-4o": "default"}`. A model of CREATE MODEL comes before an
+    alias with its name.
     """
 
     secret_names: tuple[str, ...] = ()
     secret_folders: tuple[Path, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        for alias, name in self.aliases.items():
+            if not alias.strip() or not name.strip():
+                raise ConfigError(f"[models] aliases: {alias!r} = {name!r} has an empty name")
+            if name in self.aliases:
+                raise ConfigError(f"[models] aliases: {alias!r} means {name!r}, which is an alias: name its model")

@@ -50,8 +50,8 @@ from flightllm.dialect.top import top
 from flightllm.dialect.types import types
 from flightllm.dialect.unpivot import unpivot
 from flightllm.dialect.using_spellings import using_spellings
+from flightllm.dialect.vendor_calls import FLAGGED, FLAGS, PROMPTED, vendor_calls
 from flightllm.dialect.vendor_calls import NAMES as VENDOR_FUNCTIONS
-from flightllm.dialect.vendor_calls import PROMPTED, vendor_calls
 from flightllm.errors import FlightLLMError
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.passes import edits
@@ -153,6 +153,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         vendor_calls,
         Trigger(VENDOR_FUNCTIONS),
+        Trigger(FLAGGED, frozenset({"{"})),
+        Trigger(FLAGGED, test=lambda text: not FLAGS.isdisjoint(text.words)),
         Trigger(PROMPTED, frozenset({"((", ",(", "=>("})),
         _words("struct"),
         _marks(":"),

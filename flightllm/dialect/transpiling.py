@@ -15,7 +15,7 @@ from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.vendor_calls import vendor_calls
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.tokens import TokenKind, position, tokenize
+from flightllm.sql.tokens import Token, TokenKind, position, tokenize
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -31,6 +31,8 @@ _FIRST_MATCHES = {"duckdb": 0, "spark": 1, "databricks": 1}
 """For each dialect, the group that `regexp_extract` returns by default."""
 _JOINED_CLOSELY = ("snowflake", "databricks", "spark")
 """Dialects whose LISTAGG has an empty separator by default."""
+_AI = "_of_flightllm"
+"""Follows the name of an AI function while sqlglot reads."""
 _SIGN = "\ufdd2"
 """Encloses the number that replaces a text literal while sqlglot reads. It is repeated if the text contains it."""
 
@@ -99,19 +101,29 @@ def _too_deep(dialect: str) -> str:
 
 
 def _masked(ours: Rewritten, begin: int) -> tuple[Rewritten, dict[str, str]]:
-    """Replace literals that a dialect can read differently by marks; return the texts by their marks."""
+    """Replace literals that a dialect can read differently by marks; return the texts by their marks.
+
+    Also mark the names of AI functions: sqlglot knows some of them with fewer arguments than they have here.
+    """
     sign = _SIGN
     while sign in ours.text:
         sign += _SIGN
     marks = dict[str, str]()
     edits = list[Edit]()
-    for token in tokenize(ours.text):
+    tokens = tokenize(ours.text)
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        if following is not None and following.is_symbol("(") and _is_ai(token) and token.start >= begin:
+            edits.append(Edit(token.end, token.end, _AI))
         quoted = token.kind is TokenKind.STRING and token.start >= begin and ours.text[token.start] == "'"
         if quoted and ("'" in token.text or "\\" in token.text):
             mark = f"{sign}{len(marks)}{sign}"
             marks[mark] = token.text
             edits.append(Edit(token.start, token.end, f"'{mark}'"))
     return ours.with_edits(edits), marks
+
+
+def _is_ai(token: Token) -> bool:
+    return token.kind is TokenKind.WORD and token.text[:3].lower() == "ai_"
 
 
 def _written(ours: Rewritten, begin: int, dialect: str) -> str:
@@ -130,6 +142,8 @@ def _written(ours: Rewritten, begin: int, dialect: str) -> str:
         tree = statements[0]
         if isinstance(tree, exp.Command):
             raise SqlError(f"the text cannot be read as {dialect}")
+        for call in tree.find_all(exp.Anonymous):
+            call.set("this", str(call.this).removesuffix(_AI))
         for literal in tree.find_all(exp.Literal):
             if literal.is_string and (value := marks.get(str(literal.this))) is not None:
                 literal.set("this", value)

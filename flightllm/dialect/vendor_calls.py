@@ -4,14 +4,24 @@ from collections.abc import Iterator
 
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
-from flightllm.dialect.vendors.arguments import PROMPTS, RENAMED, WITH_OBJECT, arguments
+from flightllm.dialect.vendors.aggregates import NAMES as AGGREGATES
+from flightllm.dialect.vendors.aggregates import aggregate
+from flightllm.dialect.vendors.arguments import PROMPTS, RENAMED, WITH_OPTIONS, arguments
 from flightllm.dialect.vendors.calls import find_calls
+from flightllm.dialect.vendors.flock import OURS as FLOCK
+from flightllm.dialect.vendors.flock import RANKED, flock
 from flightllm.dialect.vendors.names import OURS, named
 from flightllm.dialect.vendors.paths import path
+from flightllm.dialect.vendors.postgres import text_path
 from flightllm.dialect.vendors.refused import REFUSED, refuse
 
-_TABLES = (*OURS, *REFUSED, *RENAMED, *WITH_OBJECT, "ai_translate", "ai_summarize")
-NAMES = frozenset(["ai", "cortex", *(name for name in _TABLES if "." not in name)])
+_TABLES = (*OURS, *REFUSED, *RENAMED, *WITH_OPTIONS, *AGGREGATES, *FLOCK, *RANKED)
+_SCHEMAS = ("ai", "cortex", "google_ml", "azure_ai", "azure_openai", "azure_cognitive")
+FLAGGED = frozenset(("ai_filter", "ai_fix_grammar", "ai_mask"))
+"""Function names that need an edit only with an object of options, or with a flag for errors."""
+FLAGS = frozenset(("true", "false", "map", "named_struct", "object_construct"))
+"""Words of such an object or flag."""
+NAMES = frozenset([*_SCHEMAS, *(name for name in _TABLES if "." not in name)]) - FLAGGED
 """Function names that can need an edit, whatever their arguments are."""
 PROMPTED = frozenset(PROMPTS)
 """Functions whose prompt can be a tuple."""
@@ -27,9 +37,16 @@ def vendor_calls(source: Source) -> Iterator[Edit]:
     for call in find_calls(source):
         if any(edit.start <= call.start < edit.end for edit in dropped):
             continue
+        if call.name in FLOCK or call.name in RANKED:
+            yield from flock(call)
+            continue
+        if call.name.removeprefix("cortex.") in AGGREGATES:
+            yield from aggregate(call)
+            continue
         refuse(call)
         given = list(arguments(call))
         dropped += [edit for edit in given if not edit.text]
+        yield from text_path(call)
         yield from given
         yield from path(call)
         yield from named(call)

@@ -78,6 +78,7 @@ def call_names(services: Services, layout: str = "") -> CallNames:
         services.on_error,
         partial(services.learner, services, layout),
         partial(can_train, services.config.embedding),
+        services.config.models.aliases,
     )
 
 

@@ -1,5 +1,6 @@
 """The common kinds of answers: a text, one of several options, a number, a JSON value."""
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -12,10 +13,13 @@ from flightllm.common.text import excerpt
 from flightllm.errors import AICallError
 from flightllm.functions.base import Answer
 from flightllm.functions.call import Room, Usual
-from flightllm.functions.schema import Shape, read_schema
+from flightllm.functions.questions import ANY_OBJECT
+from flightllm.functions.schema import Shape, json_value, read_schema
 from flightllm.llm.engine import Choice, Constraint, JsonSchema, Regex
 
 _USUAL_TOKENS = 20
+_OBJECT = JsonSchema('{"type":"object"}')
+_AS_OBJECT = "Answer with a JSON object alone."
 
 
 def text_answer(
@@ -72,15 +76,26 @@ def json_answer(instruction: str, schema: str | Mapping[str, Any] | Sequence[str
     """Answer with a JSON value that follows a JSON Schema, or with an object with the named text fields.
 
     The schema is a JSON text or a dict. The value has the Arrow type that follows from it; parsing validates the value.
+    The value for the schema `ANY_OBJECT` is a text with a JSON object.
 
     Raises:
         AICallError: the schema is not a JSON Schema, or the schema has no Arrow type.
     """
+    if schema == ANY_OBJECT:
+        answer = Answer(f"{instruction}\n\n{_AS_OBJECT}", pa.string(), _parse_object, _OBJECT, max_tokens=1_024)
+        return answer.in_parts(instruction, reply=_AS_OBJECT)
     shape: Shape = read_schema(schema)
     reply = f"Answer with JSON that follows this schema: {shape.text}"
     asked = f"{instruction}\n\n{reply}"
     answer = Answer(asked, shape.type, shape.parse, JsonSchema(shape.text), shape.max_tokens, shape.room)
     return answer.in_parts(instruction, reply=reply)
+
+
+def _parse_object(text: str) -> str:
+    value = json_value(text)
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a JSON object; got {text[:80]!r}")  # noqa: TRY004 - as `Answer.parse` says
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _parse_text(text: str) -> str:

@@ -105,7 +105,7 @@ COMMON_OPTIONS = (
     Option("seed", int, low=0, high=2_147_483_647),
     Option("instructions", str),
     Option("examples", list),
-    Option("on_error", str, choices=("null", "struct", "fail", "keep")),
+    Option("on_error", str, choices=("null", "struct", "result", "fail", "keep")),
     Option("on_truncated", str, "error", choices=("error", "keep")),
     Option("normalize", str),
     Option("ordered", bool, default=False),

@@ -40,7 +40,7 @@ from flightllm.functions.labels import read_labels, read_meanings, read_names
 from flightllm.functions.normalize import read_normalize
 from flightllm.functions.promise import Promise
 from flightllm.functions.promise_options import read_promise
-from flightllm.functions.questions import schema_text
+from flightllm.functions.questions import PLAIN_TEXT, schema_text
 from flightllm.functions.reserved import is_option, meant_option
 from flightllm.functions.stored import LearnedUse, StoredFunction
 from flightllm.learning.learned import LateFit, Learned
@@ -499,6 +499,8 @@ class _Binder:
             if argument.star and kind is not Kind.FIELD:
                 raise AICallError(f"{name} cannot be a star")
             if kind is Kind.LABELS:
+                if argument.constant is None and argument.expressions and not _is_object(argument):
+                    raise _ValueOfOptionError(self._not_constant_labels(name, argument))
                 values[name] = read_labels(argument.constant.value if argument.constant else None, name)
             elif kind is Kind.SCHEMA:
                 values[name] = _schema(argument, name)
@@ -513,6 +515,16 @@ class _Binder:
             else:
                 values[name] = reference(fields.add(unnamed, name))
         return prompt
+
+    def _not_constant_labels(self, name: str, argument: Argument) -> str:
+        """Return the error for labels that come from a column or a query, with the call that can read them."""
+        text = next(
+            (self._given[one].expressions[0].sql for one in self._order if self._given[one].expressions), "text"
+        )
+        return (
+            f"{name} must be a constant list, because the answer is one of them; to let the model read them from data:"
+            f" write ai_gen('Answer with the one choice that fits', {text}, choices => {argument.expressions[0].sql})"
+        )
 
     def _prompt(self, argument: Argument, name: str, fields: _Fields) -> tuple[Constant | str, str]:
         """Return the prompt, and its value as a parameter. A constant prompt can have references in braces.
@@ -562,7 +574,7 @@ class _Binder:
         if option.type is list:
             return read_examples(value, name)
         if option.type is tuple and (schema := schema_text(value)) is not None:
-            return schema
+            return option.default if schema == PLAIN_TEXT else schema
         return read_meanings(value, name) if option.type is Entries else _checked(option, value)
 
     def _call(
@@ -633,7 +645,8 @@ class _Binder:
         if self._function.backend != MODEL:
             return None
         given = values.get(_MODEL_OPTION)
-        return self._names.model(given if isinstance(given, str) else None)
+        with _about_values():
+            return self._names.model(given if isinstance(given, str) else None)
 
 
 def _labelled(
@@ -646,6 +659,11 @@ def _labelled(
     if reason == "":
         return labelled(asked, options, fields, examples), ""
     return None, f"by none of {len(examples)} examples: {reason}" if reason else ""
+
+
+def _is_object(argument: Argument) -> bool:
+    """Return whether an argument is written as an object, in which only constants can have a meaning."""
+    return argument.expressions[0].sql.lstrip().lower().startswith(("map(", "map ", "named_struct(", "struct(", "{"))
 
 
 def _in_parentheses(argument: Argument) -> bool:
@@ -747,10 +765,10 @@ def _index_name(argument: Argument, name: str) -> str:
 
 def _schema(argument: Argument, name: str) -> str | tuple[str, ...]:
     value = argument.constant.value if argument.constant else None
-    if isinstance(value, str):
-        return value
     if (schema := schema_text(value)) is not None:
         return schema
+    if isinstance(value, str):
+        return value
     try:
         return read_names(value, name)
     except AICallError as error:

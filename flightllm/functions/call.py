@@ -2,9 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -21,6 +22,13 @@ Backend = Literal["model", "embedding", "search"]
 MODEL: Backend = "model"
 EMBEDDING: Backend = "embedding"
 SEARCH: Backend = "search"
+ERROR_FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {"struct": ("value", "error"), "result": ("result", "errorMessage")}
+)
+"""The values of `on_error` under which a call returns a struct, and the names of its value and its error.
+
+Databricks names them as `result` does.
+"""
 ELEMENT_END = "\x1e"
 """Separates the elements of a list that is passed as one text (ASCII's record separator)."""
 
@@ -139,9 +147,9 @@ class AICall:
 
     @property
     def type(self) -> pa.DataType:
-        """Return the SQL type of the call: `output`, or `struct<value, error>` under `on_error => 'struct'`."""
-        if self.on_error == "struct":
-            return pa.struct([("value", self.output), ("error", pa.string())])
+        """Return the SQL type of the call: `output`, or a struct of the value and the error, see `ERROR_FIELDS`."""
+        if (names := ERROR_FIELDS.get(self.on_error)) is not None:
+            return pa.struct([(names[0], self.output), (names[1], pa.string())])
         return self.output
 
     @property

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from flightllm.errors import AICallError, SqlError
 from flightllm.functions.base import ScalarFunction
-from flightllm.functions.call import AICall, name_stub
+from flightllm.functions.call import ERROR_FIELDS, AICall, name_stub
 from flightllm.functions.confidence import all_known, split
 from flightllm.learning.learned import KINDS, Floats, Kind, LateFit, Learned, Rows, found, read
 from flightllm.llm.engine import Choice
@@ -33,7 +33,7 @@ def kind_of(call: AICall) -> Kind:
     Raises:
         AICallError: its answers are something else, such as free texts.
     """
-    choice = isinstance(call.parameters.constraint, Choice) and call.on_error != "struct" and call.fields
+    choice = isinstance(call.parameters.constraint, Choice) and call.on_error not in ERROR_FIELDS and call.fields
     if choice and call.function in _LEARNS and call.output == _OUTPUTS[_LEARNS[call.function]]:
         return _LEARNS[call.function]
     raise AICallError(

@@ -72,7 +72,7 @@ def read_schema(schema: str | Mapping[str, Any] | Sequence[str]) -> Shape:
     room = Room(64 + _TEXT_TOKENS * _leaves(type_, texts=True) + 64 * _leaves(type_))
 
     def parse(answer: str) -> Any:
-        value = _read(answer)
+        value = json_value(answer)
         if fault := fault_of(validator, value):
             raise ValueError(f"expected JSON that follows the schema; {fault}")
         if MOST_TEXT in _lengths(value) and not shorter.is_valid(value):
@@ -253,7 +253,12 @@ def _lengths(value: Any) -> set[int]:
     return {len(value)} if isinstance(value, str) else set()
 
 
-def _read(text: str) -> Any:
+def json_value(text: str) -> Any:
+    """Return the JSON value that a model wrote, with or without a code fence.
+
+    Raises:
+        ValueError: the text is not JSON.
+    """
     try:
         return well_formed_value(json.loads(_unfenced(text), parse_constant=_refuse))
     except (ValueError, RecursionError) as error:

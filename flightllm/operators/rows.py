@@ -13,7 +13,7 @@ import pyarrow as pa
 from flightllm.common.newest import Newest
 from flightllm.common.text import well_formed, well_formed_value
 from flightllm.errors import AnswerError
-from flightllm.functions.call import ELEMENT_END, AICall
+from flightllm.functions.call import ELEMENT_END, ERROR_FIELDS, AICall
 from flightllm.functions.confidence import answer_alone, joined
 from flightllm.llm.engine import Choice, Completion, JsonSchema
 
@@ -224,4 +224,6 @@ def sql_value(call: AICall, value: Any, failure: str | None) -> Any:
     """
     if failure is not None and call.on_error == "fail":
         raise AnswerError(f"{call.text}: {failure} (on_error => 'null' gives NULL instead)")
-    return {"value": value, "error": failure} if call.on_error == "struct" else value
+    if (names := ERROR_FIELDS.get(call.on_error)) is not None:
+        return {names[0]: value, names[1]: failure}
+    return value

@@ -18,7 +18,7 @@ import pyarrow as pa
 from substrait.algebra_pb2 import Expression
 
 from flightllm.errors import AICallError
-from flightllm.functions.call import MODEL, AICall
+from flightllm.functions.call import ERROR_FIELDS, MODEL, AICall
 from flightllm.functions.compared import compared
 from flightllm.functions.comparison import Comparison
 from flightllm.plan import expressions as ex
@@ -77,7 +77,7 @@ def fold_comparisons(
 def _is_compared(call: AICall) -> bool:
     """Return whether the answer of a call can be compared with a constant, or negated."""
     kinds = (pa.types.is_floating, pa.types.is_string, pa.types.is_boolean)
-    is_value = any(is_kind(call.output) for is_kind in kinds) and call.on_error != "struct"
+    is_value = any(is_kind(call.output) for is_kind in kinds) and call.on_error not in ERROR_FIELDS
     return is_value and call.backend == MODEL and not call.fresh
 
 

@@ -26,6 +26,7 @@ from flightllm.sql.statement import REFUSED, Statement
 from flightllm.sql.table_statements import read_create, read_drop
 from flightllm.sql.tokens import Token, TokenKind
 from flightllm.sql.truncate_statements import read_truncate
+from flightllm.sql.warehouse_statements import alters_session, uses_nothing
 
 _OBJECTS: Mapping[str, Callable[[Sequence[Token], str], Statement | None]] = {
     "vector": read_index_statement,
@@ -218,6 +219,8 @@ class _StatementReader:
         return read_access_statement(self._tokens, self._rest(0)) or self._unknown(self._tokens[0])
 
     def _use(self) -> Statement:
+        if uses_nothing(self._tokens):
+            return Statement("parameter", self._rest(0))
         return self._place() or self._unknown(self._tokens[0])
 
     def _transaction(self) -> Statement:
@@ -252,6 +255,8 @@ class _StatementReader:
         return _insert_of(target, columns, inner._inner_query("INSERT INTO"), change)
 
     def _alter(self) -> Statement:
+        if alters_session(self._tokens):
+            return Statement("parameter", self._rest(0))
         return self._object(1) or read_alter(self._tokens, self._rest(0))
 
     def _truncate(self) -> Statement:

@@ -10,7 +10,7 @@ from flightllm.access.store import AccessSnapshot
 from flightllm.catalog.model_names import CallNames
 from flightllm.catalog.models import Objects
 from flightllm.common.principal import Principal
-from flightllm.config import EngineConfig
+from flightllm.config import EngineConfig, ModelsConfig
 from flightllm.errors import AICallError, InvalidInputError, PermissionDeniedError
 from flightllm.functions.call import EMBEDDING, AICall, binding_of
 from flightllm.functions.stored import LearnedUse, StoredFunction
@@ -96,6 +96,26 @@ def test_refused(tmp_path: Path, proxy: str | None, model: str | None, message: 
     """The errors say what to write instead."""
     with pytest.raises(AICallError, match=message):
         names_of(tmp_path).proxies(proxy, model)
+
+
+def test_aliases(tmp_path: Path) -> None:
+    """An alias means another model, checks the rights to it, and gives way to a model of its name."""
+    models = ModelsConfig(aliases={"gpt-4o": "default", "big": "fast", "lost": "absent"})
+    database = small_database(tmp_path, models=models)
+    session = database.session()
+    own = rows(session, "SELECT ai_gen('x', note) AS a FROM people ORDER BY id")
+    assert rows(session, "SELECT ai_complete('gpt-4o', 'x', note) AS a FROM people ORDER BY id") == own
+    with pytest.raises(AICallError, match="there is no model 'fast'"):
+        rows(session, "SELECT ai_gen('x', note, model => 'big') FROM people")
+    session.update("CREATE MODEL fast OPTIONS (engine 'fake', model 'f')")
+    fast = rows(session, "SELECT ai_gen('x', note, model => 'big') AS a FROM people ORDER BY id")
+    assert fast == rows(session, "SELECT ai_gen('x', note, model => 'fast') AS a FROM people ORDER BY id")
+    assert rows(session, "SELECT ai_gen('x', note, model => big) AS a FROM people ORDER BY id") == fast
+    session.update("""CREATE MODEL "gpt-4o" OPTIONS (engine 'fake', model 'f')""")
+    assert rows(session, "SELECT ai_complete('gpt-4o', 'x', note) AS a FROM people ORDER BY id") == fast
+    with pytest.raises(AICallError, match="there is no model 'absent'"):
+        rows(session, "SELECT ai_gen('x', note, model => 'lost') FROM people")
+    database.close()
 
 
 @pytest.fixture

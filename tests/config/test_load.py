@@ -146,3 +146,17 @@ def test_tables_with_options(tmp_path: Path) -> None:
     config = Config.load(_write(tmp_path, f"[tables]\na = {{{given}}}\nb = {{path = 's3://x/y/'}}\n"))
     options = (("delimiter", ";"), ("header", "false"), ("skip", "2"), ("null", "NA,-"), ("types", "zip=text,n=int"))
     assert config.tables == {"a": CsvFile(tmp_path / "d", options), "b": CsvFile("s3://x/y/", ())}
+
+
+def test_aliases_of_models(tmp_path: Path) -> None:
+    """Models can have further names; an alias of an alias, and a value that is not a name, are errors."""
+    config = Config.load(_write(tmp_path, '[models]\naliases = { "gpt-4o" = "default", "gpt-4.1" = "default" }\n'))
+    assert config.models.aliases == {"gpt-4o": "default", "gpt-4.1": "default"}
+    for bad, message in (
+        ('{ a = "b", b = "default" }', "'a' means 'b', which is an alias"),
+        ("{ a = 5 }", r"\[models\] aliases.a: expected a string"),
+        ('{ "" = "default" }', "empty name"),
+        ('["a"]', "expected a section"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            Config.load(_write(tmp_path, f"[models]\naliases = {bad}\n"))

@@ -487,3 +487,10 @@ def test_rights(database: Database) -> None:
         with pytest.raises(PermissionDeniedError, match="MODEL requires the role admin"):
             ann.update(sql)
     assert len(rows(database.session(), "SHOW MODELS")) == 2
+
+
+@pytest.mark.parametrize("options", ["provider 'openai'", "base_url 'http://127.0.0.1:1/v1'", "provider 'groq'"])
+def test_without_a_key(session: Session, options: str) -> None:
+    """An empty api_key_env says that the endpoint takes no key, at any address."""
+    pytest.importorskip("openai", reason="the extra 'openai' is not installed")
+    session.update(f"CREATE MODEL free OPTIONS (engine 'openai', model 'm', {options}, api_key_env '')")

@@ -7,8 +7,13 @@ from typing import Any
 
 from flightllm.dialect.text import Edit
 from flightllm.dialect.vendors.calls import Given, VendorCall
+from flightllm.dialect.vendors.messages import messages
+from flightllm.dialect.vendors.objects import constant, members
+from flightllm.dialect.vendors.options import details, mode, options_of
 from flightllm.dialect.vendors.paths import NUMBERS
-from flightllm.functions.base import Entries, Literal
+from flightllm.dialect.vendors.refused import scale_of
+from flightllm.functions.base import Literal
+from flightllm.functions.type_schemas import schema_of_columns, schema_of_type
 from flightllm.sql.arguments import read_column, read_constant, split_arguments
 from flightllm.sql.literals import text_literal
 from flightllm.sql.tokens import TokenKind
@@ -22,45 +27,34 @@ PROMPTS: Mapping[str, int] = {
     **dict.fromkeys(("ai_if", "ai_filter", "ai_score", "ai_gen", "ai_classify"), 0),
     **dict.fromkeys(("ai_complete", "ai_query"), 1),
     **dict.fromkeys(("ai.if", "ai.score", "ai.classify", "ai.generate", "ai.generate_text"), 0),
-    **dict.fromkeys(("ai.generate_bool", "ai.generate_int", "ai.generate_double"), 0),
+    **dict.fromkeys(("ai.generate_bool", "ai.generate_int", "ai.generate_double", "google_ml.if"), 0),
 }
 """For each function, the position of the prompt, which can be a tuple."""
-_ENDPOINT = MappingProxyType({"endpoint": "model"})
+_ENDPOINT = MappingProxyType({"endpoint": "model", "model_id": "model", "system_instruction": "instructions"})
+_MESSAGES = MappingProxyType({"messages": "prompt"})
 RENAMED: Mapping[str, Mapping[str, str]] = {
     "ai_extract": {"text": "input", "responseformat": "schema"},
-    "ai_classify": {"categories": "labels"},
+    "ai_classify": {"categories": "labels", "list_of_categories": "labels", "content": "input"},
+    "cortex.classify_text": {"list_of_categories": "labels"},
     "ai.classify": {"categories": "labels", "endpoint": "model"},
     "ai_query": {"request": "prompt", "endpoint": "model", "responseformat": "response_format"},
+    **dict.fromkeys(("google_ml.if", "google_ml.generate"), _ENDPOINT),
+    **dict.fromkeys(("ai.openai_chat_complete", "ai.ollama_chat_complete"), _MESSAGES),
     **dict.fromkeys(("ai.if", "ai.score", "ai.generate", "ai.generate_text", "ai.generate_bool", *NUMBERS), _ENDPOINT),
 }
 """For each function, the vendor's names of arguments and this server's names."""
-_OPTIONS: Mapping[str, str] = {
-    "task_description": "instructions",
-    "max_completion_tokens": "max_tokens",
-    "max_output_tokens": "max_tokens",
-    "max_words": "max_words",
-    **{name: name for name in ("temperature", "top_p", "max_tokens", "seed", "model", "examples", "instructions")},
-    "response_format": "response_format",
-    "reasoning_effort": "reasoning",
+WITH_OPTIONS: Mapping[str, int] = {
+    **dict.fromkeys(("ai_classify", "cortex.classify_text", "ai_complete", "cortex.complete", "ai_extract"), 2),
+    **dict.fromkeys(("cortex.try_complete", "ai_redact", "ai_mask", "ai_query"), 2),
+    **dict.fromkeys(("ai_filter", "ai_summarize", "cortex.summarize", "ai_sentiment", "ai_fix_grammar"), 1),
+    **dict.fromkeys(("ai_translate", "cortex.translate"), 2),
 }
-"""The vendors' names of options in an object, and this server's names."""
-_SWITCHES = ("guardrails", "guardrail", "show_details", "return_error_details", "stream")
-"""Options of an object that are always off here, so that only turning them on is an error."""
-WITH_OBJECT = (
-    "ai_classify",
-    "cortex.classify_text",
-    "ai_complete",
-    "cortex.complete",
-    "cortex.try_complete",
-    "ai_redact",
-)
-_OPTIONS_PLACE = 2
-_JSON_TYPES: Mapping[str, str] = {
-    **dict.fromkeys(("VARCHAR", "TEXT", "CHAR", "DATE", "TIMESTAMP", "TIMESTAMPTZ", "DATETIME"), "string"),
-    **dict.fromkeys(("BIGINT", "INT", "SMALLINT", "TINYINT"), "integer"),
-    **dict.fromkeys(("DOUBLE", "FLOAT", "DECIMAL"), "number"),
-    "BOOLEAN": "boolean",
-}
+"""For each function, the first position at which an object of options, or a flag for errors, can be."""
+_DETAILS_PLACE = 4
+"""The position at which AI_COMPLETE takes its flag for details of the answer."""
+_COMPLETES = ("ai_complete", "cortex.complete", "cortex.try_complete")
+_NOT_SQL = ("connection_id", "request_type", "api_key", "api_key_name", "base_url", "host", "keep_alive", "verbose")
+"""Arguments that say only how a vendor reaches a model."""
 
 
 def arguments(call: VendorCall) -> Iterator[Edit]:
@@ -70,7 +64,8 @@ def arguments(call: VendorCall) -> Iterator[Edit]:
         SqlError: an option has no counterpart, or would change the result of the function.
     """
     name = call.name.removeprefix("cortex.") if call.name.startswith("cortex.ai_") else call.name
-    yield from _prompt(call, name)
+    said, told = messages(call, name)
+    yield from said or _prompt(call, name)
     unnamed = kept = 0
     for place, given in enumerate(call.arguments):
         written = _argument(call, name, given, unnamed)
@@ -84,7 +79,7 @@ def arguments(call: VendorCall) -> Iterator[Edit]:
         elif given.name is not None and (ours := RENAMED.get(name, {}).get(given.name)):
             token = call.source.tokens[given.start]
             yield Edit(token.start, token.end, ours)
-    yield from _added(call, name, unnamed)
+    yield from _added(call, name, told)
 
 
 def _dropped(call: VendorCall, place: int, *, first: bool) -> Edit:
@@ -104,38 +99,60 @@ def _argument(call: VendorCall, name: str, given: Given, place: int) -> str | No
     """Return the replacement of an argument: an empty text removes it, and None keeps it."""
     if given.name is None:
         return _unnamed(call, name, given, place)
-    constant = _constant(call, given)
+    value = constant(call.source, given.first, given.last)
     match name, given.name:
-        case (_, "model_parameters" | "modelparameters") if name in {"ai_complete", "cortex.complete", "ai_query"}:
-            return _object(call, constant)
+        case (_, "model_parameters" | "modelparameters" | "config_object" | "options" | "model_params"):
+            return ", ".join(options_of(call, value)) if name in WITH_OPTIONS or name in PROMPTS else None
         case (_, "output_mode") if name in {"ai_classify", "ai.classify"}:
-            return _mode(call, constant)
+            return ", ".join(mode(call, value)) or "multi => false"
+        case (_, "return_error_details" | "show_details" | "task_description" | "guardrails") if name in WITH_OPTIONS:
+            return ", ".join(options_of(call, value, given.name))
         case ("ai_query", "failonerror"):
-            return _on_error(call, constant)
+            return _on_error(call, value)
         case ("ai_query", "returntype") | ("ai.generate", "output_schema"):
-            return _schema(call, constant, given.name)
+            return _schema(call, value, given.name)
         case _:
             return _plumbing(call, given.name) if name.startswith("ai.") else None
 
 
 def _unnamed(call: VendorCall, name: str, given: Given, place: int) -> str | None:
     """Return the replacement of the argument at a position: an empty text removes it, and None keeps it."""
-    constant = _constant(call, given)
-    if name in {"ai_translate", "cortex.translate"} and place == 1 and (target := call.positional(2)) is not None:
+    value = constant(call.source, given.first, given.last)
+    last = call.positional(place + 1) is None
+    if name == "ai_query" and place in {2, 3}:
+        return _schema(call, value, "returntype") if place == 2 else _on_error(call, value)
+    if isinstance(value, bool) and last and place and name in WITH_OPTIONS:
+        if name in _COMPLETES and place == _DETAILS_PLACE:
+            return ", ".join(options_of(call, value, "show_details"))
+        return ", ".join(details(call, value))
+    if name in {"ai_translate", "cortex.translate"} and place == 1 and _is_text(call, call.positional(2)):
         if not _is_text_or_null(call, given):
             text = call.text(call.arguments[0])
+            target = call.text(call.arguments[2])
             raise call.error(
                 f"the second of three arguments is the language of the text, and must be a text literal or NULL: write"
-                f" ai_translate({text}, {call.text(target)}), as the model recognizes the language"
+                f" ai_translate({text}, {target}), as the model recognizes the language"
             )
         return ""
-    if name == "ai_summarize" and place == 1 and isinstance(constant, int):
-        return f"max_words => {constant}" if constant else ""
-    if name not in WITH_OBJECT or not call.source.is_symbol(given.first, "{"):
+    if name == "ai_summarize" and place == 1 and isinstance(value, int):
+        return f"max_words => {value}" if value else ""
+    return _options_at(call, name, given, place)
+
+
+def _options_at(call: VendorCall, name: str, given: Given, place: int) -> str | None:
+    """Return the options in an object at a position; None for another argument."""
+    if place < WITH_OPTIONS.get(name, place + 1) or members(call.source, given.first, given.last) is None:
         return None
-    if place == _OPTIONS_PLACE + 1:
+    if name in _COMPLETES and place > WITH_OPTIONS[name]:
         return f"response_format => {call.text(given)}"
-    return _object(call, constant) if place == _OPTIONS_PLACE else None
+    return ", ".join(options_of(call, constant(call.source, given.first, given.last)))
+
+
+def _is_text(call: VendorCall, given: Given | None) -> bool:
+    """Return whether an argument is there, and is neither a flag nor an object."""
+    if given is None or members(call.source, given.first, given.last) is not None:
+        return False
+    return not isinstance(constant(call.source, given.first, given.last), bool)
 
 
 def _plumbing(call: VendorCall, name: str) -> str | None:
@@ -144,10 +161,6 @@ def _plumbing(call: VendorCall, name: str) -> str | None:
     Raises:
         SqlError: the argument changes which rows are asked, or how.
     """
-    if name == "model_params":
-        raise call.error(
-            "model_params is unknown here: write temperature =>, top_p => or max_tokens => after the prompt"
-        )
     if name == "optimization_mode":
         raise call.error(
             "optimization_mode is unknown here: write ai_filter('…', t, recall => 0.95, precision => 0.9), which lets a"
@@ -155,12 +168,7 @@ def _plumbing(call: VendorCall, name: str) -> str | None:
         )
     if name in {"embeddings", "max_error_ratio"}:
         raise call.error(f"{name} is unknown here, where the model answers each row: leave it out")
-    return "" if name in {"connection_id", "request_type"} else None
-
-
-def _constant(call: VendorCall, given: Given) -> Literal:
-    found = read_constant(call.source.tokens[given.first : given.last])
-    return None if found is None else found.value
+    return "" if name in _NOT_SQL else None
 
 
 def _is_text_or_null(call: VendorCall, given: Given) -> bool:
@@ -168,112 +176,46 @@ def _is_text_or_null(call: VendorCall, given: Given) -> bool:
     return found is not None and (found.value is None or isinstance(found.value, str))
 
 
-def _object(call: VendorCall, value: Literal) -> str:
-    """Return the options that an object of options contains."""
-    if not isinstance(value, Entries):
-        raise call.error("an object of options must be constant: write each as option => value, as in temperature => 0")
-    return ", ".join(option for key, one in value.items if (option := _option(call, key.lower(), one)))
-
-
-def _option(call: VendorCall, key: str, value: Literal) -> str:
-    if key == "output_mode":
-        return _mode(call, value)
-    if key in _SWITCHES:
-        if value:
-            raise call.error(f"the option {key!r} is not known here: leave it out; on_error => 'struct' returns errors")
-        return ""
-    if key not in _OPTIONS:
-        known = ", ".join(dict.fromkeys(_OPTIONS.values()))
-        raise call.error(f"the option {key!r} is not known here: write one of {known}, as option => value")
-    return f"{_OPTIONS[key]} => {_literal(value)}"
-
-
-def _literal(value: Literal) -> str:
-    match value:
-        case None:
-            return "NULL"
-        case bool():
-            return str(value).lower()
-        case str():
-            return text_literal(value)
-        case Entries():
-            return "{" + ", ".join(f"{text_literal(key)}: {_literal(one)}" for key, one in value.items) + "}"
-        case tuple():
-            return f"[{', '.join(map(_literal, value))}]"
-        case _:
-            return repr(value)
-
-
-def _mode(call: VendorCall, value: Literal) -> str:
-    if value not in {"multi", "single"}:
-        raise call.error("output_mode is 'single' or 'multi': write multi => true for all labels that fit")
-    return f"multi => {str(value == 'multi').lower()}"
-
-
 def _on_error(call: VendorCall, value: Literal) -> str:
-    if value is not True:
-        raise call.error(
-            "failOnError => false returns the vendor's own struct there: write on_error => 'struct', which returns"
-            " {value, error}, or leave it out to get NULL for an unusable answer"
-        )
-    return "on_error => 'fail'"
+    if not isinstance(value, bool):
+        raise call.error("failOnError is true or false: write on_error => 'fail' or on_error => 'result'")
+    return "on_error => 'fail'" if value else "on_error => 'result'"
 
 
 def _schema(call: VendorCall, value: Literal, name: str) -> str:
     """Return `response_format` for columns such as `'city STRING, rooms INT64'`."""
-    from sqlglot import exp
-    from sqlglot.errors import SqlglotError
-
     databricks = name == "returntype"
     text = value if isinstance(value, str) else ""
     if databricks and text.strip().upper() == "STRING":
         return ""
-    try:
-        whole = text if databricks else f"STRUCT<{text}>"
-        found = exp.DataType.build(whole, dialect="databricks" if databricks else "bigquery") if text else None
-    except SqlglotError:
-        found = None
-    schema = None if found is None else _json_schema(found)
-    if schema is None or schema["type"] != "object":
+    schema = schema_of_type(text) if databricks else schema_of_columns(text)
+    if schema is None:
         shown = "returnType" if databricks else name
         raise call.error(
             f"{shown} must list columns with plain types: write response_format => with a JSON Schema"
             " or a list of names, or CAST the result of the call"
         )
-    return f"response_format => {text_literal(json.dumps(schema, ensure_ascii=False))}"
+    return f"response_format => {text_literal(schema)}"
 
 
-def _json_schema(kind: Any) -> dict[str, Any] | None:
-    """Return the JSON Schema of a type of sqlglot's; None for a type without a JSON Schema."""
-    from sqlglot import exp
-
-    if kind.is_type("struct"):
-        fields: dict[str, Any] = {}
-        for column in kind.expressions:
-            one = _json_schema(column.kind) if isinstance(column, exp.ColumnDef) and column.kind else None
-            if one is None:
-                return None
-            fields[column.name] = one
-        return {"type": "object", "properties": fields, "required": list(fields)} if fields else None
-    if kind.is_type("array"):
-        items = _json_schema(kind.expressions[0]) if kind.expressions else None
-        return None if items is None else {"type": "array", "items": items}
-    named = _JSON_TYPES.get(kind.this.name if isinstance(kind.this, exp.DType) else "")
-    return None if named is None else {"type": named}
-
-
-def _added(call: VendorCall, name: str, unnamed: int) -> Iterator[Edit]:
+def _added(call: VendorCall, name: str, told: str) -> Iterator[Edit]:
     """Add the arguments that a vendor's function has by default."""
-    added = ""
+    added, labels = told, call.positional(1)
     if name in NUMBERS:
         properties = {"value": {"type": NUMBERS[name]}}
         schema = {"type": "object", "properties": properties, "required": ["value"]}
         added = f"response_format => {text_literal(json.dumps(schema))}"
-    elif name == "ai_redact" and unnamed < 2 and call.named("labels") is None:
+    elif name == "ai.score" and (scale := scale_of(call)) is not None:
+        added = f"low => {scale[0]}, high => {scale[1]}"
+    elif name == "ai_redact" and not _is_labels(call, labels) and call.named("labels", "categories") is None:
         added = f"labels => [{', '.join(map(text_literal, PERSONAL))}]"
     if added:
         closing = call.source.tokens[call.closing]
         yield Edit(closing.start, closing.end, f", {added})")
+
+
+def _is_labels(call: VendorCall, given: Given | None) -> bool:
+    return given is not None and not isinstance(constant(call.source, given.first, given.last), bool)
 
 
 def _prompt(call: VendorCall, name: str) -> Iterator[Edit]:

@@ -8,7 +8,10 @@ from flightllm.errors import SqlError
 from flightllm.sql.arguments import split_arguments
 from flightllm.sql.tokens import TokenKind, position
 
-_PREFIXES = (("snowflake", "cortex"), ("cortex",), ("ai",), ())
+_PREFIXES = (
+    *(("snowflake", "cortex"), ("cortex",), ("ai",), ("google_ml",), ("azure_ai",), ("azure_openai",)),
+    *(("azure_cognitive",), ()),
+)
 _STATEMENTS = (
     *("select", "with", "values", "explain", "insert", "update", "delete", "merge", "from", "describe", "summarize"),
 )
@@ -75,7 +78,7 @@ def find_calls(source: Source) -> Iterator[VendorCall]:
             first = opening - 1 - 2 * len(prefix)
             if first >= 0 and _is_named(source, first, opening, prefix):
                 name = source.tokens[opening - 1].text.lower()
-                if prefix or name.startswith("ai_"):
+                if prefix or name.startswith(("ai_", "llm_")):
                     shown = f"{prefix[-1]}.{name}" if prefix else name
                     yield VendorCall(
                         source, shown, first, opening, closing, tuple(_arguments(source, opening, closing))

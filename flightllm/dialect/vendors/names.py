@@ -4,8 +4,10 @@ from collections.abc import Iterator, Mapping
 
 from flightllm.dialect.text import Edit
 from flightllm.dialect.vendors.calls import VendorCall
+from flightllm.dialect.vendors.postgres import OURS as OF_POSTGRES
 
 OURS: Mapping[str, str] = {
+    **OF_POSTGRES,
     "ai.if": "ai_if",
     "ai.score": "ai_score",
     "ai.classify": "ai_classify",

@@ -140,4 +140,6 @@ def is_multi(call: VendorCall) -> bool:
             return tokens[index + 2].text.lower() == "multi"
         if token.is_word("multi") and tokens[index + 1].is_symbol("=>"):
             return tokens[index + 2].is_word("true")
+        if token.text.lower() in {"multilabel", "multi_label"}:
+            return tokens[index + 2].text.lower() == "true"
     return False

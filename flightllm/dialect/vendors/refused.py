@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from flightllm.dialect.vendors.calls import VendorCall
+from flightllm.dialect.vendors.postgres import REFUSED as OF_POSTGRES
 from flightllm.errors import UnsupportedError
 from flightllm.sql.tokens import TokenKind, position
 
@@ -12,6 +13,8 @@ _SCALE = re.compile(
     r"|\bout\s+of\s+(?P<most>\d+(?:\.\d+)?)",
     re.IGNORECASE,
 )
+_RATED = re.compile(rf"\b(?:scor|rat|scale|grad|mark)\w*\b[^.\n]{{0,40}}?(?:{_SCALE.pattern})", re.IGNORECASE)
+"""A scale after a word that asks for a number."""
 _MOODS = "['positive', 'negative', 'neutral', 'mixed']"
 
 
@@ -32,22 +35,6 @@ def _argument(call: VendorCall, place: int, instead: str, *names: str) -> str:
     given = call.named(*names) if names else None
     given = given or call.positional(place)
     return instead if given is None else call.text(given)
-
-
-def _agg(call: VendorCall) -> str:
-    text, asked = _argument(call, 0, "text"), _argument(call, 1, "'What do they say?'")
-    return (
-        f"aggregates over a model are not supported; join the texts of the group: write"
-        f" ai_gen({asked}, texts => string_agg({text}, ' '))"
-    )
-
-
-def _summarize_agg(call: VendorCall) -> str:
-    text = _argument(call, 0, "text")
-    return (
-        f"aggregates over a model are not supported; join the texts of the group: write"
-        f" ai_summarize(string_agg({text}, ' '))"
-    )
 
 
 def _extract_answer(call: VendorCall) -> str:
@@ -106,14 +93,24 @@ def _generate_table(call: VendorCall) -> str:
     )
 
 
-def _score(call: VendorCall) -> str | None:
-    """Refuse a prompt that names a scale, because `ai_score` has its own scale, 0 to 10."""
+def scale_of(call: VendorCall) -> tuple[str, str] | None:
+    """Return the lowest and highest number of the scale that a prompt names after a word such as "score"."""
+    found = {(scale["low"] or "0", scale["high"] or scale["most"]) for scale in _scales(call, _RATED)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _scales(call: VendorCall, pattern: re.Pattern[str]) -> list[re.Match[str]]:
     given = call.named("prompt") or call.positional(0)
     if given is None or call.named("low", "high"):
-        return None
+        return []
     texts = [token.text for token in call.source.tokens[given.first : given.last] if token.kind is TokenKind.STRING]
-    scale = next((found for text in texts if (found := _SCALE.search(text))), None)
-    if scale is None:
+    return [scale for text in texts for scale in pattern.finditer(text)]
+
+
+def _score(call: VendorCall) -> str | None:
+    """Refuse a prompt with numbers that are probably a scale: `ai_score` has its own scale, 0 to 10."""
+    scale = next(iter(_scales(call, _SCALE)), None)
+    if scale is None or scale_of(call) is not None:
         return None
     return (
         "the prompt names a scale, and the scale here is 0 to 10 unless the call says otherwise: write"
@@ -129,9 +126,7 @@ _FORECAST = _no("no function here forecasts: aggregate by date_trunc, and foreca
 _FILES = _no("no function here reads files: keep their text in a column")
 
 REFUSED: Mapping[str, Callable[[VendorCall], str | None]] = {
-    "ai_agg": _agg,
-    "ai.agg": _agg,
-    "ai_summarize_agg": _summarize_agg,
+    **OF_POSTGRES,
     "cortex.extract_answer": _extract_answer,
     "cortex.sentiment": _number_of_sentiment,
     "cortex.entity_sentiment": _no("write ai_classify(text, labels) for each entity"),

@@ -233,6 +233,8 @@ class OpenAIOptions:
     def read_key(self) -> str:
         """Return the API key: from `api_key`, else the file, else the environment; "none" for a local endpoint.
 
+        An empty `api_key_env` means that the endpoint takes no key.
+
         Raises:
             ConfigError: `api_key` refers to a missing secret, the file is unreadable, or a hosted API has no key.
         """
@@ -240,7 +242,8 @@ class OpenAIOptions:
             return read_secret("[engine] api_key", self.api_key)
         if self.api_key_file:
             return read_secret("[engine] api_key_file", f"file:{self.api_key_file}")
-        variable = self.key_variable
+        if not (variable := self.key_variable):
+            return "none"
         key = os.environ.get(variable, "").strip(" \t\r\n")
         if not key and (self.known_provider.key_env or self.address == _HOSTED):
             raise ConfigError(

@@ -1,0 +1,151 @@
+"""Rewrite Flock's functions, which take objects: a model, a prompt, and columns with names."""
+
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from flightllm.dialect.text import Edit
+from flightllm.dialect.vendors.calls import VendorCall
+from flightllm.dialect.vendors.objects import Value, constant, elements, members
+from flightllm.dialect.vendors.options import options_of
+from flightllm.dialect.vendors.pieces import around, written
+from flightllm.functions.questions import ANY_OBJECT
+from flightllm.functions.reserved import is_option
+from flightllm.sql.arguments import read_column
+from flightllm.sql.literals import text_literal
+
+OURS: Mapping[str, str] = MappingProxyType(
+    {
+        "llm_filter": "ai_filter",
+        "llm_complete": "ai_gen",
+        "llm_complete_json": "ai_gen",
+        "llm_reduce": "ai_gen",
+        "llm_reduce_json": "ai_gen",
+    }
+)
+"""For each function of Flock, the function of this server that does the same."""
+RANKED: Mapping[str, str] = MappingProxyType(
+    {"llm_rerank": "", "llm_first": " LIMIT 1", "llm_last": " ASC LIMIT 1", "llm_embedding": ""}
+)
+"""Functions of Flock that a query with another form replaces."""
+_PLUMBING = ("secret_name", "batch_size", "tuple_format", "model_name", "model", "context_window")
+_REFERENCE = re.compile(r"\{\{\s*([\w.]+)\s*\}\}")
+_BRACES = re.compile(r"[{}]")
+_KNOWN = (
+    *("prompt", "model", "max_tokens", "temperature", "reasoning", "top_p", "seed", "instructions", "examples"),
+    *("on_error", "on_truncated", "normalize", "ordered", "fresh", "response_format", "labels", "confidence"),
+)
+_SEPARATOR = "'\n'"
+
+
+def flock(call: VendorCall) -> Iterator[Edit]:
+    """Rewrite `llm_filter({'model_name': 'm'}, {'prompt': 'Is it?'}, {'a': b})` as `ai_filter('Is it?', a => (b), …)`.
+
+    Raises:
+        SqlError: an argument has no counterpart; the message says what to write.
+    """
+    model, prompt, columns = _read(call)
+    if call.name in RANKED:
+        raise call.error(_advice(call, prompt, columns))
+    ours, is_group = OURS[call.name], "reduce" in call.name
+    parts: list[str | Value] = [f"{ours}({prompt}"]
+    for name, value in columns:
+        named = f"{_field(name)} => (" if name else ""
+        opened, closed = ("string_agg(", f", {_SEPARATOR})") if is_group else ("", "")
+        parts += [f", {named}{opened}", value, f"{closed}{')' if name else ''}"]
+    options = [f", {option}" for option in model]
+    if call.name.endswith("_json"):
+        options.append(f", response_format => {text_literal(ANY_OBJECT)}")
+    if is_group:
+        options.append(", on_error => 'fail'")
+    yield from around(call, [*parts, *options, ")"])
+
+
+def _read(call: VendorCall) -> tuple[list[str], str, list[tuple[str, Value]]]:
+    """Return the options of the model, the prompt, and the columns with their names."""
+    found = [members(call.source, given.first, given.last) for given in call.arguments]
+    if len(found) < 2 or any(one is None for one in found):
+        raise call.error(
+            "it takes objects: {'model_name': 'default'}, {'prompt': 'a text', 'context_columns': [{'data': column}]}"
+        )
+    first, second, *others = [one or [] for one in found]
+    columns = [(value.key, value) for one in others for value in one]
+    prompt = "" if call.name == "llm_embedding" else None
+    for value in second:
+        match value.key.lower():
+            case "prompt":
+                prompt = _prompt(call, value)
+            case "prompt_name":
+                prompt = f"prompt => {written(call, value)}"
+            case "version":
+                raise call.error("a version is part of the name of a prompt: write prompt => 'name@2'")
+            case "context_columns":
+                columns = [*_columns(call, value), *columns]
+            case _ if call.name == "llm_embedding":
+                columns.append((value.key, value))
+            case other:
+                raise call.error(f"the prompt's key {other!r} has no counterpart here: leave it out")
+    if prompt is None:
+        raise call.error("the second object needs a 'prompt'")
+    return _model(call, first), prompt, sorted(columns, key=lambda one: one[1].first)
+
+
+def _prompt(call: VendorCall, value: Value) -> str:
+    """Return the prompt as a literal; Flock's `{{name}}` refers to a column, as `{name}` does here."""
+    text = constant(call.source, value.first, value.last)
+    if not isinstance(text, str):
+        raise call.error("the prompt must be a text literal: write ai_gen('a text', column)")
+    parts = _REFERENCE.split(text)
+    plain = [_BRACES.sub(lambda one: one[0] * 2, part) for part in parts[::2]]
+    names = [f"{{{_field(name)}}}" for name in parts[1::2]]
+    return text_literal("".join(part for pair in zip(plain, [*names, ""], strict=True) for part in pair))
+
+
+def _columns(call: VendorCall, value: Value) -> list[tuple[str, Value]]:
+    """Return the columns of `[{'data': column, 'name': 'its name'}]`."""
+    listed = elements(call.source, value.first, value.last)
+    if listed is None:
+        raise call.error("context_columns must be a list of objects: write [{'data': column, 'name': 'its name'}]")
+    found = list[tuple[str, Value]]()
+    for one in listed:
+        given = {item.key.lower(): item for item in members(call.source, one.first, one.last) or ()}
+        kind = constant(call.source, given["type"].first, given["type"].last) if "type" in given else "tabular"
+        if "data" not in given or kind not in {"tabular", "text"}:
+            raise call.error("a column needs 'data', and no function here reads images or sound: keep their text")
+        name = constant(call.source, given["name"].first, given["name"].last) if "name" in given else ""
+        if not name and read_column(call.source.tokens[given["data"].first : given["data"].last]) is None:
+            name = f"column{len(found) + 1}"
+        found.append((str(name), given["data"]))
+    return found
+
+
+def _model(call: VendorCall, model: list[Value]) -> list[str]:
+    found: list[str] = []
+    for value in model:
+        key, given = value.key.lower(), constant(call.source, value.first, value.last)
+        if key in {"model_name", "model"}:
+            if not isinstance(given, str):
+                raise call.error("model_name must be a text literal")
+            found.append(f"model => {text_literal(given)}")
+        elif key == "model_parameters":
+            found += options_of(call, given)
+        elif key not in _PLUMBING:
+            found += options_of(call, given, key)
+    return found
+
+
+def _field(name: str) -> str:
+    """Return the name of a field in lower case; an option's name gets an ending, because an option is not a field."""
+    safe = re.sub(r"\W+", "_", name.lower())
+    return f"{safe}_" if safe in _KNOWN or is_option(safe, _KNOWN) else safe
+
+
+def _advice(call: VendorCall, prompt: str, columns: list[tuple[str, Value]]) -> str:
+    values = ", ".join(written(call, value) for _, value in columns) or "text"
+    if call.name == "llm_embedding":
+        return f"the server has one embedding model: write ai_embed({values.replace(', ', ' || ')})"
+    order = "" if "ASC" in RANKED[call.name] else " DESC"
+    return (
+        "it returns rows, and no aggregate here does; order the rows of a query: write"
+        f" SELECT * FROM t ORDER BY ai_score({prompt}, {values}){order}{RANKED[call.name]}"
+    )

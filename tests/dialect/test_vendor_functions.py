@@ -1,0 +1,100 @@
+"""Each vendor's AI functions, as pasted in the vendor's dialect: the answers of ours, or an error with the line."""
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flightllm.config import ModelsConfig
+from flightllm.errors import FlightLLMError
+from flightllm.session.session import Session
+from tests.databases import ask, small_database
+
+_TABLE = tomllib.loads(Path(__file__).with_name("vendor_functions.toml").read_text(encoding="utf-8"))
+_CASES = [(dialect, one) for dialect, found in _TABLE.items() for one in found]
+_RUN = ("ai_score", "ai_gen", "ai_sentiment", "ai_extract")
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Open the small tables on the fake engine, whose answers tell prompts apart."""
+    database = small_database(tmp_path_factory.mktemp("vendors"), models=ModelsConfig(aliases={"gemini": "default"}))
+    yield database.session()
+    database.close()
+
+
+def _answers(session: Session, expression: str, dialect: str, *, group: bool) -> list[object]:
+    query = f"SELECT id, {expression} AS a FROM people ORDER BY id"
+    if group:
+        query = f"SELECT name, {expression} AS a FROM people GROUP BY name ORDER BY name"
+    return [row["a"] for row in ask(session, query, dialect=dialect).rows]
+
+
+@pytest.mark.parametrize(("dialect", "one"), [case for case in _CASES if "ours" in case[1]])
+def test_works(session: Session, dialect: str, one: dict[str, Any]) -> None:
+    """A call as pasted gives the answers of our line, in its dialect and without one."""
+    group = one.get("group", False)
+    expected = sorted(map(str, _answers(session, one["ours"], "default", group=group)))
+    assert sorted(map(str, _answers(session, one["pasted"], dialect, group=group))) == expected
+    assert sorted(map(str, _answers(session, one["pasted"], "default", group=group))) == expected
+    assert set(expected) != {"None"}
+
+
+@pytest.mark.parametrize(("dialect", "one"), [case for case in _CASES if "ours" not in case[1]])
+def test_refused(session: Session, dialect: str, one: dict[str, Any]) -> None:
+    """A call without a counterpart names the line, which runs as it stands."""
+    line = one.get("write", "")
+    for name in (dialect, "default"):
+        with pytest.raises(FlightLLMError) as error:
+            _answers(session, one["pasted"], name, group=False)
+        assert (f"write {line}" if line.startswith("ai_emb") else line or one["absent"]) in str(error.value)
+    if line.startswith(_RUN):
+        order = "ORDER BY " if " DESC" in line else ""
+        query = f"SELECT id FROM people {order}{line}" if order else f"SELECT {line} FROM people"
+        assert ask(session, query).rows
+
+
+@pytest.mark.parametrize(
+    ("pasted", "message"),
+    [
+        ("AI_COMPLETE('default', note, {'temperature': 0}, NULL, TRUE)", "'show_details' is not known here"),
+        ("AI_COMPLETE('default', [{'role': 'robot', 'content': note}])", "its role can be system, user"),
+        ("AI_COMPLETE('default', [{'role': 'system', 'content': 'x'}])", "role 'user' is missing"),
+        ("AI_COMPLETE('default', [{'role': 'user', 'content': [{'type': 'image'}]}])", "no function here reads files"),
+        ("AI_AGG(note, name)", "the instruction must be a text literal: write ai_gen("),
+        ("AI_AGG(note, 'x') OVER ()", "OVER and FILTER cannot follow it"),
+        ("llm_filter('default', 'Is it?')", "it takes objects"),
+        ("llm_filter({'model_name': 'default'}, {'prompt': note})", "the prompt must be a text literal"),
+        ("llm_complete({'model_name': 'default'}, {'prompt': 'x', 'colour': 'red'})", "'colour' has no counterpart"),
+        (
+            "llm_complete({'model_name': 'm'}, {'prompt': 'x', 'context_columns': [{'data': note, 'type': 'image'}]})",
+            "no function here reads images",
+        ),
+        ("AI.GENERATE(('x', note), model_params => JSON '{\"tools\": []}')", "the option 'tools' is not known here"),
+        ("ai_query('default', note, failOnError => note)", "failOnError is true or false"),
+    ],
+)
+def test_nothing_is_silent(session: Session, pasted: str, message: str) -> None:
+    """What has no counterpart is an error that says what is there."""
+    with pytest.raises(FlightLLMError, match=message.replace("(", r"\(")):
+        session.execute(f"SELECT {pasted} FROM people")
+
+
+def test_names_of_options_as_columns(session: Session) -> None:
+    """A column that Flock names like an option is still a field."""
+    flock = "llm_filter({{'model_name': 'default'}}, {{'prompt': 'Is it?'}}, {{'{}': note}})"
+    for name in ("model", "prompt", "text", "temperature", "My Text"):
+        found = _answers(session, flock.format(name), "duckdb", group=False)
+        assert any(answer is not None for answer in found)
+
+
+@pytest.mark.parametrize("labels", ["['tea', name]", "(SELECT string_agg(thing, ', ') FROM likes)", "name"])
+def test_labels_from_data(session: Session, labels: str) -> None:
+    """Labels from a column or a query are an error that names a call, which runs as it stands."""
+    with pytest.raises(FlightLLMError, match="must be a constant list") as error:
+        session.execute(f"SELECT ai_classify(note, {labels}) FROM people")
+    line = str(error.value).partition("write ")[2]
+    assert line.startswith("ai_gen('Answer with the one choice that fits', note, choices => ")
+    assert len(ask(session, f"SELECT {line} AS a FROM people").rows) == 9
