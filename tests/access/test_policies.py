@@ -403,4 +403,4 @@ def test_information_schema(unchanged: Database) -> None:
         [{"t": "VIEW"}],
     ]
     views = rows(session, "SELECT table_name AS n FROM information_schema.views WHERE table_schema = 'public'")
-    assert {row["n"] for row in views} == {"plain", "stacked"}
+    assert {row["n"] for row in views} == {"asking", "plain", "stacked"}

@@ -291,7 +291,7 @@ def _relations(message: Message) -> list[Rel]:
         ),
         ("SELECT vector_search('plots', note) FROM people", UnsupportedError, "send the query as SQL"),
         ("SELECT ai_similarity(name, note) FROM people", UnsupportedError, "send the query as SQL"),
-        ("SELECT ai_classify(note, [name]) FROM people", AICallError, "labels must be a list"),
+        ("SELECT ai_classify(note, [name]) FROM people", AICallError, "labels must be a constant list"),
         ("SELECT id FROM people WHERE score > $1", FlightLLMError, "(?i)parameter|placeholder"),
     ],
 )

@@ -66,7 +66,8 @@ def test_settings_and_where_they_come_from(tmp_path: Path) -> None:
     changed = found["flightllm.cache", "session"]
     assert (changed["value"], changed["session_id"], changed["user"]) == ("off", other.id, "ann")
     missing = rows(session, "SELECT name FROM system.settings WHERE description = ''")
-    assert {row["name"] for row in missing} == {"tables", "storage.object_stores"}  # names are the user's
+    of_users = {"tables", "storage.object_stores", "models.aliases"}  # names that the user chose
+    assert {row["name"] for row in missing} == of_users
     database.close()
 
 
