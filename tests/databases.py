@@ -83,10 +83,14 @@ def open_database(
     tables: Mapping[str, Path] | None = None,
     models: ModelsConfig | None = None,
     embedding: EmbeddingConfig | None = None,
+    price: float | None = None,
 ) -> Database:
-    """Open a database on the fake engine whose data folder is `folder`; `engine` are options of the engine."""
+    """Open a database on the fake engine whose data folder is `folder`; `engine` are options of the engine.
+
+    `price` is that of a million tokens of its prompts.
+    """
     config = Config(
-        engine=EngineConfig("fake", "demo", window, engine or {}),
+        engine=EngineConfig("fake", "demo", window, engine or {}, price_input=price),
         tables=tables or {},
         limits=limits or LimitsConfig(),
         cache=cache or CacheConfig(),

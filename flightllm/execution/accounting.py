@@ -234,8 +234,9 @@ def _others(query: AskingQuery, cache: Answers, in_flight: InFlightRequests) -> 
     """Return the binding of the embedding model, by its name; an empty dict if the query does not call it."""
     if EMBEDDING not in _bindings(query):
         return {}
-    engine, window = query.services.backends.late_embeddings()
-    return {EMBEDDING: ModelBinding(engine, cache, in_flight, window, reader=query.services.rights.answers)}
+    backends, reader = query.services.backends, query.services.rights.answers
+    engine, window = backends.late_embeddings()
+    return {EMBEDDING: ModelBinding(engine, cache, in_flight, window, reader=reader, costs=backends.costs)}
 
 
 @contextmanager

@@ -15,10 +15,15 @@ from flightllm.config.engine_kinds import EMBEDDERS
 from flightllm.engines.embed.base import Embedder, Role, Vectors
 from flightllm.engines.embed.engine import vector_of, vector_text
 from flightllm.engines.embed.supervised import SupervisedEmbedder
+from flightllm.engines.openai.prices import embedding_prices_of
+from flightllm.llm.cost import Costs
 from flightllm.llm.engine import Completion, Engine, PrefixCache, Request
 from flightllm.operators.answer_store import AnswerStore
 from flightllm.operators.searches import Searcher
 from flightllm.vector.store import VectorIndexes
+
+_LOAD_SECONDS = 15.0
+"""A model on this machine takes this long to load, or longer, with the packages that run it."""
 
 
 class Backends:
@@ -58,7 +63,16 @@ class Backends:
         package = EMBEDDERS[self._config.kind].package
         if package is not None and find_spec(package) is None:
             self.embedder()
-        return _LateEngine(lambda: self.embedder().engine), self._config.max_in_flight
+        elsewhere = EMBEDDERS[self._config.kind].elsewhere
+        return _LateEngine(
+            lambda: self.embedder().engine,
+            lambda: 0.0 if elsewhere or self.kind is not None else _LOAD_SECONDS,
+        ), self._config.max_in_flight
+
+    @property
+    def costs(self) -> Costs:
+        """The costs of the embedding model: the prices of a hosted one, where they are known."""
+        return Costs(embedding_prices_of(self._config))
 
     def searcher(self) -> Searcher:
         """Return the service that answers searches.
@@ -101,8 +115,14 @@ class _LateEngine:
     there.
     """
 
-    def __init__(self, opened: Callable[[], Engine]) -> None:
+    def __init__(self, opened: Callable[[], Engine], load_seconds: Callable[[], float]) -> None:
         self._opened = opened
+        self._load_seconds = load_seconds
+
+    @property
+    def load_seconds(self) -> float:
+        """For about how many seconds the first text waits for the model."""
+        return self._load_seconds()
 
     @property
     def name(self) -> str:

@@ -15,5 +15,7 @@ class Promise(Targets):
 
     proxies: tuple[str, ...] = ()
     """The bindings (see `AICall.binding`) of the proxies; of several, a pilot chooses."""
+    named: bool = False
+    """Whether the call names its proxies; otherwise they are all that the model has, and perhaps no proxy suits."""
     exact: str = ""
     """Why the model is asked about every row all the same, which keeps any promise; empty where a proxy can decide."""

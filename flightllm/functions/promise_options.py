@@ -66,6 +66,7 @@ def read_promise(
         _share(CONFIDENCE.name, confidence if is_level else None) or USUAL_CONFIDENCE,
         budget if isinstance(budget, int) else None,
         names.proxies(proxy if isinstance(proxy, str) else None, model),
+        named=isinstance(proxy, str) and proxy.strip().lower() != "auto",
     )
 
 

@@ -95,6 +95,11 @@ class UnitVectors:
             self._site = CallSite(call, ((0,),), (0,), None, None, keys, self._own.counters, asks_example=True)
         return self._site
 
+    @property
+    def load_seconds(self) -> float:
+        """For about how many seconds the first vector waits for the embedding model."""
+        return float(getattr(self._binding.engine, "load_seconds", 0.0))
+
     def read(self, units: Units) -> NDArray[np.float32]:
         """Return the vectors of some units; embed those that are new.
 
@@ -190,6 +195,19 @@ class EmbeddingProxy:
     def learns(self) -> bool:
         """Return True: the scores come from labels of other units."""
         return True
+
+    @property
+    def wait(self) -> float:
+        """Return for about how many seconds the first score waits."""
+        return self.vectors.load_seconds
+
+    def open(self) -> None:
+        """Load the embedding model."""
+        self.vectors.open()
+
+    def prepare(self, units: Units) -> None:
+        """Embed units."""
+        self.vectors.read(units)
 
     def tried(self, units: Units, labels: NDArray[np.int64]) -> Scores:
         """Return scores of units whose labels are known, each by a model fitted to the others."""

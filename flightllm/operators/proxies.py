@@ -22,7 +22,8 @@ from flightllm.operators.vector_table import VectorTable
 
 _MODEL_PRICE: Final = 0.1
 _EMBEDDING_PRICE: Final = 0.01
-"""The prices of a score where models have no prices: an answer of the call's own model costs 1."""
+"""The prices of a score by a model without a price, where an answer of the call's own model costs 1. Such a model runs
+on a machine of the user, and its price stands for the time of a score."""
 _MEASURED: Final = 16
 """So many prompts tell what a prompt costs."""
 _ANSWER_TOKENS: Final = 1
@@ -42,10 +43,15 @@ class ProxyMaker:
     """The name of the operator in the plan."""
 
     def proxy(self) -> Proxy:
-        """Return the only proxy that the call names, or a choice among several."""
-        names = self._names
-        if len(names) == 1:
-            return self._embedding() if names[0] == EMBEDDING else self._model(names[0])
+        """Return the only proxy that the call names, or a choice among several.
+
+        The embedding proxy asks for labels in any case. So a call that does not name it chooses between it and none.
+        """
+        names, promise = self._names, self.site.ai.promise
+        if len(names) == 1 and names[0] != EMBEDDING:
+            return self._model(names[0])
+        if len(names) == 1 and promise is not None and promise.named:
+            return self._embedding()
         predict = partial(expected_share, self.site.ai, len(self.oracle.values))
         candidates = [self._priced(name) for name in names]
         return ChosenProxy(candidates, self.oracle, predict, seed_of(self.site.ai), self._label_budget)
@@ -86,16 +92,22 @@ class ProxyMaker:
         predict = partial(expected_share, call, len(self.oracle.values))
         return EmbeddingProxy(EMBEDDING, vectors, self.oracle, predict, seed_of(call), self._label_budget)
 
-    def _price(self, name: str) -> float:
-        """Return the price of a proxy's score, where an answer of the call's own model costs 1."""
-        own = self._paid(self.binding)
-        if name == EMBEDDING:
-            return _EMBEDDING_PRICE
-        other = self._paid(self.runtime.bindings[name])
-        return _MODEL_PRICE if own is None or other is None or own <= 0 else other / own
+    def _price(self, name: str) -> float | None:
+        """Return the price of a proxy's score, where an answer of the call's own model costs 1.
+
+        Return None if the own model has no price: then the seconds of both decide.
+        """
+        own, other = self._paid(self.binding), self._paid(self.runtime.bindings[name])
+        if own is None or own <= 0:
+            return None
+        if other is None:
+            return _EMBEDDING_PRICE if name == EMBEDDING else _MODEL_PRICE
+        return other / own
 
     def _paid(self, binding: ModelBinding) -> float | None:
         """Return the price of one prompt to a model; None if the model has no prices."""
+        if binding.costs.prices is None:
+            return None
         site = replace(alone(self.site), prompt_format=binding.prompt_format)
         lister, tokens, prompts = PromptLister([site]), 0, 0
         for _, batch in self.oracle.population.prompts(np.arange(min(_MEASURED, len(self.oracle.population)))):

@@ -1,6 +1,7 @@
 """Choose among several proxies by a pilot: the same rows for all, with the oracle's answers about them."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -21,6 +22,9 @@ _MOST_PREDICTED: Final = 20_000
 """A prediction is made for this many units at most; the share of more would be about the same."""
 
 
+_LEAST_SECONDS: Final = 1e-6
+
+
 class Candidate(Protocol):
     """A proxy that can be tried on a few units at a part of its price."""
 
@@ -36,6 +40,16 @@ class Candidate(Protocol):
     def learns(self) -> bool:
         """Return whether the proxy needs labels to learn from."""
 
+    @property
+    def wait(self) -> float:
+        """Return for about how many seconds the first score waits."""
+
+    def open(self) -> None:
+        """End the wait."""
+
+    def prepare(self, units: Units) -> None:
+        """Do what a score of units takes, except what is done once for all units."""
+
     def tried(self, units: Units, labels: NDArray[np.int64]) -> Scores:
         """Return scores of units whose labels are known; the scores must not know the label of their own unit."""
 
@@ -48,10 +62,13 @@ class Candidate(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """A candidate, and the price of its score of one unit, where an answer of the oracle costs 1."""
+    """A candidate, and the price of its score of one unit, where an answer of the oracle costs 1.
+
+    The price is None if the oracle has no price: the seconds that both take for the pilot then stand for prices.
+    """
 
     proxy: Candidate
-    price: float
+    price: float | None
 
 
 @dataclass
@@ -68,6 +85,7 @@ class ChosenProxy:
     reason: str = ""
     expected: dict[str, float] = field(default_factory=dict)
     """By name: the predicted price of all units, where asking the oracle about all costs 1."""
+    clock: Callable[[], float] = time.monotonic
 
     def scores(self, units: Units) -> Scores:
         """Ask the oracle about a pilot, try all proxies on it, and let the cheapest score all units."""
@@ -78,21 +96,34 @@ class ChosenProxy:
         if short and (size := min(size, budget // BUDGET_SHARE)) < _FEWEST_IN_BUDGET:
             return self._scored_by(min(self.candidates, key=lambda one: one.proxy.learns).proxy, units)
         pilot = rng.permutation(units)[:size]
+        started = self.clock()
         labels = self.oracle.ask(pilot)
+        seconds = max(self.clock() - started, _LEAST_SECONDS) / len(pilot)
         answered = pilot[labels >= 0]
         best: Candidate | None = None
         # A budget that cannot pay for all rows leaves some to a proxy, even if it saves nothing.
         self.expected = {NONE: np.inf if short else 1.0}
         for one in self.candidates:
-            found = one.proxy.tried(answered, self.oracle.labels[answered])
-            share = self._share(found, self.oracle.labels[answered], len(units))
-            price = self.expected[one.proxy.name] = share + one.price
+            waits = one.price is None and not short and one.proxy.wait >= seconds * len(units)
+            price = np.inf if waits else self._expected(one, answered, len(units), seconds)
+            self.expected[one.proxy.name] = price
             if price < min(value for name, value in self.expected.items() if name != one.proxy.name):
                 best = one.proxy
         if best is None:
-            self.name, self.reason = NONE, f"By a pilot, {' and '.join(self._names)} would save nothing."
+            what = "no time" if any(one.price is None for one in self.candidates) else "nothing"
+            self.name, self.reason = NONE, f"By a pilot, {' and '.join(self._names)} would save {what}."
             return Scores.unknown(len(units))
         return self._scored_by(best, units)
+
+    def _expected(self, one: Priced, units: Units, count: int, seconds: float) -> float:
+        """Return the price of `count` units by a candidate that is tried on `units`; an answer takes `seconds`."""
+        one.proxy.open()
+        started = self.clock()
+        one.proxy.prepare(units)
+        taken = (self.clock() - started) / max(len(units), 1)
+        labels = self.oracle.labels[units]
+        share = self._share(one.proxy.tried(units, labels), labels, count)
+        return share + (taken / seconds if one.price is None else one.price)
 
     def _scored_by(self, proxy: Candidate, units: Units) -> Scores:
         self.name, found = proxy.name, proxy.scores(units)
@@ -161,6 +192,18 @@ class Tried:
     def learns(self) -> bool:
         """Return False: the scores come from a language model."""
         return False
+
+    @property
+    def wait(self) -> float:
+        """Return 0: a model that a query uses is open."""
+        return 0.0
+
+    def open(self) -> None:
+        """Do nothing: the model is open."""
+
+    def prepare(self, units: Units) -> None:
+        """Ask the model about units."""
+        self.proxy.scores(units)
 
     def tried(self, units: Units, labels: NDArray[np.int64]) -> Scores:
         """Return the scores of units."""

@@ -38,7 +38,7 @@ def missed(folder: Path, seed: int, scores: Scores, error: float) -> tuple[bool,
     embedding = EmbeddingConfig("fake", "simulated")
     with (
         simulated(models, VectorModel(big)),
-        closing(open_database(folder / str(seed), embedding=embedding)) as database,
+        closing(open_database(folder / str(seed), embedding=embedding, price=10.0)) as database,
     ):
         session = database.session()
         session.update("CREATE MODEL small OPTIONS (engine 'fake', model 'small', proxy_for 'default')")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flightllm.config import EmbeddingConfig
-from flightllm.execution.backends import Backends
+from flightllm.execution.backends import Backends, _LateEngine
 from flightllm.operators.answer_store import AnswerStore
 from flightllm.session.session import Session
 from tests.databases import Ran, ask, open_database
@@ -49,12 +49,14 @@ class World:
 
 
 @contextmanager
-def world(folder: Path, labels: Labels = YES, *, noise: float = 1.0, **proxies: Model) -> Iterator[World]:
+def world(
+    folder: Path, labels: Labels = YES, *, noise: float = 1.0, price: float | None = 10.0, **proxies: Model
+) -> Iterator[World]:
     """Open a database whose own model answers the labels."""
     models = {"demo": Model.of(labels), **proxies}
     with (
         simulated(models, VectorModel(labels, noise)) as simulation,
-        closing(open_database(folder, embedding=EmbeddingConfig("fake", "any"))) as database,
+        closing(open_database(folder, embedding=EmbeddingConfig("fake", "any"), price=price)) as database,
     ):
         session = database.session()
         for name in proxies:
@@ -221,6 +223,22 @@ def test_the_embedding_model_is_not_opened_in_vain(tmp_path: Path, monkeypatch: 
             for _ in range(2):
                 ran = ask(here.session, f"SELECT t FROM r WHERE {condition} AND {call}", cache="on")
                 assert ran.record.status == "done"
+
+
+def test_no_proxy_is_opened_for_a_quick_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without prices and without a named proxy, a model that answers soon is asked about all rows, as it would be."""
+
+    def opened(_: Backends) -> None:
+        raise AssertionError("the embedding model was opened")
+
+    monkeypatch.setattr(Backends, "embedder", opened)
+    monkeypatch.setattr(_LateEngine, "load_seconds", 1e6)
+    with world(tmp_path, price=None) as here:
+        ran = here.ask(f"ai_filter('Good? {{t}}', t, {GOAL})")
+        assert here.asked() == ROWS
+        assert rates(ran) == (1.0, 1.0)
+        assert promise(ran)["proxy"] == "none"
+        assert "embedding would save no time" in (ran.record.error or "")
 
 
 def test_a_pilot_counts_once(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from flightllm.engines.cache_rules import CacheRules, rules_of
-from flightllm.engines.openai.options import read_openai_options
+from flightllm.engines.openai.options import OpenAIOptions, read_openai_options
+from flightllm.engines.providers import provider_at
 from flightllm.errors import ConfigError
 from flightllm.llm.cost import Prices
 
 if TYPE_CHECKING:
-    from flightllm.config import EngineConfig
+    from flightllm.config import EmbeddingConfig, EngineConfig
 
 _TABLES: Mapping[str, str] = MappingProxyType(
     {
@@ -51,8 +52,18 @@ def prices_of(config: EngineConfig) -> Prices | None:
     return _known(_TABLES[provider], config.model) if provider in _TABLES else None
 
 
-@lru_cache(maxsize=256)
-def _known(provider: str, model: str) -> Prices | None:
+def embedding_prices_of(config: EmbeddingConfig) -> Prices | None:
+    """Return the table's prices of a hosted embedding model; None for a model that the table does not have."""
+    if config.kind != "openai":
+        return None
+    provider = provider_at(str(config.options.get("base_url", OpenAIOptions().base_url))).name
+    prices = _listed(_TABLES[provider], config.model) if provider in _TABLES else None
+    input_ = None if prices is None else _price(prices, "input_mtok", 0)
+    return None if input_ is None else Prices(input_, input_, 0.0)
+
+
+def _listed(provider: str, model: str) -> Any:
+    """Return the table's entry of a model; None if there is no table or no such model."""
     try:
         from genai_prices.data_snapshot import get_snapshot
     except ImportError:
@@ -61,7 +72,14 @@ def _known(provider: str, model: str) -> Prices | None:
         _, found = get_snapshot().find_provider_model(model, None, provider, None)
     except LookupError:
         return None
-    prices = found.get_prices(datetime.now(UTC))
+    return found.get_prices(datetime.now(UTC))
+
+
+@lru_cache(maxsize=256)
+def _known(provider: str, model: str) -> Prices | None:
+    prices = _listed(provider, model)
+    if prices is None:
+        return None
     starts = {tier.start for name in _PARTS for tier in getattr(getattr(prices, name, None), "tiers", ())}
     short = _at(prices, 0, rules_of(_RULES.get(provider, provider), model))
     if short is None:

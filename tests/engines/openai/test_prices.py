@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.config import Config, EngineConfig
+from flightllm.config import Config, EmbeddingConfig, EngineConfig
 from flightllm.llm.cost import Prices
 from flightllm.session.database import Database
 from tests.databases import explained
 from tests.engines.providers import Quirks, provider
 
 pytest.importorskip("genai_prices", reason="the extra 'openai' is not installed")
-from flightllm.engines.openai.prices import prices_of
+from flightllm.engines.openai.prices import embedding_prices_of, prices_of
 
 HERE = {"base_url": "http://127.0.0.1:1/v1"}
 
@@ -25,6 +25,17 @@ def test_known_models() -> None:
     assert prices_of(EngineConfig("openai", "no-such-model", 8, {**HERE, "provider": "openai"})) is None
     assert prices_of(EngineConfig("openai", "gpt-4.1-mini", 8, HERE)) is None
     assert prices_of(EngineConfig("fake", "gpt-4.1-mini", 8)) is None
+
+
+def test_hosted_embeddings_have_a_price() -> None:
+    """The table's price of an embedding model has no output; a model here and one's own endpoint have none."""
+    hosted = EmbeddingConfig("openai", "text-embedding-3-small", options={"base_url": "https://api.openai.com/v1"})
+    known = embedding_prices_of(hosted)
+    assert known is not None
+    assert 0 < known.input == known.cached
+    assert known.output == 0
+    assert embedding_prices_of(EmbeddingConfig("openai", "text-embedding-3-small", options=HERE)) is None
+    assert embedding_prices_of(EmbeddingConfig()) is None
 
 
 def test_tiers() -> None:
