@@ -84,6 +84,19 @@ from flightllm.functions.value_texts import (
     interval_text,
     real_text,
 )
+from flightllm.functions.variants import (
+    ELEMENTS,
+    FLATTENED,
+    MEMBERS,
+    TEXTS,
+    VARIANT_JSON,
+    VARIANT_TEXT,
+    elements,
+    flattened,
+    members,
+    variant_jsons,
+    variant_texts,
+)
 from flightllm.functions.zoned_time import ZONED_TIME, ZONED_TIME_ARGUMENTS, ZONED_TIME_OUTPUT, zoned_time
 
 INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataType, str, str], ...]] = (
@@ -132,10 +145,16 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     (exact_sums, [pa.list_(pa.string())], pa.string(), "immutable", EXACT_SUM),
     (checked_sums, [pa.list_(pa.string()), pa.string()], pa.float64(), "immutable", CHECKED_SUM),
     (run_lengths, [pa.list_(pa.string())], COUNTS, "immutable", RUN_LENGTHS),
+    (variant_texts, [pa.string(), pa.string()], pa.string(), "immutable", VARIANT_TEXT),
+    (variant_jsons, [pa.string(), pa.string()], pa.string(), "immutable", VARIANT_JSON),
+    (elements, [pa.string()], pa.list_(pa.string()), "immutable", ELEMENTS),
+    (members, [pa.string()], pa.list_(pa.string()), "immutable", MEMBERS),
+    (flattened, [pa.string(), pa.string(), pa.bool_(), pa.bool_(), pa.string()], TEXTS, "immutable", FLATTENED),
     (longest_run, list(LONGEST_RUN_ARGUMENTS), LONGEST_RUN_OUTPUT, "immutable", LONGEST_RUN),
 )
 """The arguments of `datafusion.udf` for each function."""
 CALLED: Final = (
+    *(VARIANT_TEXT, VARIANT_JSON, ELEMENTS, MEMBERS, FLATTENED),
     *(ZONED_TIME, INTERVAL_TIMES, INTERVAL_SUM, HALF_EVEN, DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT),
     TEXT_INTERVAL,
     *(WITH_DAYS, INTERVAL_EPOCH, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES, LONGEST_RUN, TYPE_NAME),

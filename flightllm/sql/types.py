@@ -6,6 +6,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from flightllm.functions.variants import ELEMENTS, FLATTENED, MEMBERS, VARIANT_JSON, VARIANT_TEXT
+from flightllm.sql.answer_types import answer_type
 from flightllm.sql.nodes import Json, body, kind, name_of
 from flightllm.sql.query_columns import Columns, Known, QueryColumns, TableColumns, Type, common_type
 from flightllm.sql.tree import written
@@ -89,6 +91,8 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("string_to_array", "regexp_split_to_array"), pa.list_(pa.string())),
     **dict.fromkeys(("__double_text", "__real_text", "__interval_text", "__array_text"), pa.string()),
     **dict.fromkeys(("__time_text", "__timestamp_text", "__zoned_text"), pa.string()),
+    **dict.fromkeys((VARIANT_TEXT, VARIANT_JSON), pa.string()),
+    **dict.fromkeys((ELEMENTS, MEMBERS, FLATTENED), pa.list_(pa.string())),
     "__text_bytes": pa.binary(),
     **dict.fromkeys(("bool_and", "bool_or", "every", "starts_with", "isnan"), pa.bool_()),
 }
@@ -318,7 +322,7 @@ def _function(fields: Json, types: Sequence[Type]) -> Type:
         case "timezone" | "map" if len(types) == 2:
             return _other_zone(types[1]) if name == "timezone" else _map_of(types)
         case _:
-            return None
+            return answer_type(name, fields)
 
 
 def _of_list(name: str, first: pa.DataType) -> Type:

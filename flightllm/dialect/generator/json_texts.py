@@ -12,7 +12,6 @@ def json_texts() -> Mapping[type, Written]:
 
     return {
         exp.JSONExtractScalar: _read_as_text,
-        exp.ParseJSON: lambda generator, found: f"({generator.sql(found, 'this')})::JSON",
     }
 
 

@@ -7,11 +7,13 @@ from flightllm.dialect.generator.aggregates import aggregates
 from flightllm.dialect.generator.calls import Table, TooLongError, vendor_call, write_call
 from flightllm.dialect.generator.dates import dates
 from flightllm.dialect.generator.json_texts import json_texts
+from flightllm.dialect.generator.json_values import json_values
 from flightllm.dialect.generator.lists import lists
 from flightllm.dialect.generator.numbers import numbers
 from flightllm.dialect.generator.tables import table_of
 from flightllm.dialect.generator.texts import texts
 from flightllm.dialect.generator.times import times
+from flightllm.dialect.generator.variants import variants
 from flightllm.errors import UnsupportedError
 
 _MOST_PARTS, _MOST_COPIES = 50_000, 20
@@ -67,6 +69,8 @@ def _ours() -> Any:
                 **numbers(),
                 **texts(),
                 **times(),
+                **json_values(),
+                **variants(),
                 vendor_call(): write_call,
             }
 

@@ -77,6 +77,8 @@ from flightllm.sql.passes.time_units import UNITS, time_units
 from flightllm.sql.passes.time_zones import time_zones
 from flightllm.sql.passes.using import check_unread, using
 from flightllm.sql.passes.variances import VARIANCES, variances
+from flightllm.sql.passes.variants import MARKS as VARIANTS
+from flightllm.sql.passes.variants import variants
 from flightllm.sql.passes.whole_division import whole_division
 from flightllm.sql.passes.whole_rows import has_count_of_rows, whole_rows
 from flightllm.sql.passes.windows import has_named_windows, windows
@@ -153,6 +155,8 @@ PASSES = (
     Pass(windows, frozenset({"over"}), has_named_windows, since=1),
     # Before the passes that write such keys: theirs have a second condition.
     Pass(constant_keys, frozenset(), has_test_as_key, TESTS, since=4),
+    # Before all passes that read types: the value at a path is a call or a field.
+    Pass(variants, frozenset(), some=VARIANTS),
     Pass(lambda_bodies, frozenset({"lambda"})),
     # Before the passes over dates and intervals: it writes these.
     Pass(time_units, frozenset(), some=UNITS),

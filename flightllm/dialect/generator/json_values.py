@@ -1,0 +1,118 @@
+"""Write the functions that make typed values, lists and structs of JSON texts."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from flightllm.dialect.generator.written import Written
+from flightllm.errors import UnsupportedError
+from flightllm.functions.variants import ELEMENTS, MEMBERS, VARIANT_JSON, VARIANT_TEXT
+from flightllm.sql.literals import text_literal
+from flightllm.sql.passes.variants import JOINED
+
+_UNTYPED = ("VARIANT", "OBJECT", "MAP")
+_WHOLE = re.compile(r"\s*(?:struct|array|map)\s*<|\s*\w+\s*\Z", re.IGNORECASE)
+"""A schema that is one type, and no list of names with types."""
+_SPARK = ("databricks", "spark")
+
+
+def json_values() -> Mapping[type, Written]:
+    """Return the function that writes an expression, by sqlglot's class."""
+    from sqlglot import exp
+
+    return {
+        exp.Cast: _cast,
+        exp.TryCast: _cast,
+        exp.ConcatWs: _joined,
+        exp.FromJson: _from_json,
+        exp.JSONExtractArray: lambda generator, found: _list(generator, found, MEMBERS),
+        exp.JSONValueArray: lambda generator, found: _list(generator, found, ELEMENTS),
+        exp.ParseJSON: _parsed,
+        exp.StripNullValue: lambda generator, found: generator.sql(found, "this"),
+        exp.ToVariant: lambda generator, found: generator.sql(found, "this"),
+    }
+
+
+def _parsed(generator: Any, found: Any) -> str:
+    text = generator.sql(found, "this")
+    return f"{VARIANT_JSON}({text}, '$')" if found.args.get("safe") else f"({text})::JSON"
+
+
+def _list(generator: Any, found: Any, name: str) -> str:
+    path = str(generator.sql(found, "expression") or "'$'")
+    return f"{name}({VARIANT_JSON}({generator.sql(found, 'this')}, {path}))"
+
+
+def _cast(generator: Any, found: Any) -> str:
+    """Write a cast to a type of JSON: a VARIANT and an OBJECT are JSON texts, and an ARRAY is a list."""
+    from sqlglot import exp
+
+    to = found.to
+    if generator.read_from == "snowflake" and to.this.name == "ARRAY":
+        inner = f"{ELEMENTS}({generator.sql(found, 'this')})"
+        return f"CAST({inner} AS {generator.sql(to.expressions[0])}[])" if to.expressions else inner
+    if generator.read_from in {"snowflake", *_SPARK} and to.this.name in _UNTYPED and not to.expressions:
+        return str(generator.sql(found, "this"))
+    return str(generator.trycast_sql(found) if isinstance(found, exp.TryCast) else generator.cast_sql(found))
+
+
+def _joined(generator: Any, found: Any) -> str:
+    """Write concat_ws of Spark, which joins the elements of lists too."""
+    if generator.read_from not in _SPARK:
+        return str(generator.concatws_sql(found))
+    return str(generator.func(JOINED, *found.expressions))
+
+
+def _from_json(generator: Any, found: Any) -> str:
+    """Write `from_json(j, 'a INT, b ARRAY<STRING>')` as a struct, and `from_json(j, 'ARRAY<INT>')` as a list.
+
+    Raises:
+        UnsupportedError: the schema is not a literal, or it has a type that JSON texts do not give here.
+    """
+    from sqlglot import exp
+
+    schema = found.expression
+    if not (isinstance(schema, exp.Literal) and schema.is_string):
+        raise UnsupportedError("the schema of from_json must be a text literal: write from_json(j, 'a INT, b STRING')")
+    text = str(schema.this)
+    whole = _WHOLE.match(text) is not None
+    type_ = _type_of(text if whole else f"STRUCT<{text}>", text, generator.read_from)
+    return _typed(generator, generator.sql(found, "this"), "$", type_)
+
+
+def _type_of(type_: str, text: str, dialect: str) -> Any:
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    try:
+        return exp.DataType.build(type_, dialect=dialect)
+    except (SqlglotError, ValueError) as error:
+        raise UnsupportedError(
+            f"the schema {text[:100]!r} of from_json cannot be read: write names and types, as in 'a INT, b STRING'"
+        ) from error
+
+
+def _typed(generator: Any, value: str, path: str, type_: Any) -> str:
+    """Write the value at a path of a JSON text as a value of a type."""
+    kind = type_.this.name
+    where = text_literal(path)
+    if kind == "STRUCT":
+        named = []
+        for field in type_.expressions:
+            inner = _typed(generator, value, f"{path}.{_quoted(field.name)}", field.args["kind"])
+            named.append(f"{text_literal(field.name)}, {inner}")
+        return f"(CASE WHEN {VARIANT_JSON}({value}, {where}) IS NOT NULL THEN named_struct({', '.join(named)}) END)"
+    if kind in {"ARRAY", "LIST"}:
+        inner = type_.expressions[0]
+        listed = f"{ELEMENTS}({VARIANT_JSON}({value}, {where}))"
+        if inner.this.name in {"TEXT", "VARCHAR", "STRUCT", "MAP", "ARRAY", "VARIANT"}:
+            return listed  # the elements that are objects stay JSON, in which paths read
+        return f"CAST({listed} AS {generator.sql(inner)}[])"
+    if kind in {"MAP", "VARIANT"}:
+        return f"{VARIANT_JSON}({value}, {where})"
+    text = f"{VARIANT_TEXT}({value}, {where})"
+    return text if kind in {"TEXT", "VARCHAR"} else f"TRY_CAST({text} AS {generator.sql(type_)})"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'

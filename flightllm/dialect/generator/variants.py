@@ -1,0 +1,163 @@
+"""Write the paths of Snowflake and Databricks into JSON values: as JSON, text, number or truth value."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flightllm.dialect.generator.calls import vendor_call
+from flightllm.dialect.generator.written import Written
+from flightllm.errors import UnsupportedError
+from flightllm.functions.json_values import Step, written_path
+from flightllm.functions.variants import ELEMENTS, VARIANT_JSON, VARIANT_TEXT
+from flightllm.sql.literals import text_literal
+
+_OF_JSON = ("VARIANT", "OBJECT", "ARRAY", "JSON", "JSONB", "STRUCT", "MAP", "LIST")
+
+_OF_LISTS = ("ARRAY_SIZE", "ARRAY_CONTAINS", "ARRAY_TO_STRING", "ARRAY_DISTINCT", "ARRAY_SLICE", "ARRAY_CAT", "SIZE")
+"""Functions of lists: a JSON list becomes one for them."""
+
+
+def variants() -> Mapping[type, Written]:
+    """Return the function that writes a path, by sqlglot's class."""
+    from sqlglot import exp
+
+    return {exp.JSONExtract: _extracted, exp.Bracket: _subscript}
+
+
+def _extracted(generator: Any, found: Any) -> str:
+    """Write `d:brand` of Snowflake and Databricks; other dialects have the arrow of DuckDB."""
+    if not found.args.get("variant_extract") and generator.read_from != "snowflake":
+        return _arrow(generator, found)
+    return _read(generator, found, found.this, _steps(found.expression))
+
+
+def _arrow(generator: Any, found: Any) -> str:
+    from sqlglot.generators.duckdb import DuckDBGenerator
+
+    usual = DuckDBGenerator.TRANSFORMS[type(found)]
+    return str(usual(generator, found))
+
+
+def _subscript(generator: Any, found: Any) -> str:
+    """Write `j['labels'][0]` of Snowflake."""
+    from sqlglot import exp
+
+    keys: list[Step] = []
+    inner = found
+    while isinstance(inner, exp.Bracket) and len(inner.expressions) == 1:
+        step = _key(inner.expressions[0])
+        if step is None:
+            break
+        keys.insert(0, step)
+        inner = inner.this
+    reads = isinstance(inner, exp.Column | exp.JSONExtract | exp.ParseJSON) and not isinstance(inner, exp.Bracket)
+    if generator.read_from != "snowflake" or not keys or not reads:
+        return str(generator.bracket_sql(found))
+    before = list(_steps(inner.expression)) if isinstance(inner, exp.JSONExtract) else []
+    return _read(generator, found, inner.this if before else inner, [*before, *keys])
+
+
+def _key(key: Any) -> Step | None:
+    from sqlglot import exp
+
+    if not isinstance(key, exp.Literal):
+        return None
+    return str(key.this) if key.is_string else int(key.this)
+
+
+def _steps(path: Any) -> Sequence[Step]:
+    """Return the steps of a path.
+
+    Raises:
+        UnsupportedError: the path has a wildcard or a filter.
+    """
+    from sqlglot import exp
+
+    if isinstance(path, exp.Literal):
+        return [str(path.this)] if path.is_string else [int(path.this)]
+    steps: list[Step] = []
+    for one in path.expressions if isinstance(path, exp.JSONPath) else [None]:
+        if isinstance(one, exp.JSONPathRoot):
+            continue
+        step = one.this if isinstance(one, exp.JSONPathKey | exp.JSONPathSubscript) else None
+        if not isinstance(step, str | int):
+            raise UnsupportedError(
+                "a path with a wildcard or a computed step has no counterpart: make rows of the list in FROM, and"
+                " read each element"
+            )
+        steps.append(step)
+    return steps
+
+
+def _read(generator: Any, found: Any, value: Any, steps: Sequence[Step]) -> str:
+    """Write the value at a path: as JSON where JSON is asked for, else as text, a number or a truth value."""
+    from sqlglot import exp
+
+    path = text_literal(written_path(tuple(steps)))
+    json, text = (f"{name}({generator.sql(value)}, {path})" for name in (VARIANT_JSON, VARIANT_TEXT))
+    around: Any = found.parent
+    while isinstance(around, exp.Paren):
+        around = around.parent
+    called = str(around.args["this"]) if around.key == vendor_call().__name__.lower() else ""
+    if called in _OF_LISTS:
+        return f"{ELEMENTS}({json})"
+    if isinstance(around, exp.Cast):
+        return json if around.to.this.name in _OF_JSON else text
+    if isinstance(
+        around, (exp.Explode, exp.Posexplode, exp.Unnest, exp.ArraySize, exp.ArrayContains, exp.ArrayToString)
+    ):
+        return f"{ELEMENTS}({json})"
+    if (written := _as_scalar(generator, around, text)) is not None:
+        return written
+    return json if generator.read_from == "snowflake" and _is_shown(found) else text
+
+
+def _as_scalar(generator: Any, around: Any, text: str) -> str | None:
+    """Return a number or a truth value where the operation around a path asks for one; None elsewhere.
+
+    Raises:
+        UnsupportedError: an aggregate would order values by their kinds.
+    """
+    from sqlglot import exp
+
+    number, truth = f"TRY_CAST({text} AS DOUBLE)", f"TRY_CAST({text} AS BOOLEAN)"
+    untyped = generator.read_from == "snowflake"
+    match around:
+        case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod() | exp.Neg() | exp.Sum() | exp.Avg():
+            return number
+        case exp.Where() | exp.And() | exp.Or() | exp.Not():
+            return truth
+        case exp.Is() if isinstance(around.expression, exp.Boolean):
+            return truth
+        case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE() | exp.Between() | exp.In():
+            return _compared(around, text, number, truth)
+        case exp.Min() | exp.Max() if untyped:
+            raise UnsupportedError(
+                f"{around.key.upper()} of a value without a type orders it by its kind: write a type after the path,"
+                " as in MAX(d:price::NUMBER)"
+            )
+        case exp.Ordered() if untyped:
+            return f"{number}{' DESC NULLS FIRST' if around.args.get('desc') else ' NULLS LAST'}, {text}"
+        case _:
+            return None
+
+
+def _compared(around: Any, text: str, number: str, truth: str) -> str:
+    """Return what a comparison reads: a number beside a number, and a truth value beside one."""
+    from sqlglot import exp
+
+    others = [one for one in around.iter_expressions() if not isinstance(one, exp.JSONExtract | exp.Bracket)]
+    plain = [one.this if isinstance(one, exp.Neg) else one for one in others]
+    if any(isinstance(one, exp.Boolean) for one in plain):
+        return truth
+    numbers = [one for one in plain if isinstance(one, exp.Literal) and not one.is_string]
+    return number if numbers or any(isinstance(one, exp.Binary) for one in plain) else text
+
+
+def _is_shown(found: Any) -> bool:
+    """Return whether a path is an item of the statement's own SELECT, which shows a value as JSON."""
+    from sqlglot import exp
+
+    item = found.parent if isinstance(found.parent, exp.Alias) else found
+    select: Any = item.parent
+    shown = isinstance(select, exp.Select) and item.arg_key == "expressions" and select.parent is None
+    return shown and not any(select.args.get(name) for name in ("group", "distinct"))

@@ -1,0 +1,115 @@
+"""Read values in JSON texts as other vendors do: text has no quotes, and null is NULL."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from flightllm.functions.json_values import Step, as_json, as_text, at_paths, read_path, value_at
+
+VARIANT_TEXT, VARIANT_JSON = "__variant_text", "__variant_json"
+"""The names in SQL of the functions that read the value at a path, as text and as JSON."""
+ELEMENTS, MEMBERS, FLATTENED = "__variant_elements", "__variant_members", "__variant_flattened"
+"""The names in SQL of the functions that make lists of the values in a JSON text."""
+TEXTS: Final = pa.list_(pa.string())
+_ANSWERS: Final = frozenset(
+    {
+        *(("labels", 0), ("labels",), ("label",), ("category",), ("categories", 0, "sentiment"), ("response",)),
+        *(("choices", 0, "messages"), ("choices", 0, "message"), ("choices", 0, "message", "content"), ("result",)),
+    }
+)
+"""The paths of vendors to an answer: functions here return the answer itself."""
+
+
+def variant_texts(texts: pa.Array, paths: pa.Array) -> pa.Array:
+    """Return the value at each row's path as text. An answer that is not JSON is its own value."""
+    rows = zip(texts.to_pylist(), paths.to_pylist(), at_paths(texts, paths, as_text), strict=True)
+    return pa.array([_answer(text, path) if value is None else value for text, path, value in rows], pa.string())
+
+
+def variant_jsons(texts: pa.Array, paths: pa.Array) -> pa.Array:
+    """Return the JSON text of the value at each row's path; NULL for null."""
+    values = at_paths(texts, paths, _not_null)
+    rows = zip(texts.to_pylist(), paths.to_pylist(), values, strict=True)
+    return pa.array([_answer(text, path) if value is None else value for text, path, value in rows], pa.string())
+
+
+def elements(texts: pa.Array) -> pa.Array:
+    """Return the elements of each JSON list as texts; NULL for a text that is not a list."""
+    return pa.array((_elements(text, as_text) for text in texts.to_pylist()), TEXTS)
+
+
+def members(texts: pa.Array) -> pa.Array:
+    """Return the elements of each JSON list as JSON texts; NULL for a text that is not a list."""
+    return pa.array((_elements(text, as_json) for text in texts.to_pylist()), TEXTS)
+
+
+def flattened(texts: pa.Array, paths: pa.Array, outer: pa.Array, recursive: pa.Array, modes: pa.Array) -> pa.Array:
+    """Return the rows of FLATTEN as JSON objects with key, path, index, value and this.
+
+    `modes` are `object`, `array` or `both`. With `outer`, a text without values has one row without values.
+    """
+    columns = (texts, paths, outer, recursive, modes)
+    return pa.array((_rows(*row) for row in zip(*(one.to_pylist() for one in columns), strict=True)), TEXTS)
+
+
+def _not_null(value: bytes) -> str | None:
+    return None if value == b"null" else as_json(value)
+
+
+def _answer(text: str | None, path: str | None) -> str | None:
+    """Return a text itself if the path leads to an answer, and the text is not an object or a list."""
+    if text is None or path is None or text.lstrip()[:1] in {"{", "["}:
+        return None
+    steps = tuple(step.lower() if isinstance(step, str) else step for step in read_path(path))
+    return text if steps in _ANSWERS else None
+
+
+def _elements(text: str | None, read: Callable[[bytes], str | None]) -> list[str | None] | None:
+    if text is None:
+        return None
+    try:
+        found = msgspec.json.decode(text, type=list[msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return [read(bytes(one).strip()) for one in found]
+
+
+def _rows(text: str | None, path: str | None, outer: bool | None, recursive: bool | None, mode: str) -> list[str]:  # noqa: FBT001 - one row
+    steps = read_path(path) if path else ()
+    value = None if text is None else value_at(text, steps)
+    found = [] if value is None else list(_below(value, steps, recursive=bool(recursive), mode=mode.lower()))
+    return found or (["{}"] if outer else [])
+
+
+def _below(value: bytes, steps: Sequence[Step], *, recursive: bool, mode: str) -> Iterator[str]:
+    """Yield the values directly inside an object or a list, and with `recursive` those inside these."""
+    inner: list[tuple[Step, bytes]] = []
+    if value[:1] == b"{":
+        inner = [
+            (key, bytes(one).strip()) for key, one in msgspec.json.decode(value, type=dict[str, msgspec.Raw]).items()
+        ]
+    elif value[:1] == b"[":
+        inner = [(at, bytes(one).strip()) for at, one in enumerate(msgspec.json.decode(value, type=list[msgspec.Raw]))]
+    for step, one in inner:
+        named = isinstance(step, str)
+        if mode == "both" or (mode == "object") == named:
+            row = {"key": step if named else None, "index": None if named else step, "path": _shown([*steps, step])}
+            fixed = msgspec.json.encode(row)[:-1]
+            yield (fixed + b',"value":' + one + b',"this":' + value + b"}").decode()
+        if recursive:
+            yield from _below(one, [*steps, step], recursive=True, mode=mode)
+
+
+def _shown(steps: Sequence[Step]) -> str:
+    """Return a path as FLATTEN shows it: `a.b[0]`, and `['a b']` for a name that is not a plain one."""
+    text = ""
+    for step in steps:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif step.isidentifier():
+            text += f".{step}" if text else step
+        else:
+            text += f"['{step}']"
+    return text

@@ -1,0 +1,172 @@
+"""Write a vendor's path, such as `answer:labels[0]`, by the type of the value that it reads."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from flightllm.errors import UnsupportedError
+from flightllm.functions.json_values import Step, read_path, written_path
+from flightllm.functions.variants import ELEMENTS, VARIANT_JSON, VARIANT_TEXT
+from flightllm.sql.literals import text_literal
+from flightllm.sql.nodes import Json, Node, body, kind
+from flightllm.sql.query_columns import TableColumns, Type
+from flightllm.sql.tree import Tree, written
+from flightllm.sql.types import ExpressionTypes, arguments, function_name
+
+JOINED: Final = "__variant_joined"
+"""The name that `concat_ws` of a dialect has until this pass, if the dialect joins the elements of lists."""
+_LISTS: Final = frozenset(
+    {
+        *("array_agg", "make_array", "array_distinct", "array_sort", "array_remove", "array_concat", "array_slice"),
+        *("string_to_array", "array_pop_front", "array_filter", "array_transform", "array_reverse", "flatten"),
+        *("list_sort", "list_distinct", "list_transform", "list_filter", "list_concat", "list_slice", "list_value"),
+        *("array_union", "array_intersect", "array_except"),
+    }
+)
+"""Functions that return lists."""
+MARKS: Final = frozenset({":", VARIANT_TEXT, VARIANT_JSON, ELEMENTS, JOINED})
+"""The words and marks of which a text must have one for this pass."""
+_OPERATIONS: Final = frozenset({"BinaryOp", "UnaryOp"})
+_VALUES: Final = frozenset(
+    {
+        "Identifier",
+        "CompoundIdentifier",
+        "CompoundFieldAccess",
+        "Function",
+        "Nested",
+        "Cast",
+        "Value",
+        "Subquery",
+        "Case",
+    }
+)
+"""The values that a path can follow."""
+_PATHS: Final = frozenset({VARIANT_TEXT, VARIANT_JSON})
+_OF_STRUCTS: Final = ("response", "result", "choices", "messages", "message", "content")
+"""The steps that lead to an answer, before its fields."""
+
+
+def variants(tree: Tree, columns_of: TableColumns) -> Tree:
+    """Rewrite `e:response:city` as `e['city']` for the answer of `ai_extract`, and as the value of a JSON text.
+
+    Raises:
+        UnsupportedError: the path leads to a value that the answer does not have.
+    """
+    types = ExpressionTypes(tree.root, columns_of)
+    return tree.rebuilt(lambda node: _written(node, types, tree))
+
+
+def _written(node: Node, types: ExpressionTypes, tree: Tree) -> Json:
+    if kind(node) == "JsonAccess":
+        fields = body(node)
+        steps = [_step(one, tree) for one in fields["path"]["path"]]
+        return _last(fields["value"], lambda value: _value(value, steps, VARIANT_TEXT, types), tree)
+    if kind(node) == "Cast" and body(node)["kind"] == "DoubleColon" and kind(body(node)["expr"]) in _OPERATIONS:
+        return _last(body(node)["expr"], lambda value: {"Cast": {**body(node), "expr": value}}, tree)
+    if kind(node) != "Function":
+        return node
+    name, given = function_name(body(node)), arguments(body(node))
+    if name == ELEMENTS and len(given) == 1:
+        found = types.of(given[0])
+        return given[0] if found is not None and _is_list(found) else node
+    if name == JOINED and given:
+        return _joined(given, types)
+    path = _literal(given[1]) if name in _PATHS and len(given) == 2 else None
+    return node if path is None else _value(given[0], list(read_path(path)), name, types)
+
+
+def _last(value: Json, change: Callable[[Json], Json], tree: Tree) -> Json:
+    """Change the last operand of an operation: the parser reads `a || b:c` as `(a || b):c`."""
+    if kind(value) == "BinaryOp":
+        return {"BinaryOp": {**body(value), "right": _last(body(value)["right"], change, tree)}}
+    if kind(value) == "UnaryOp":
+        return {"UnaryOp": {**body(value), "expr": _last(body(value)["expr"], change, tree)}}
+    if kind(value) not in _VALUES:
+        raise UnsupportedError(f"the path after {tree.position(value)} needs parentheses: write (value:name)")
+    return change(value)
+
+
+def _joined(given: Sequence[Json], types: ExpressionTypes) -> Json:
+    """Return `concat_ws` with a text for each list; an empty list adds no separator."""
+    between, parts, values = given[0], list[str](), dict[str, Json]()
+    for place, value in enumerate(given[1:]):
+        found = types.of(value)
+        named = kind(value) == "Function" and function_name(body(value)) in _LISTS
+        listed = named or kind(value) == "Array" or (found is not None and _is_list(found))
+        values[f"v{place}"] = value
+        parts.append(f"nullif(array_to_string(v{place}, s), '')" if listed else f"v{place}")
+    return written(f"concat_ws(s, {', '.join(parts)})" if parts else "concat_ws(s, '')", s=between, **values)
+
+
+def _value(value: Json, steps: Sequence[Step], reader: str, types: ExpressionTypes) -> Json:
+    """Return the value at a path by the type of the value before it."""
+    if kind(value) == "Function" and function_name(body(value)) in _PATHS:  # `a:b:c` is one path
+        inner = arguments(body(value))
+        before = _literal(inner[1]) if len(inner) == 2 else None
+        if before is not None:
+            return _value(inner[0], [*read_path(before), *steps], reader, types)
+    found = types.of(value)
+    if found is not None and pa.types.is_struct(found):
+        return _field(value, list(steps), reader, found)
+    if found is not None and _is_list(found):
+        return _element(value, list(steps), reader, found)
+    return written(f"{reader}(v, {text_literal(written_path(tuple(steps)))})", v=value)
+
+
+def _field(value: Json, steps: list[Step], reader: str, type_: Type) -> Json:
+    names = {one.name for one in type_} if type_ is not None else set()
+    while steps and steps[0] not in names and (steps[0] in _OF_STRUCTS or steps[0] == 0):
+        steps = steps[1:]
+    text = "v"
+    for step in steps:
+        text += f"[{text_literal(step)}]" if isinstance(step, str) else f"[{step + 1}]"
+    return written(
+        f"CAST({text} AS TEXT)" if reader == VARIANT_TEXT and steps and _is_plain(type_, steps) else text, v=value
+    )
+
+
+def _is_plain(type_: Type, steps: Sequence[Step]) -> bool:
+    """Return whether the value at a path is surely no struct or list."""
+    for step in steps:
+        if type_ is None or not pa.types.is_struct(type_) or not isinstance(step, str):
+            return False
+        place = type_.get_field_index(step)
+        type_ = type_.field(place).type if place >= 0 else None
+    return type_ is not None and not pa.types.is_nested(type_)
+
+
+def _element(value: Json, steps: list[Step], reader: str, type_: pa.DataType) -> Json:
+    """Return an element of a list; `labels` before its place is the vendor's way to a list of labels."""
+    if steps and steps[0] in {"labels", "response", "value"}:
+        steps = steps[1:]
+    if not steps:
+        return value
+    if len(steps) == 1 and isinstance(steps[0], int):
+        return written(f"array_element(v, {steps[0] + 1})", v=value)
+    if isinstance(steps[0], int) and pa.types.is_struct(type_.value_type):
+        return _field(written(f"array_element(v, {steps[0] + 1})", v=value), steps[1:], reader, type_.value_type)
+    shown = "".join(f"[{step}]" if isinstance(step, int) else f":{step}" for step in steps)
+    raise UnsupportedError(f"{shown} does not exist: the value is a list, so write [0] for its first element")
+
+
+def _is_list(found: pa.DataType) -> bool:
+    return bool(pa.types.is_list(found) or pa.types.is_large_list(found) or pa.types.is_fixed_size_list(found))
+
+
+def _step(part: Json, tree: Tree) -> Step:
+    """Return a step of `:a.b[0]['c']`."""
+    fields = body(part)
+    if kind(part) == "Dot":
+        return str(fields["key"])
+    literal = body(fields["key"])["value"] if kind(fields["key"]) == "Value" else {}
+    if kind(literal) == "Number" and str(body(literal)[0]).isdecimal():
+        return int(body(literal)[0])
+    if kind(literal) == "SingleQuotedString":
+        return str(body(literal))
+    raise UnsupportedError(f"the path at {tree.position(part)} has a computed place: write a number or a name in it")
+
+
+def _literal(value: Json) -> str | None:
+    literal = body(value)["value"] if kind(value) == "Value" else {}
+    return str(body(literal)) if kind(literal) == "SingleQuotedString" else None

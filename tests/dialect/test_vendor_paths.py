@@ -1,0 +1,215 @@
+"""Vendors' paths over JSON texts and answers, wherever the value comes from, and typed values of JSON texts."""
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from flightllm.errors import UnsupportedError
+from flightllm.session.session import Session
+from tests.databases import ask, small_database
+
+_ROWS = """CREATE TABLE items AS SELECT * FROM (VALUES
+    (1, '{"brand": "Tonika", "a": {"b": [{"c": "x y"}, 2]}, "labels": ["l1", "l2"], "price": 9.5, "ok": true}'),
+    (2, '{"brand": null, "labels": [], "price": 10, "ok": false}'), (3, NULL),
+    (4, '{"brand": "Acme", "labels": ["z", null, {"k": 1}], "price": "n/a"}')) AS v(id, d)"""
+
+_ANSWERS = (
+    "SELECT id, ai_classify(note, ['a', 'b']) AS j, ai_classify(note, ['a', 'b'], multi => true) AS m,"
+    " ai_extract(note, ['city', 'name']) AS e FROM people"
+)
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Open tables with JSON texts, lists and answers, and a view of answers."""
+    database = small_database(tmp_path_factory.mktemp("paths"))
+    session = database.session()
+    session.update(_ROWS)
+    session.update("CREATE TABLE lists AS SELECT * FROM (VALUES (1, ['p', 'q']), (2, [NULL, 'r']), (3, NULL)) v(id, a)")
+    session.update(f"CREATE TABLE kept AS {_ANSWERS}")
+    session.update(f"CREATE VIEW seen AS {_ANSWERS}")
+    yield session
+    database.close()
+
+
+def _values(session: Session, sql: str, dialect: str) -> list[tuple[object, ...]]:
+    return [tuple(row.values()) for row in ask(session, sql, dialect=dialect).rows]
+
+
+_SOURCES = (
+    "FROM items",
+    "FROM (SELECT id, d FROM items) q",
+    "FROM (SELECT * FROM items) AS items",
+)
+
+
+@pytest.mark.parametrize("dialect", ["snowflake", "databricks", "default"])
+@pytest.mark.parametrize("source", _SOURCES)
+@pytest.mark.parametrize(
+    ("sql", "values"),
+    [
+        ("d:brand::STRING", ["Tonika", None, None, "Acme"]),
+        ("d:a.b[0]:c::STRING", ["x y", None, None, None]),
+        ("d:labels[1]::STRING", ["l2", None, None, None]),
+        ("upper(d:brand::STRING)", ["TONIKA", None, None, "ACME"]),
+        ("d:price::STRING", ["9.5", "10", None, "n/a"]),
+        ("'<' || d:brand::STRING || '>'", ["<Tonika>", None, None, "<Acme>"]),
+        ("CASE WHEN d:brand::STRING = 'Acme' THEN 1 ELSE 0 END", [0, 0, 0, 1]),
+        ("1 = 2 OR d:brand::STRING = 'Acme'", [False, None, None, True]),
+        ("d:brand IS NULL", [False, True, True, False]),
+    ],
+)
+def test_paths(session: Session, dialect: str, source: str, sql: str, values: Sequence[object]) -> None:
+    """Text has no quotes, null is NULL, and a path works over a column of a table and of a derived table."""
+    assert _values(session, f"SELECT {sql} AS x {source} ORDER BY id", dialect) == [(one,) for one in values]
+
+
+@pytest.mark.parametrize("dialect", ["snowflake", "databricks"])
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        ("d:brand = 'Tonika'", [1]),
+        ("d:brand::STRING IN ('Acme', 'Tonika')", [1, 4]),
+        ("d:brand LIKE 'A%'", [4]),
+        ("d:price > 9.7", [2]),
+        ("d:price BETWEEN 9 AND 9.9", [1]),
+        ("d:price * 2 = 20", [2]),
+        ("d:ok = TRUE", [1]),
+        ("d:ok::BOOLEAN", [1]),
+        ("d:labels[0] IS NOT NULL", [1, 4]),
+    ],
+)
+def test_conditions(session: Session, dialect: str, condition: str, ids: Sequence[int]) -> None:
+    """A comparison reads a value as text, as a number or as a truth value, by what stands beside it."""
+    assert _values(session, f"SELECT id FROM items WHERE {condition} ORDER BY id", dialect) == [(one,) for one in ids]
+
+
+@pytest.mark.parametrize(
+    ("sql", "values"),
+    [
+        ("SELECT d:brand FROM items ORDER BY id", ['"Tonika"', None, None, '"Acme"']),
+        ("SELECT d['labels'][0]::STRING FROM items ORDER BY id", ["l1", None, None, "z"]),
+        ("SELECT i.d:labels[2]:k::INT FROM items i ORDER BY id", [None, None, None, 1]),
+        ("SELECT id FROM items WHERE d:price IS NOT NULL ORDER BY d:price DESC", [4, 2, 1]),
+        ("SELECT GET_PATH(PARSE_JSON(d), 'a.b[0].c')::STRING FROM items WHERE id = 1", ["x y"]),
+        ("SELECT TRY_PARSE_JSON('{a'):a::STRING", [None]),
+        ("SELECT d::VARIANT:brand::STRING FROM items WHERE id = 1", ["Tonika"]),
+        ("SELECT d:labels::ARRAY FROM items WHERE id = 1", [["l1", "l2"]]),
+        ("SELECT ARRAY_SIZE(d:labels) FROM items ORDER BY id", [2, 0, None, 3]),
+        ("SELECT SUM(d:price) FROM items WHERE id < 3", [19.5]),
+        ("SELECT MAX(d:price::DOUBLE) FROM items WHERE id < 3", [10.0]),
+        ("SELECT OBJECT_CONSTRUCT('a', 1):a::INT", [1]),
+        ("SELECT b || '!' FROM (SELECT d:brand AS b FROM items WHERE id = 1) q", ["Tonika!"]),
+        ("SELECT d:brand AS b FROM items WHERE id < 3 GROUP BY d:brand ORDER BY b NULLS LAST", ["Tonika", None]),
+    ],
+)
+def test_snowflake(session: Session, sql: str, values: Sequence[object]) -> None:
+    """Snowflake's values without a type: an item of SELECT shows JSON, and ORDER BY knows numbers."""
+    assert _values(session, sql, "snowflake") == [(one,) for one in values]
+
+
+@pytest.mark.parametrize("dialect", ["snowflake", "default"])
+@pytest.mark.parametrize(
+    ("path", "plain"),
+    [
+        ("j:labels[0]::STRING", "j"),
+        ("q.j:labels[0]::STRING", "j"),
+        ("j:labels[0]::STRING || '!'", "j || '!'"),
+        ("m:labels[0]::STRING", "m[1]"),
+        ("e:response:city::STRING", "e['city']"),
+        ("e:response.name::STRING", "e['name']"),
+    ],
+)
+@pytest.mark.parametrize(
+    "source",
+    [
+        "FROM kept AS q",
+        "FROM seen AS q",
+        f"FROM ({_ANSWERS}) AS q",
+        "FROM (SELECT * FROM kept) AS q",
+    ],
+    ids=["table", "view", "derived", "star"],
+)
+def test_paths_over_answers(session: Session, dialect: str, path: str, plain: str, source: str) -> None:
+    """A path over an answer leads to the same value as directly after the call, wherever the answer is kept."""
+    found = _values(session, f"SELECT id, {path} AS x {source} ORDER BY id", dialect)
+    assert found == _values(session, f"SELECT id, {plain} AS x FROM kept AS q ORDER BY id", "default")
+    assert any(row[1] is not None for row in found)
+
+
+def test_paths_over_cte(session: Session) -> None:
+    """A path over a CTE asks nothing twice, and filters by the label."""
+    sql = (
+        "WITH c AS (SELECT id, AI_CLASSIFY(note, ['a', 'b']) AS j FROM people), d AS (SELECT * FROM c)"
+        " SELECT id FROM d WHERE j:labels[0]::STRING = 'a' ORDER BY id"
+    )
+    plain = _values(session, "SELECT id FROM kept WHERE j = 'a' ORDER BY id", "default")
+    assert _values(session, sql, "snowflake") == plain
+
+
+@pytest.mark.parametrize(
+    ("sql", "values"),
+    [
+        ("from_json(d, 'brand STRING, price DOUBLE').price", [9.5, 10.0, None, None]),
+        ("from_json(d, 'STRUCT<labels: ARRAY<STRING>>').labels", [["l1", "l2"], [], None, ["z", None, '{"k": 1}']]),
+        ("get_json_object(d, '$.brand')", ["Tonika", None, None, "Acme"]),
+        ("parse_json(d):brand::string", ["Tonika", None, None, "Acme"]),
+        ("from_json('[1, 2]', 'ARRAY<INT>')", [[1, 2]] * 4),
+    ],
+)
+def test_typed_values(session: Session, sql: str, values: Sequence[object]) -> None:
+    """Spark reads a JSON text by a schema; a text that is no JSON is NULL."""
+    assert _values(session, f"SELECT {sql} AS x FROM items ORDER BY id", "databricks") == [(one,) for one in values]
+    assert _values(session, "SELECT from_json('{a', 'a INT') AS x", "databricks") == [(None,)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("JSON_VALUE_ARRAY('{\"f\": [\"a\", 1, null]}', '$.f')", ["a", "1", None]),
+        ("JSON_EXTRACT_STRING_ARRAY('[\"a\"]')", ["a"]),
+        ('JSON_QUERY_ARRAY(\'{"f": ["a", {"b": 1}]}\', \'$.f\')', ['"a"', '{"b": 1}']),
+        ("JSON_EXTRACT_ARRAY('[1, 2]', '$')", ["1", "2"]),
+        ("JSON_VALUE_ARRAY('{\"f\": 1}', '$.f')", None),
+        ("JSON_VALUE_ARRAY('[]')", []),
+        ("ARRAY_LENGTH(JSON_EXTRACT_ARRAY('[1, 2]'))", 2),
+    ],
+)
+def test_lists_of_bigquery(session: Session, sql: str, value: object) -> None:
+    """BigQuery's functions make lists of JSON lists."""
+    assert _values(session, f"SELECT {sql} AS x", "bigquery") == [(value,)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "values"),
+    [
+        ("concat_ws(',', a)", ["p,q", "r", ""]),
+        ("concat_ws('-', id, a, 'z')", ["1-p-q-z", "2-r-z", "3-z"]),
+        ("concat_ws(', ', array('x', NULL, 'y'), NULL, 'z')", ["x, y, z"] * 3),
+        ("concat_ws(';', split('a b', ' '))", ["a;b"] * 3),
+    ],
+)
+def test_lists_in_concat_ws(session: Session, sql: str, values: Sequence[str]) -> None:
+    """Spark's concat_ws joins the elements of lists, without those that are NULL."""
+    assert _values(session, f"SELECT {sql} AS x FROM lists ORDER BY id", "databricks") == [(one,) for one in values]
+
+
+def test_texts_of_a_group(session: Session) -> None:
+    """The texts of a group go into a prompt joined."""
+    sql = "SELECT concat_ws('; ', sort_array(collect_list(name))) AS x FROM people WHERE id < 6"
+    assert _values(session, sql, "databricks") == [("Ann; Bob; Dan; Eve",)]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql", "said"),
+    [
+        ("snowflake", "SELECT MAX(d:price) FROM items", "a type after the path"),
+        ("databricks", "SELECT d:labels[*].k FROM items", "rows of the list in FROM"),
+        ("databricks", "SELECT from_json(d, schema) FROM items", "text literal"),
+        ("snowflake", "SELECT m:labels[0]:x FROM kept", "first element"),
+    ],
+)
+def test_refused(session: Session, dialect: str, sql: str, said: str) -> None:
+    """A path or a schema that would not give the vendor's value is an error with what to write."""
+    with pytest.raises(UnsupportedError, match=said):
+        ask(session, sql, dialect=dialect)
