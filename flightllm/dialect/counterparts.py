@@ -45,9 +45,8 @@ def _refused(found: "exp.Expr", dialect: str) -> str | None:
             )
         case exp.TableSample():
             return "a sample of a table has no counterpart: write WHERE random() < 0.1 for a tenth"
-        case exp.TableFromRows() | exp.Lateral() if isinstance(found.this, exp.Explode | exp.Posexplode | exp.Inline):
-            name = "FLATTEN" if dialect == "snowflake" else "LATERAL VIEW"
-            return f"{name} has no counterpart in FROM: write unnest(list) in SELECT"
+        case exp.Inline() | exp.Stack():
+            return f"{found.key.upper()} has no counterpart: write LATERAL VIEW explode(list) v AS x, and read x.a"
         case exp.DateDiff():
             return _difference_refused(found, dialect)
         case exp.LastDay() if dialect == "bigquery" and unit_of(found, "MONTH") == "WEEK":

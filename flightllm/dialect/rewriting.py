@@ -23,6 +23,8 @@ from flightllm.dialect.information_schema import information_schema
 from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
 from flightllm.dialect.json_operators import OPERATORS as JSON_OPERATORS
 from flightllm.dialect.json_operators import json_operators
+from flightllm.dialect.json_rows import NAMES as JSON_ROWS
+from flightllm.dialect.json_rows import json_rows
 from flightllm.dialect.label_tables import label_tables
 from flightllm.dialect.lambdas import NAMES as WITH_LAMBDA
 from flightllm.dialect.lambdas import lambdas
@@ -35,6 +37,7 @@ from flightllm.dialect.output_names import duplicates
 from flightllm.dialect.pivot import pivot
 from flightllm.dialect.regexp_operators import NAMES as REGEXP_OPERATORS
 from flightllm.dialect.regexp_operators import regexp_operators
+from flightllm.dialect.series_names import series_names
 from flightllm.dialect.show import show
 from flightllm.dialect.similar_to import similar_to
 from flightllm.dialect.source import NameContext, Source
@@ -53,6 +56,7 @@ from flightllm.dialect.using_spellings import using_spellings
 from flightllm.dialect.vendor_calls import FLAGGED, FLAGS, PROMPTED, vendor_calls
 from flightllm.dialect.vendor_calls import NAMES as VENDOR_FUNCTIONS
 from flightllm.errors import FlightLLMError
+from flightllm.sql.element_rows import SERIES
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.passes import edits
 
@@ -160,6 +164,8 @@ RULES: tuple[Rule, ...] = (
         _marks(":"),
     ),
     Rule(functions, Trigger(FUNCTIONS)),
+    Rule(json_rows, Trigger(JSON_ROWS)),
+    Rule(series_names, Trigger(SERIES)),
     Rule(json_operators, Trigger(JSON_FUNCTIONS), Trigger(marks=JSON_OPERATORS)),
     Rule(show, _words("show", "describe", "desc")),
     Rule(top, _words("top")),

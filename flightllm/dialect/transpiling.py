@@ -10,6 +10,7 @@ from flightllm.dialect.integer_casts import ROUNDING, round_integer_casts
 from flightllm.dialect.kept_names import keep_names
 from flightllm.dialect.plain_texts import plain_texts
 from flightllm.dialect.quoted_columns import check_quoted_columns
+from flightllm.dialect.row_sources import write_row_sources
 from flightllm.dialect.source import NameContext, Source
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.vendor_calls import vendor_calls
@@ -178,6 +179,7 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
             )
         if found.args.get("group") is None:
             found.set("group", exp.Literal.number(_FIRST_MATCHES[dialect]))
+    write_row_sources(tree, dialect)
     check_counterparts(tree, dialect)
     keep_names(tree, dialect)
     if dialect == "bigquery":

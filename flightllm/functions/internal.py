@@ -88,12 +88,14 @@ from flightllm.functions.variants import (
     ELEMENTS,
     FLATTENED,
     MEMBERS,
+    OF_LIST,
     TEXTS,
     VARIANT_JSON,
     VARIANT_TEXT,
     elements,
     flattened,
     members,
+    of_lists,
     variant_jsons,
     variant_texts,
 )
@@ -149,12 +151,13 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     (variant_jsons, [pa.string(), pa.string()], pa.string(), "immutable", VARIANT_JSON),
     (elements, [pa.string()], pa.list_(pa.string()), "immutable", ELEMENTS),
     (members, [pa.string()], pa.list_(pa.string()), "immutable", MEMBERS),
+    (of_lists, [TEXTS], pa.string(), "immutable", OF_LIST),
     (flattened, [pa.string(), pa.string(), pa.bool_(), pa.bool_(), pa.string()], TEXTS, "immutable", FLATTENED),
     (longest_run, list(LONGEST_RUN_ARGUMENTS), LONGEST_RUN_OUTPUT, "immutable", LONGEST_RUN),
 )
 """The arguments of `datafusion.udf` for each function."""
 CALLED: Final = (
-    *(VARIANT_TEXT, VARIANT_JSON, ELEMENTS, MEMBERS, FLATTENED),
+    *(VARIANT_TEXT, VARIANT_JSON, ELEMENTS, MEMBERS, FLATTENED, OF_LIST),
     *(ZONED_TIME, INTERVAL_TIMES, INTERVAL_SUM, HALF_EVEN, DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT),
     TEXT_INTERVAL,
     *(WITH_DAYS, INTERVAL_EPOCH, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES, LONGEST_RUN, TYPE_NAME),

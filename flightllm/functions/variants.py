@@ -12,6 +12,8 @@ VARIANT_TEXT, VARIANT_JSON = "__variant_text", "__variant_json"
 """The names in SQL of the functions that read the value at a path, as text and as JSON."""
 ELEMENTS, MEMBERS, FLATTENED = "__variant_elements", "__variant_members", "__variant_flattened"
 """The names in SQL of the functions that make lists of the values in a JSON text."""
+OF_LIST: Final = "__variant_of_list"
+"""The name in SQL of the function that writes a list of texts as JSON."""
 TEXTS: Final = pa.list_(pa.string())
 _ANSWERS: Final = frozenset(
     {
@@ -52,6 +54,12 @@ def flattened(texts: pa.Array, paths: pa.Array, outer: pa.Array, recursive: pa.A
     """
     columns = (texts, paths, outer, recursive, modes)
     return pa.array((_rows(*row) for row in zip(*(one.to_pylist() for one in columns), strict=True)), TEXTS)
+
+
+def of_lists(lists: pa.Array) -> pa.Array:
+    """Return each list of texts as a JSON list of strings; NULL in a list becomes null."""
+    written = (None if one is None else msgspec.json.encode(one).decode() for one in lists.to_pylist())
+    return pa.array(written, pa.string())
 
 
 def _not_null(value: bytes) -> str | None:

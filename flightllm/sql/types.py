@@ -6,7 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from flightllm.functions.variants import ELEMENTS, FLATTENED, MEMBERS, VARIANT_JSON, VARIANT_TEXT
+from flightllm.functions.variants import ELEMENTS, FLATTENED, MEMBERS, OF_LIST, VARIANT_JSON, VARIANT_TEXT
 from flightllm.sql.answer_types import answer_type
 from flightllm.sql.nodes import Json, body, kind, name_of
 from flightllm.sql.query_columns import Columns, Known, QueryColumns, TableColumns, Type, common_type
@@ -91,7 +91,7 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("string_to_array", "regexp_split_to_array"), pa.list_(pa.string())),
     **dict.fromkeys(("__double_text", "__real_text", "__interval_text", "__array_text"), pa.string()),
     **dict.fromkeys(("__time_text", "__timestamp_text", "__zoned_text"), pa.string()),
-    **dict.fromkeys((VARIANT_TEXT, VARIANT_JSON), pa.string()),
+    **dict.fromkeys((VARIANT_TEXT, VARIANT_JSON, OF_LIST), pa.string()),
     **dict.fromkeys((ELEMENTS, MEMBERS, FLATTENED), pa.list_(pa.string())),
     "__text_bytes": pa.binary(),
     **dict.fromkeys(("bool_and", "bool_or", "every", "starts_with", "isnan"), pa.bool_()),

@@ -12,7 +12,16 @@ from flightllm.sql.literals import text_literal
 
 _OF_JSON = ("VARIANT", "OBJECT", "ARRAY", "JSON", "JSONB", "STRUCT", "MAP", "LIST")
 
-_OF_LISTS = ("ARRAY_SIZE", "ARRAY_CONTAINS", "ARRAY_TO_STRING", "ARRAY_DISTINCT", "ARRAY_SLICE", "ARRAY_CAT", "SIZE")
+_OF_LISTS = (
+    "ARRAY_SIZE",
+    "ARRAY_CONTAINS",
+    "ARRAY_TO_STRING",
+    "ARRAY_DISTINCT",
+    "ARRAY_SLICE",
+    "ARRAY_CAT",
+    "SIZE",
+    "LIST_COUNT",
+)
 """Functions of lists: a JSON list becomes one for them."""
 
 
@@ -97,7 +106,8 @@ def _read(generator: Any, found: Any, value: Any, steps: Sequence[Step]) -> str:
     around: Any = found.parent
     while isinstance(around, exp.Paren):
         around = around.parent
-    called = str(around.args["this"]) if around.key == vendor_call().__name__.lower() else ""
+    by_name = {vendor_call().__name__.lower(), "anonymous"}
+    called = str(around.args["this"]).upper() if around.key in by_name else ""
     if called in _OF_LISTS:
         return f"{ELEMENTS}({json})"
     if isinstance(around, exp.Cast):

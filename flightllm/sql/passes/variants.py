@@ -7,13 +7,15 @@ import pyarrow as pa
 
 from flightllm.errors import UnsupportedError
 from flightllm.functions.json_values import Step, read_path, written_path
-from flightllm.functions.variants import ELEMENTS, VARIANT_JSON, VARIANT_TEXT
+from flightllm.functions.variants import ELEMENTS, FLATTENED, OF_LIST, VARIANT_JSON, VARIANT_TEXT
 from flightllm.sql.literals import text_literal
 from flightllm.sql.nodes import Json, Node, body, kind
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import ExpressionTypes, arguments, function_name
 
+LISTED: Final = "__variant_listed"
+"""The name of a function that makes a list of a JSON text; this pass replaces it. Any other value stays."""
 JOINED: Final = "__variant_joined"
 """The name that `concat_ws` of a dialect has until this pass, if the dialect joins the elements of lists."""
 _LISTS: Final = frozenset(
@@ -25,7 +27,7 @@ _LISTS: Final = frozenset(
     }
 )
 """Functions that return lists."""
-MARKS: Final = frozenset({":", VARIANT_TEXT, VARIANT_JSON, ELEMENTS, JOINED})
+MARKS: Final = frozenset({":", VARIANT_TEXT, VARIANT_JSON, ELEMENTS, JOINED, LISTED, FLATTENED, "list_count"})
 """The words and marks of which a text must have one for this pass."""
 _OPERATIONS: Final = frozenset({"BinaryOp", "UnaryOp"})
 _VALUES: Final = frozenset(
@@ -70,6 +72,13 @@ def _written(node: Node, types: ExpressionTypes, tree: Tree) -> Json:
     if name == ELEMENTS and len(given) == 1:
         found = types.of(given[0])
         return given[0] if found is not None and _is_list(found) else node
+    if name == LISTED and given:
+        return written(f"{ELEMENTS}(v)", v=given[0]) if types.of(given[0]) == pa.string() else given[0]
+    if name == FLATTENED and (text := _as_json(given[0], types)) is not None:
+        rest = {f"v{place}": value for place, value in enumerate(given[1:])}
+        return written(f"{FLATTENED}(v, {', '.join(rest)})", v=text, **rest)
+    if name == "list_count" and len(given) == 1:
+        return written("CAST(coalesce(array_length(array_compact(v)), 0) AS BIGINT)", v=given[0])
     if name == JOINED and given:
         return _joined(given, types)
     path = _literal(given[1]) if name in _PATHS and len(given) == 2 else None
@@ -87,13 +96,24 @@ def _last(value: Json, change: Callable[[Json], Json], tree: Tree) -> Json:
     return change(value)
 
 
+def _as_json(value: Json, types: ExpressionTypes) -> Json | None:
+    """Return the JSON text of a list or a struct; None for another value, or a value of an unknown type."""
+    found = types.of(value)
+    if _returns_list(value) or (found is not None and _is_list(found)):
+        return written(f"{OF_LIST}(arrow_cast(v, 'List(Utf8)'))", v=value)
+    return written("to_json(v)", v=value) if found is not None and pa.types.is_struct(found) else None
+
+
+def _returns_list(value: Json) -> bool:
+    return kind(value) == "Array" or (kind(value) == "Function" and function_name(body(value)) in _LISTS)
+
+
 def _joined(given: Sequence[Json], types: ExpressionTypes) -> Json:
     """Return `concat_ws` with a text for each list; an empty list adds no separator."""
     between, parts, values = given[0], list[str](), dict[str, Json]()
     for place, value in enumerate(given[1:]):
         found = types.of(value)
-        named = kind(value) == "Function" and function_name(body(value)) in _LISTS
-        listed = named or kind(value) == "Array" or (found is not None and _is_list(found))
+        listed = _returns_list(value) or (found is not None and _is_list(found))
         values[f"v{place}"] = value
         parts.append(f"nullif(array_to_string(v{place}, s), '')" if listed else f"v{place}")
     return written(f"concat_ws(s, {', '.join(parts)})" if parts else "concat_ws(s, '')", s=between, **values)
