@@ -1,7 +1,7 @@
 """The `flightllm` command: start a server, query it, inspect it.
 
-Imports: access, catalog, client, common, config, connection, demo, engines, errors, file_formats, flight, flightllm,
-functions, llm, log, mcp, router, server, session, sql, storage, vector.
+Imports: access, catalog, client, common, config, connection, demo, engines, errors, evaluation, file_formats, flight,
+flightllm, functions, llm, log, mcp, router, server, session, sql, storage, vector.
 """
 
 import re

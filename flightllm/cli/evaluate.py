@@ -22,22 +22,13 @@ from flightllm.common.command_line import Server
 from flightllm.connection.cost import read_prediction
 from flightllm.connection.render import as_table, console_of, put
 from flightllm.errors import FlightLLMError
+from flightllm.evaluation.columns import FIGURES, PARTS, VARIED, schema_of
 from flightllm.sql.literals import text_literal
 
-_VARIED: Final = ("model", "layout", "examples", "calibrate", "proxy")
 _OPTIONS: Final = ("models", "layouts", "examples", "calibrate", "proxies", "recall", "precision", "metric")
-_PARTS: Final = ("confusion", "agreement")
-_FIGURES: Final = ("accuracy", "precision", "recall", "f1", "ece", "jaccard", "mae", "spearman")
+_FIRST, *_OTHERS = PARTS
 _PART: Final = "part"
-_SHARE: Final = ("share", "share_low", "share_high")
-_EQUAL: Final = tuple(f"{name}{end}" for name in ("agreement", "kappa") for end in ("", "_low", "_high"))
-_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "confusion": ("variant", *_VARIED, "label", "answer", "rows", *_SHARE),
-    "agreement": ("variant", "other", "call", "other_call", "n", *_EQUAL),
-}
-"""The columns of the parts beside the figures of the variants."""
-_ALONE: Final = {_PART, "label", "answer", "rows", *_SHARE, "other", "other_call"}
-"""The columns that the figures of the variants lack."""
+"""The column with the name of a row's part."""
 _WIDE: Final = 400
 """The width of a table that is not on a terminal."""
 
@@ -86,7 +77,7 @@ class _Asked:
         given = ", ".join([*first, *_options(self.options)])
         return " UNION ALL BY NAME ".join(
             f"SELECT {text_literal(part)} AS {_PART}, * FROM ai_evaluate({given}, part => {text_literal(part)})"
-            for part in ("variants", *self.parts)
+            for part in (_FIRST, *self.parts)
         )
 
 
@@ -156,7 +147,7 @@ def evaluate(
         given["call"],
         given["label"],
         {name: given[name] for name in _OPTIONS},
-        [name for name in _PARTS if given[name]],
+        [name for name in _OTHERS if given[name]],
     )
     limits = {} if given["budget"] is None else {"max_cost": str(given["budget"])}
     with ExitStack() as stack:
@@ -166,11 +157,11 @@ def evaluate(
             _predict(client, asked.sql, as_json=as_json)
             return
         if create:
-            _check_name(client, create)
+            _check_function(client, create, asked.call)
         if not confirmed(client, asked.sql, ask_above if sys.stdin.isatty() else None):
             raise click.exceptions.Exit(0)
         found = interruptible(client, partial(_rows, client, asked.sql))
-        variants, *rest = (_of_part(found, part) for part in ("variants", *asked.parts))
+        variants, *rest = (_of_part(found, part) for part in (_FIRST, *asked.parts))
         others = dict(zip(asked.parts, rest, strict=True))
         chosen = next(one for one in variants if one["chosen"])
         statement = _statement(create or "name", chosen)
@@ -193,26 +184,22 @@ def _rows(client: Client, sql: str) -> list[dict[str, Any]]:
 
 def _of_part(found: Sequence[Mapping[str, Any]], part: str) -> list[dict[str, Any]]:
     """Return the rows of a part, without the columns that only other parts have."""
-    rows = [row for row in found if row[_PART] == part]
-    return [
-        {name: row[name] for name in _COLUMNS.get(part, row) if part in _COLUMNS or name not in _ALONE} for row in rows
-    ]
+    names = schema_of(part, FIGURES).names
+    return [{name: row[name] for name in names if name in row} for row in found if row[_PART] == part]
 
 
-def _check_name(client: Client, name: str) -> None:
-    """Check before any call that no function has this name.
+def _check_function(client: Client, name: str, call: str) -> None:
+    """Check before any call that the server can create this function.
 
     Raises:
-        FlightLLMError: the name is taken.
+        FlightLLMError: the name is taken or malformed, or the call cannot be that of a function.
     """
-    written = text_literal(name)
 
-    def there() -> int:
-        _, batches = client.query(f"{BOOKKEEPING}SELECT name FROM system.functions WHERE name = {written}")
-        return sum(len(batch) for batch in batches)
+    def check() -> None:
+        for _ in client.query(f"{BOOKKEEPING}EXPLAIN (SAVINGS off) CREATE FUNCTION {name} AS {call}")[1]:
+            pass
 
-    if interruptible(client, there):
-        raise FlightLLMError(f"the function {name!r} exists: choose another name")
+    interruptible(client, check)
 
 
 def _predict(client: Client, sql: str, *, as_json: bool) -> None:
@@ -249,7 +236,7 @@ def _show(
         if not found:
             continue
         click.echo(f"\n{name}")
-        kept = [key for key in found[0] if key in varied or key not in {*_VARIED, "call", "other_call"}]
+        kept = [key for key in found[0] if key in varied or key not in {*VARIED, "call", "other_call"}]
         _print([_with_intervals({key: one[key] for key in kept}) for one in found])
     left_out = f", {chosen['left_out']:,} without a label left out" if chosen["left_out"] else ""
     click.echo(f"\n{chosen['n']:,} labelled rows judge{left_out}")
@@ -265,7 +252,7 @@ def _shown(one: Mapping[str, Any], variants: Sequence[Mapping[str, Any]]) -> Ite
     yield "variant", str(one["variant"])
     for name in _varied(variants):
         yield name, "" if one[name] is None else str(one[name])
-    for name in _FIGURES:
+    for name in FIGURES:
         if name in one:
             yield name, _figure(one, name)
     if len(variants) > 1:
@@ -280,7 +267,7 @@ def _shown(one: Mapping[str, Any], variants: Sequence[Mapping[str, Any]]) -> Ite
 
 
 def _varied(variants: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [name for name in _VARIED if len({one[name] for one in variants}) > 1]
+    return [name for name in VARIED if len({one[name] for one in variants}) > 1]
 
 
 def _with_intervals(row: Mapping[str, Any]) -> dict[str, str]:
@@ -305,7 +292,7 @@ def _print(rows: Sequence[Mapping[str, str]]) -> None:
 
 def _statement(name: str, chosen: Mapping[str, Any]) -> str:
     """Return the statement that stores the chosen variant with its figures."""
-    told = {one: _figure(chosen, one) for one in _FIGURES if chosen.get(one) is not None}
+    told = {one: _figure(chosen, one) for one in FIGURES if chosen.get(one) is not None}
     if chosen["price_per_1000"] is not None:
         told["price_per_1000"] = money(chosen["price_per_1000"])
     if chosen["layout"] != "instruction":

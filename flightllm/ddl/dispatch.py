@@ -16,7 +16,7 @@ from flightllm.common.stopping import text_is_read
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
 from flightllm.ddl.filters import change_filter
-from flightllm.ddl.functions import change_function
+from flightllm.ddl.functions import change_function, checked_function, returned_type
 from flightllm.ddl.grants import check_there
 from flightllm.ddl.labels import change_labels, changes_labels, check_labels
 from flightllm.ddl.models import change_object
@@ -201,9 +201,15 @@ def is_row_change(statement: Statement, services: Callable[[], Services]) -> boo
 def explain_change(explain: Statement, statement: Statement, services: Services, settings: Settings) -> ExplainQuery:
     """Return EXPLAIN of a change: the plan of the query that finds its rows. The change does not run.
 
+    A function has the plan of its expression over no rows.
+
     Raises:
         FlightLLMError: the statement is wrong.
     """
+    if statement.kind == "create_function":
+        planned = checked_function(statement, services, settings)
+        told = [("change", "CREATE FUNCTION: EXPLAIN changes nothing"), ("returns", returned_type(planned))]
+        return ExplainQuery(planned, explain, told)
     services = _storing(services, settings)
     if changes_labels(statement):
         title = f"{statement.kind.upper()} of system.labels: EXPLAIN changes nothing"

@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
 from flightllm.catalog.functions import CreatedFunction, Kind
 from flightllm.catalog.models import check_name, missing
@@ -14,9 +14,12 @@ from flightllm.ddl.models import is_new
 from flightllm.dialect.functions import NAMES as DIALECT_FUNCTIONS
 from flightllm.dialect.vendor_calls import NAMES as VENDOR_FUNCTIONS
 from flightllm.errors import AICallError, FlightLLMError, InvalidInputError, NotFoundError
+from flightllm.execution.batch_query import BatchQuery
 from flightllm.execution.context import Services
 from flightllm.execution.late_query import LateQuery
+from flightllm.execution.plain_query import PlainQuery
 from flightllm.execution.planning import plan
+from flightllm.execution.staged_query import StagedQuery
 from flightllm.functions.stored import StoredFunction
 from flightllm.sql.alignment import edited
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
@@ -26,6 +29,7 @@ from flightllm.sql.passes.passes import edits
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import tokenize
 
+PlannedCalls: TypeAlias = PlainQuery | BatchQuery | StagedQuery
 _BEFORE, _AFTER = "SELECT (\n", "\n)"
 _NAME: Final = re.compile(r"[^\W\d]\w*")
 _SYNTAX: Final = frozenset((*EXPRESSION_FOLLOWS, *ENDS_EXPRESSION, "cast", "extract", "exists", "interval", "row"))
@@ -44,17 +48,34 @@ def change_function(statement: Statement, services: Services, settings: Settings
     if statement.kind == "drop_function":
         drop_function(name, services, "function", exists_ok=statement.exists_ok)
         return -1
-    services.rights.check_writer("CREATE FUNCTION")
-    new, before = is_new_function(statement, services, "function")
+    function, new, before = _of_statement(statement, services)
     if new:
-        body = readable(statement.value or "")
-        function = StoredFunction(name, statement.columns, body, services.rights.principal.name)
         returns = checked_type(function, statement.parameter_types, services, settings)
         created = CreatedFunction(
             name, statement.columns, function.body, returns, statement.model_options, function.owner
         )
         services.objects.put_function(created, before)
     return -1
+
+
+def checked_function(statement: Statement, services: Services, settings: Settings) -> PlannedCalls:
+    """Check all that CREATE FUNCTION checks, and create nothing; return the plan of the expression over no rows.
+
+    Raises:
+        PermissionDeniedError: the user lacks the right to do this.
+        InvalidInputError: the name is taken.
+        FlightLLMError: the expression is wrong.
+    """
+    function, _, _ = _of_statement(statement, services)
+    return _planned(function, statement.parameter_types, services, settings, rows="WHERE false")
+
+
+def _of_statement(statement: Statement, services: Services) -> tuple[StoredFunction, bool, CreatedFunction | None]:
+    """Return the function of a CREATE, and what `is_new_function` returns."""
+    services.rights.check_writer("CREATE FUNCTION")
+    new, before = is_new_function(statement, services, "function")
+    body = readable(statement.value or "")
+    return StoredFunction(statement.key or "", statement.columns, body, services.rights.principal.name), new, before
 
 
 def is_new_function(statement: Statement, services: Services, kind: Kind) -> tuple[bool, CreatedFunction | None]:
@@ -157,6 +178,17 @@ def checked_type(function: StoredFunction, types: tuple[str, ...], services: Ser
     Raises:
         FlightLLMError: the expression cannot be planned, or has no AI call, or calls a function that SQL created.
     """
+    return returned_type(_planned(function, types, services, settings))
+
+
+def returned_type(query: PlannedCalls) -> str:
+    """Return the name of the type of a planned function's values."""
+    return type_name(query.schema.field(0).type)
+
+
+def _planned(
+    function: StoredFunction, types: tuple[str, ...], services: Services, settings: Settings, *, rows: str = ""
+) -> PlannedCalls:
     given = [*types, *([""] * (len(function.parameters) - len(types)))]
     columns = [
         f"CAST(NULL AS {type_ or 'VARCHAR'}) AS {quoted(name)}"
@@ -173,7 +205,7 @@ def checked_type(function: StoredFunction, types: tuple[str, ...], services: Ser
         )
     services = replace(services, functions=services.functions.with_stored(stored))
     source = f" FROM (SELECT {', '.join(columns)}) AS given" if columns else ""
-    text = f"SELECT {function.name}({', '.join(map(quoted, function.parameters))}) AS value{source}"
+    text = f"SELECT {function.name}({', '.join(map(quoted, function.parameters))}) AS value{source} {rows}"
     try:
         query = plan(ParsedText(text), services, settings)
     except FlightLLMError as error:
@@ -181,4 +213,4 @@ def checked_type(function: StoredFunction, types: tuple[str, ...], services: Ser
         raise
     if isinstance(query, LateQuery) or not query.extracted.calls:
         raise AICallError(f"the expression of {function.name} has no call of an AI function")
-    return type_name(query.schema.field(0).type)
+    return query

@@ -12,17 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.evaluation.agreement import kappa
+from flightllm.evaluation.columns import NAMES
 from flightllm.evaluation.resampling import Numbers, Whole, not_better, not_better_by_counts, of_counts, of_rows
 from flightllm.evaluation.shares import UNKNOWN, Figure, f1_of_counts, share
 from flightllm.evaluation.truth import Kind, Question
 
-NAMES: Final[Mapping[Kind, tuple[str, ...]]] = {
-    "yes/no": ("accuracy", "precision", "recall", "f1", "ece"),
-    "classes": ("accuracy", "precision", "recall", "f1", "ece"),
-    "lists": ("jaccard", "accuracy"),
-    "numbers": ("mae", "spearman"),
-}
-"""The figures of each kind of question."""
 METRICS: Final[Mapping[Kind, tuple[str, ...]]] = {
     "yes/no": ("accuracy", "f1"),
     "classes": ("accuracy", "f1"),

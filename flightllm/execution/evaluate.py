@@ -18,7 +18,8 @@ import pyarrow as pa
 from flightllm.config.session_settings import Settings
 from flightllm.errors import AICallError, CancelledError, InvalidInputError, LimitExceededError, UnsupportedError
 from flightllm.evaluation.choice import ALPHA, MARGIN, Choice, choose, frontier, labels_for_margin, worse
-from flightllm.evaluation.figures import METRICS, NAMES, Answers, agreement, class_values, confusion, figures, of_metric
+from flightllm.evaluation.columns import NAMES, figure_columns, schema_of
+from flightllm.evaluation.figures import METRICS, Answers, agreement, class_values, confusion, figures, of_metric
 from flightllm.evaluation.halves import choosing_half, drawn_examples
 from flightllm.evaluation.shares import Figure, share
 from flightllm.evaluation.truth import Question, read_labels
@@ -26,7 +27,7 @@ from flightllm.execution.accounting import AskingQuery, models_of, predict
 from flightllm.execution.batch_query import BatchQuery
 from flightllm.execution.bind import SEARCH_CATALOG, extract
 from flightllm.execution.context import Services
-from flightllm.execution.evaluation_variants import VARIED, Variant, Wanted, examples_option, figure_columns
+from flightllm.execution.evaluation_variants import VARIED, Variant, Wanted, examples_option
 from flightllm.execution.late_query import Planner
 from flightllm.execution.late_table import Bindings
 from flightllm.execution.plain_query import PlainQuery
@@ -150,7 +151,7 @@ class Evaluated:
         """
         if part == "confusion" and self._question.kind not in {"yes/no", "classes"}:
             raise AICallError(f"{self._found.where}: only calls with yes/no answers or classes have a confusion matrix")
-        return _SCHEMAS[part](self._question)
+        return schema_of(part, NAMES[self._question.kind])
 
     def explain(self) -> list[tuple[str, str]]:
         """Return a line for each variant."""
@@ -526,47 +527,6 @@ def _shown(value: Any) -> str:
 def _told(variant: Variant) -> str:
     given = ", ".join(f"{name} {value}" for name, value in variant.values.items())
     return f"{variant.call}{f' ({given})' if given else ''}"
-
-
-_OF_VARIANT = [(one.column, pa.int64() if one.column == "examples" else pa.string()) for one in VARIED]
-
-
-def _numbers(*names: str) -> list[tuple[str, pa.DataType]]:
-    return [(name, pa.float64()) for name in figure_columns(names)]
-
-
-def _variants_schema(question: Question) -> pa.Schema:
-    return pa.schema(
-        [
-            ("variant", pa.int64()),
-            *_OF_VARIANT,
-            *((name, pa.int64()) for name in ("n", "left_out", "failed")),
-            *_numbers(*NAMES[question.kind]),
-            *_numbers("agreement", "kappa"),
-            ("price_per_1000", pa.float64()),
-            ("seconds_per_1000", pa.float64()),
-            *((name, pa.int64()) for name in ("tokens_per_1000", "calls", "cached")),
-            ("worse_p", pa.float64()),
-            ("frontier", pa.bool_()),
-            ("chosen", pa.bool_()),
-            ("note", pa.string()),
-            ("call", pa.string()),
-        ]
-    )
-
-
-def _confusion_schema(_: Question) -> pa.Schema:
-    texts = [(name, pa.string()) for name in ("label", "answer")]
-    return pa.schema([("variant", pa.int64()), *_OF_VARIANT, *texts, ("rows", pa.int64()), *_numbers("share")])
-
-
-def _agreement_schema(_: Question) -> pa.Schema:
-    whole = [(name, pa.int64()) for name in ("variant", "other")]
-    texts = [(name, pa.string()) for name in ("call", "other_call")]
-    return pa.schema([*whole, *texts, ("n", pa.int64()), *_numbers("agreement", "kappa")])
-
-
-_SCHEMAS: Final = {"variants": _variants_schema, "confusion": _confusion_schema, "agreement": _agreement_schema}
 
 
 class EvaluatedPart:

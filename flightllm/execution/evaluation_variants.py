@@ -1,17 +1,17 @@
 """The variants of a call that an evaluation compares, and the options of `ai_evaluate` that make them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Final
 
 from flightllm.config.session_settings import Settings
 from flightllm.errors import AICallError, LimitExceededError
+from flightllm.evaluation.columns import PARTS
 from flightllm.functions.base import Literal
 from flightllm.sql.evaluations import Evaluation, with_options
 from flightllm.sql.literals import text_literal
 
-PARTS: Final = ("variants", "confusion", "agreement")
 _LAYOUTS: Final = ("instruction", "fields")
 _MOST_VARIANTS: Final = 64
 _MOST_EXAMPLES: Final = 64
@@ -184,9 +184,3 @@ def _listed(option: Varied, value: Literal, where: str) -> Sequence[Any]:
     if not given or not all(map(option.fits, given)):
         raise AICallError(f"{where}: {option.name} is a list of {option.expected}, not {value!r}")
     return list(dict.fromkeys(given))
-
-
-def figure_columns(names: Sequence[str]) -> Iterator[str]:
-    """Yield the columns of figures: each value, and the ends of its interval."""
-    for name in names:
-        yield from (name, f"{name}_low", f"{name}_high")

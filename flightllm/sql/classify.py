@@ -147,7 +147,7 @@ class _StatementReader:
             raise SqlError("EXPLAIN needs a statement: write EXPLAIN SELECT …")
         inner = _StatementReader(self._sql, self._tokens[self._at :]).statement()
         analyze, text = options.analyze, self._rest(0)
-        if inner.kind in ("update", "delete", "merge", "insert", "create_table_as"):
+        if inner.kind in ("update", "delete", "merge", "insert", "create_table_as", "create_function"):
             if analyze:
                 what = inner.kind.replace("_", " ").upper()
                 raise UnsupportedError(
@@ -164,7 +164,7 @@ class _StatementReader:
             )
         if inner.kind != "query":
             raise UnsupportedError(
-                "EXPLAIN works only for queries and changes of rows: write EXPLAIN [ANALYZE] SELECT …"
+                "EXPLAIN works only for queries, changes of rows and CREATE FUNCTION: write EXPLAIN [ANALYZE] SELECT …"
             )
         return Statement(
             "explain",

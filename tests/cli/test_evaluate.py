@@ -31,6 +31,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
             "CREATE TABLE notes AS SELECT 'note ' || value AS body, value % 2 = 0 AS money,"
             " CASE value % 2 WHEN 0 THEN 'bug' ELSE 'praise' END AS kind FROM generate_series(1, 40)"
         )
+        session.update("CREATE FUNCTION about_shop AS ai_filter('Is it about a shop?', {body})")
         server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"), functions=["ai_filter", "ai_classify"])
         environment = {"FLIGHTLLM_URI": server.uri}
 
@@ -84,6 +85,28 @@ def test_chosen_variant_becomes_a_function(run: Run) -> None:
     assert "exists" in refused.output
     unasked = _json(run("notes", "ai_filter('Is it new?', body)", "money", "--dry-run", "--json"))
     assert unasked["cached"] == 0, "the name is checked before any call"
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "told"),
+    [
+        ("about_shop", CALL, "the function 'about_shop' exists"),
+        ("lower", CALL, "'lower' is a name of SQL"),
+        ("ai_mine", CALL, "'ai_mine' is a name of SQL"),
+        ("a.b", CALL, "a name of one part"),
+        ("two words", CALL, "write CREATE [OR REPLACE] FUNCTION"),
+        ("1st", CALL, "write CREATE [OR REPLACE] FUNCTION"),
+        ('"Mine"', CALL, "write letters in lower case"),
+        ("mine", "ai_filter('Is it about money?', notes.body)", "without a table before it"),
+        ("mine", "about_shop(body)", "calls the function about_shop"),
+    ],
+)
+def test_nothing_is_asked_for_what_cannot_be_stored(run: Run, name: str, call: str, told: str) -> None:
+    """The server checks the function as CREATE FUNCTION does, before the evaluation asks its model."""
+    refused = run("notes", call, "money", "--create", name, "--set", "cache=off")
+    assert refused.exit_code == 1
+    assert told in refused.output
+    assert "Traceback" not in refused.output
 
 
 def test_json_has_everything(run: Run) -> None:

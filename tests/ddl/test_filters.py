@@ -275,6 +275,8 @@ def test_other_kind(session: Session) -> None:
         session.update("DROP FUNCTION IF EXISTS spam")
     with pytest.raises(InvalidInputError, match="'spam' is a filter: drop it first"):
         session.update("CREATE OR REPLACE FUNCTION spam AS ai_filter('x', t)")
+    with pytest.raises(InvalidInputError, match="'spam' is a filter: drop it first"):
+        rows(session, "EXPLAIN CREATE OR REPLACE FUNCTION spam AS ai_filter('x', t)")
     session.update("CREATE FUNCTION plain AS ai_filter('x', t)")
     with pytest.raises(InvalidInputError, match="'plain' is a function: drop it first"):
         session.update(f"CREATE OR REPLACE FILTER plain AS {SPAM}")

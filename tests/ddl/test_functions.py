@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from flightllm.access.store import User
-from flightllm.errors import AICallError, FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
+from flightllm.errors import (
+    AICallError,
+    FlightLLMError,
+    InvalidInputError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnsupportedError,
+)
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from flightllm.storage.backup import back_up
@@ -188,11 +195,25 @@ def test_wrong_call(session: Session, call: str, message: str) -> None:
     ],
 )
 def test_wrong_function(session: Session, name: str, expression: str, error: type[Exception], message: str) -> None:
-    """CREATE refuses a name that is taken and an expression that cannot run, and stores nothing."""
+    """CREATE refuses a name that is taken and an expression that cannot run, and stores nothing; EXPLAIN says so."""
     before = rows(session, "SELECT * FROM system.functions")
     with pytest.raises(error, match=message):
         session.update(f"CREATE FUNCTION {name} AS {expression}")
+    with pytest.raises(error, match=message):
+        rows(session, f"EXPLAIN CREATE FUNCTION {name} AS {expression}")
     assert rows(session, "SELECT * FROM system.functions") == before
+
+
+def test_explained_function_is_not_created(session: Session) -> None:
+    """EXPLAIN CREATE FUNCTION tells the type, asks no model, and creates nothing."""
+    for body, returns in (("ai_filter('x')", "BOOLEAN"), ("ai_score('How good is {t}?', {t})", "DOUBLE")):
+        asked = ask(session, f"EXPLAIN CREATE FUNCTION f AS {body} WITH (accuracy = .9)")
+        told = {row["plan_type"]: row["plan"] for row in asked.rows}
+        assert (told["change"], told["returns"]) == ("CREATE FUNCTION: EXPLAIN changes nothing", returns)
+        assert asked.calls == 0
+    assert len(rows(session, "SELECT name FROM system.functions")) == 1
+    with pytest.raises(UnsupportedError, match="EXPLAIN ANALYZE would run the CREATE FUNCTION"):
+        rows(session, "EXPLAIN ANALYZE CREATE FUNCTION f AS ai_filter('x')")
 
 
 def test_rights(database: Database, session: Session) -> None:
@@ -210,6 +231,8 @@ def test_rights(database: Database, session: Session) -> None:
     session.update("GRANT EXECUTE ON FUNCTION is_tea(text) TO bob")
     assert ask(bob, sql).table.num_rows == 9
     assert len(rows(bob, "SHOW USER FUNCTIONS")) == 1
+    with pytest.raises(PermissionDeniedError, match="owner or an admin"):
+        rows(bob, f"EXPLAIN {TEA}")
     for statement in (TEA, "DROP FUNCTION is_tea"):
         with pytest.raises(PermissionDeniedError, match="can only be changed by its owner or an admin"):
             bob.update(statement)
