@@ -4,11 +4,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 
+from flightllm.access.ledger import Ledger
 from flightllm.access.store import Allowance
+from flightllm.common.cached import cached_property
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
 from flightllm.engines.observed import Learned, ObservedEngine
@@ -17,6 +19,7 @@ from flightllm.engines.registry import OpenModel, without_section
 from flightllm.errors import BudgetExceededError
 from flightllm.execution.context import Services
 from flightllm.execution.estimate import DRAWS, MOST_PROMPTS, MOST_SECONDS, DryRun
+from flightllm.execution.plan_texts import late_fits
 from flightllm.functions.call import EMBEDDING, MODEL, SEARCH, AICall, binding_of, model_of
 from flightllm.learning.learned import LateFit
 from flightllm.llm.cost import ModelCosts
@@ -32,12 +35,16 @@ from flightllm.operators.read_through import Answers, ReadThroughCache
 from flightllm.operators.temporary_answers import PRIVATE_HELD, TemporaryAnswers
 from flightllm.plan.figures import Figures
 from flightllm.quality.forecast import Seen
+from flightllm.sql.calls import Extracted
 
 _log = structlog.get_logger(__name__)
 _FEWEST_PROMPTS = 1_000
 """The prompts that an estimate tries even if the limit on calls is lower: the error then has the right number."""
 _TEMPLATE_TOKENS = 64
 """An upper bound of the number of tokens that an endpoint's chat template adds to a prompt."""
+
+FIT: Final = "the fit of labels"
+"""The name of the operator that asks about labelled rows, in EXPLAIN and in records."""
 
 
 class AskingQuery(Protocol):
@@ -119,13 +126,16 @@ def real_bindings(
 ) -> Iterator[Mapping[str, ModelBinding]]:
     """Yield the server's engines and answers by `AICall.binding`. Models' calls count against the session's budget.
 
-    Make `fits` first; their calls count against the same budget.
+    Make `fits` first; their calls count against the same budget. The estimate, which has them too, comes before them.
 
     Raises:
         BudgetExceededError: the estimate for the query is above a limit, or the day's budget is spent.
         EngineError: a model was dropped since the query was planned, or cannot be opened.
     """
     settings = query.settings
+    if fits:
+        with models_of(query, record.cancelled.is_set) as models:
+            _check_limits(query, settings, models, record)
     for fit in fits:
         left = left_of(settings, record)
         fit.run(replace(settings, **left, quality=None, on_budget="fail"), record)
@@ -173,6 +183,52 @@ def real_bindings(
         _log.warning("budget spent, the other rows have NULL", query_id=record.query_id, reason=account.refusal)
 
 
+class FirstFits:
+    """The fits of one query. A real run makes them before; a prediction asks what they would ask.
+
+    A prediction leaves out the vectors of the labelled rows, because it must not ask the embedding model for them.
+    """
+
+    def __init__(self, extracted: Extracted, settings: Settings) -> None:
+        """Take the query, and its settings."""
+        self._extracted, self._settings = extracted, settings
+
+    @property
+    def due(self) -> list[LateFit]:
+        """Return the fits that are not made yet."""
+        return late_fits(self._extracted)
+
+    @property
+    def calls(self) -> Sequence[AICall]:
+        """Return the calls about labelled rows.
+
+        Raises:
+            FlightLLMError: the labelled rows cannot be asked about.
+        """
+        return [call for query in self._queries for call in query.calls]
+
+    @cached_property
+    def _queries(self) -> Sequence[AskingQuery]:
+        settings = replace(self._settings, quality=None)
+        return [query for fit in self.due if (query := fit.asked(settings)) is not None]
+
+    def predict(self, bindings: Mapping[str, ModelBinding], record: QueryRecord) -> None:
+        """Ask about the labelled rows of fits that are not made yet, and forget the answers.
+
+        Raises:
+            FlightLLMError: the labelled rows cannot be asked about.
+        """
+        if not self.due:
+            return
+        if not (self._settings.cache and self._settings.dedup):  # the rows of the query then get answers of their own
+            own = ReadThroughCache(None), InFlightRequests()
+            bindings = {name: replace(one, cache=own[0], in_flight=own[1]) for name, one in bindings.items()}
+        for query in self._queries:
+            with closing(query.run_on(bindings, record.inner("", FIT))) as batches:
+                for _ in batches:
+                    pass
+
+
 def left_of(settings: Settings, record: QueryRecord) -> dict[str, Any]:
     """Return the limits on calls, tokens and cost, less what the statement has used so far."""
     used = [site for site in record.call_rows() if site["backend"] == MODEL]
@@ -196,19 +252,33 @@ def _account(
     Raises:
         BudgetExceededError: the estimate for the query is above a limit, or the day's budget is spent.
     """
+    limits, ledger = _check_limits(query, settings, models, record)
+    if limits == Allowance() and ledger is None:
+        return None
+    return Account(limits, ledger=ledger, fail=settings.on_budget == "fail")
+
+
+def _check_limits(
+    query: AskingQuery, settings: Settings, models: Mapping[str | None, OpenModel], record: QueryRecord
+) -> tuple[Allowance, Ledger | None]:
+    """Return the session's limits and the user's ledger, if the estimate for the query is within them.
+
+    Raises:
+        BudgetExceededError: the estimate is above a limit, or the day's budget is spent.
+    """
     limits = Allowance(settings.max_calls, settings.max_tokens, settings.max_cost)
     ledger = query.services.access.ledger(query.services.rights.principal)
     if ledger is not None and ledger.refusal is not None:
         raise BudgetExceededError(f"not run, the day's budget is spent: {ledger.refusal}")
     if limits == Allowance():
-        return None if ledger is None else Account(limits, ledger=ledger, fail=settings.on_budget == "fail")
+        return limits, ledger
     for name, model in models.items():
         check_prices(limits, model.costs.prices, name)
     enough = MOST_PROMPTS if limits.calls is None else min(MOST_PROMPTS, max(limits.calls + 1, _FEWEST_PROMPTS))
     estimate = predict(query, models, record.cancelled.is_set, most_prompts=enough)
     cost = costs_of(models).price(estimate.works) or 0.0
     check_estimate(limits, estimate.work, cost, is_whole=estimate.is_whole)
-    return Account(limits, ledger=ledger, fail=settings.on_budget == "fail")
+    return limits, ledger
 
 
 def _budget(account: Account, model: OpenModel) -> RequestBudget:

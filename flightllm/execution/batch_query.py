@@ -9,10 +9,10 @@ from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
 from flightllm.engines.registry import OpenModel
 from flightllm.errors import FlightLLMError, InvalidInputError, LimitExceededError, UnsupportedError
-from flightllm.execution.accounting import AskingQuery, real_bindings
+from flightllm.execution.accounting import AskingQuery, FirstFits, real_bindings
 from flightllm.execution.bind import MERGE_JOINS, frame_of, join_settings, named, scalar_context, shown
 from flightllm.execution.context import Services
-from flightllm.execution.plan_texts import datafusion_plans, index_lines, late_fits
+from flightllm.execution.plan_texts import datafusion_plans, index_lines
 from flightllm.execution.row_numbers import OverStoredNumbers
 from flightllm.functions.call import AICall
 from flightllm.observe.query_record import QueryRecord
@@ -69,7 +69,12 @@ class BatchQuery:
             register_stubs(context, extracted.calls)
             planned = frame_of(context, extracted)
         self._planned = planned
-        self.calls: Collection[AICall] = extracted.calls.values()
+        self._fits = FirstFits(extracted, settings)
+
+    @property
+    def calls(self) -> Collection[AICall]:
+        """Return the query's calls, and those of the fits that it makes first."""
+        return (*self.extracted.calls.values(), *self._fits.calls)
 
     def _context(self) -> SessionContext:
         """Return a context whose joins are correct; it keeps the order of rows unless it needs sort-merge joins."""
@@ -85,7 +90,7 @@ class BatchQuery:
                 "flightllm.quality saves nothing here, and the models were asked about all rows: the AI calls run as"
                 f" batch functions ({self.reason})"
             )
-        with real_bindings(self, record, late_fits(self.extracted)) as bindings:
+        with real_bindings(self, record, self._fits.due) as bindings:
             yield from self.run_on(bindings, record)
 
     def run_on(self, bindings: Mapping[str, ModelBinding], record: QueryRecord) -> Batches:
@@ -97,6 +102,7 @@ class BatchQuery:
         if stored := self._stored.get(record.cancelled.is_set):
             yield from stored.run_on(bindings, record)
             return
+        self._fits.predict(bindings, record)
         parts = self._parts()
         yield from self.services.workers.paced(self._run(record, bindings), parts, record.cancelled.is_set)
 

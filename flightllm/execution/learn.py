@@ -15,6 +15,7 @@ from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
 from flightllm.errors import AICallError, CancelledError, ConfigError, InvalidInputError, MissingExtraError
 from flightllm.evaluation.truth import Question, read_labels
+from flightllm.execution.accounting import FIT
 from flightllm.execution.batch_query import BatchQuery
 from flightllm.execution.cancel_token import stop_of_planning
 from flightllm.execution.context import Services
@@ -350,7 +351,8 @@ def labelled(services: Services, layout: str, function: StoredFunction, table: s
     key = (function.body, digest, *made_with, services.rights.answers)
 
     def made(settings: Settings, record: QueryRecord) -> Learned:
-        fit, done = learn(function, query, {}, services, settings, record.inner(query))
+        settings = replace(settings, layout=layout or settings.layout)
+        fit, done = learn(function, query, {}, services, settings, record.inner(query, FIT))
         for note in done.notes:
             record.warn(note)
         services.fits.keep(key, LearnedUse(fit.learned.features, fit.learned, told(done.figures)))
@@ -359,8 +361,21 @@ def labelled(services: Services, layout: str, function: StoredFunction, table: s
     if found := services.fits.of(key):
         return found
     features, _ = _features({}, kind_of(call), services)
-    about = f"{function.name} asks about the {len(rows):,} rows of {table} first; the prediction leaves these out"
-    return LearnedUse(features, LateFit(kind_of(call), features, about, made))
+    about = f"{function.name} asks about the {len(rows):,} rows of {table} first, with {_named(features)}"
+
+    def asked(settings: Settings) -> PlainQuery | BatchQuery | StagedQuery | None:
+        if "model" not in features:
+            return None
+        settings = replace(settings, layout=layout or settings.layout)
+        return asked_features(function, query, {"features": "model"}, services, settings, labelled=True).query
+
+    return LearnedUse(features, LateFit(kind_of(call), features, about, asked, made))
+
+
+def _named(features: Sequence[Feature]) -> str:
+    """Return the features in words, and what a prediction leaves out."""
+    named = f"the {'feature' if len(features) == 1 else 'features'} {', '.join(features)}"
+    return f"{named}; the prediction leaves out the vectors" if "embedding" in features else named
 
 
 def _record(query: str) -> QueryRecord:

@@ -16,7 +16,7 @@ from flightllm.datafusion.errors import full_disk_mapped
 from flightllm.datafusion.run import Batches
 from flightllm.engines.registry import OpenModel
 from flightllm.errors import UnsupportedError
-from flightllm.execution.accounting import AskingQuery, real_bindings
+from flightllm.execution.accounting import AskingQuery, FirstFits, real_bindings
 from flightllm.execution.bind import (
     MERGE_JOINS,
     SEARCH_CATALOG,
@@ -32,7 +32,7 @@ from flightllm.execution.cancel_token import stopped
 from flightllm.execution.context import Services
 from flightllm.execution.isolated import Isolated
 from flightllm.execution.means import means_of
-from flightllm.execution.plan_texts import index_lines, late_fits
+from flightllm.execution.plan_texts import index_lines
 from flightllm.execution.row_numbers import OverStoredNumbers
 from flightllm.functions.call import EMBEDDING, AICall
 from flightllm.observe.query_record import QueryRecord
@@ -109,10 +109,13 @@ class StagedQuery:
         self._stage: Relational = Cutter(self._context, read.functions).cut(root)
         self.planned_schema = frame.schema()
         self.schema = pa.schema([*shown(frame, extracted, first.schema), *added])
-        self.calls: Collection[AICall] = (
-            *self._read.calls.values(),
-            *(self._shares.given if self._shares else ()),
-        )
+        self._fits = FirstFits(self.extracted, settings)
+
+    @property
+    def calls(self) -> Collection[AICall]:
+        """Return the query's calls, and those of the fits that it makes first."""
+        shared = self._shares.given if self._shares else ()
+        return (*self._read.calls.values(), *shared, *self._fits.calls)
 
     def answer_columns(self) -> tuple[int, ...] | None:
         """Return the columns that depend on AI calls, or None if nothing tells the prompts of a row."""
@@ -143,7 +146,7 @@ class StagedQuery:
         """Run the query within the session's budget; see `run_on`."""
         if self._shares is not None and (missed := self._shares.missed()):
             record.warn(f"flightllm.quality saves nothing here, and the models were asked about all rows: {missed}")
-        with real_bindings(self, record, late_fits(self.extracted)) as bindings:
+        with real_bindings(self, record, self._fits.due) as bindings:
             yield from self.run_on(bindings, record)
 
     def run_on(self, bindings: Mapping[str, ModelBinding], record: QueryRecord) -> Batches:
@@ -155,6 +158,7 @@ class StagedQuery:
         if stored := self._stored.get(record.cancelled.is_set):
             yield from stored.run_on(bindings, record)
             return
+        self._fits.predict(bindings, record)
         limits = self.services.config.limits
         with (
             full_disk_mapped(),

@@ -206,12 +206,21 @@ class LateFit:
     """A fit that its query makes when it runs, because the fit asks models. Until then, only predictions read it."""
 
     def __init__(
-        self, kind: Kind, features: tuple[Feature, ...], about: str, make: Callable[[Any, Any], Learned]
+        self,
+        kind: Kind,
+        features: tuple[Feature, ...],
+        about: str,
+        asked: Callable[[Any], Any],
+        make: Callable[[Any, Any], Learned],
     ) -> None:
-        """Take what makes the fit, from the settings and the record of the statement; `about` is for EXPLAIN."""
+        """Take what makes the fit, from the settings and the record of the statement; `about` is for EXPLAIN.
+
+        `asked` plans the query of the model's answers about the labelled rows, from the settings; it can return None.
+        """
         self.kind = kind
         self.features = features
         self.about = about
+        self.asked = asked
         self.id = uuid4().hex[:16]
         self.fit: Learned | None = None
         self._make = make

@@ -177,6 +177,8 @@ class QueryRecord:
     error: str | None = None
     warnings: list[str] = field(default_factory=list)
     """The texts that `warn` got."""
+    operator: str = ""
+    """The name of all operators of a further query of the statement; empty for their own names."""
     _started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     _started: float = field(default_factory=time.monotonic)
     _seconds: float | None = None
@@ -195,15 +197,26 @@ class QueryRecord:
         self, function: str, text: str, operator: str = "", backend: str = "model", model: str | None = None
     ) -> CallRecord:
         """Add a call site, in the order of the plan, and return its counters."""
-        call = CallRecord(function, cut(text), operator=operator, backend=backend, model=model)
+        call = CallRecord(function, cut(text), operator=self.operator or operator, backend=backend, model=model)
         with self._lock:
             self._calls.append(call)
         return call
 
-    def inner(self, sql: str) -> "QueryRecord":
-        """Return a record of a further query of the same statement: its calls count here, its rows and parts do not."""
+    def inner(self, sql: str, operator: str = "") -> "QueryRecord":
+        """Return a record of a further query of the same statement: its calls count here, its rows and parts do not.
+
+        With `operator`, this is the name of the operators that make its calls.
+        """
         return QueryRecord(
-            self.query_id, sql, self.cancelled, self.user, self.session_id, _calls=self._calls, _lock=self._lock
+            self.query_id,
+            sql,
+            self.cancelled,
+            self.user,
+            self.session_id,
+            price=self.price,
+            operator=operator or self.operator,
+            _calls=self._calls,
+            _lock=self._lock,
         )
 
     def add_rows(self, rows: int, size: int = 0) -> None:

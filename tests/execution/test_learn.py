@@ -229,17 +229,10 @@ def test_fit_within_budget(session: Session) -> None:
     assert "asks about the 160 rows of labelled first" in explained(session, sql)["fit of labels"]
     session.describe(sql)
     assert rows(session, "SELECT sum(calls) AS n FROM system.ai_calls") == before
-    with pytest.raises(BudgetExceededError, match="160 calls"):
+    with pytest.raises(BudgetExceededError, match="240 calls"):
         list(session.execute(sql, settings={"max_calls": "5"}).batches)
     done = ask(session, sql)
     asked = [row["calls"] for row in done.record.call_rows() if row["function"] == "ai_filter"]
     assert asked == [160, 80], "the labelled rows, and then the others"
     again = ask(session, sql)
     assert (again.calls, again.rows) == (0, done.rows)
-
-
-def test_budget_of_both(session: Session) -> None:
-    """The calls of the fit and of the rows count together."""
-    sql = "SELECT ai_filter('Is {t} spam, then?', t, labels => 'labelled') AS found FROM messages"
-    with pytest.raises(BudgetExceededError, match="80 calls"):
-        list(session.execute(sql, settings={"max_calls": "200"}).batches)
