@@ -19,3 +19,10 @@ class Promise(Targets):
     """Whether the call names its proxies; otherwise they are all that the model has, and perhaps no proxy suits."""
     exact: str = ""
     """Why the model is asked about every row all the same, which keeps any promise; empty where a proxy can decide."""
+    filters: int = 1
+    """How many filters make the promise together: it is about the rows that pass all of them."""
+
+    def __str__(self) -> str:
+        """Return the targets in the words of SQL; see `Targets`."""
+        together = [f"{self.filters} filters together"] if self.filters > 1 else []
+        return ", ".join([super().__str__(), *together])

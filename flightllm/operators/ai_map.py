@@ -21,11 +21,12 @@ from flightllm.operators.call_context import CallContext, CallSite, LimitTracker
 from flightllm.operators.call_executor import CallExecutor
 from flightllm.operators.cascade import answer_rows, decide, predict
 from flightllm.operators.first_rows import FirstRows
+from flightllm.operators.joint import JointOracle, JointPopulation, JointProxy, JointRows, joint_call
 from flightllm.operators.oracle import Oracle
 from flightllm.operators.population import Population
 from flightllm.operators.prompts import PromptLister
 from flightllm.operators.proxies import ProxyMaker
-from flightllm.operators.proxy import Proxy
+from flightllm.operators.proxy import ModelProxy
 from flightllm.operators.row_sample import sampled_tuples
 from flightllm.operators.runtime import Runtime, SpooledArguments, with_row_ids
 from flightllm.operators.searches import run_searches
@@ -231,6 +232,14 @@ class _Pass:
         conditions = Conditions(
             self._operator.schema, self._operator.width, runtime.hold, partial(runtime.stage, runtime.ordered)
         )
+        if self._promises and self._operator.steps and not tracker.limited:
+            listers = [PromptLister([site], conditions) for site in sites]
+            populations = [
+                Population(arranged, spooled.encoded, arguments, lister, runtime.cancelled) for lister in listers
+            ]
+            for prompt_batch in self._decided_together(sites, populations, listers):
+                yield prompt_batch.finish(range(len(sites)), schema)
+            return
         if self._promises and not tracker.limited:
             lister = PromptLister(sites, conditions)
             population = Population(arranged, spooled.encoded, arguments, lister, runtime.cancelled)
@@ -281,10 +290,37 @@ class _Pass:
             runtime.record.warn(notice)
         yield from answer_rows(call, oracle, decision, lister, counters, population.rows())
 
+    def _decided_together(
+        self, sites: Sequence[CallSite], populations: Sequence[Population], listers: Sequence[PromptLister]
+    ) -> Iterator[PromptBatch]:
+        """Decide about all rows by all filters of one promise, and then yield the rows that pass."""
+        runtime, binding = self._runtime, self._binding
+        oracles = [Oracle(site, binding, p, runtime.cancelled) for site, p in zip(sites, populations, strict=True)]
+        population = JointPopulation(oracles, listers)
+        oracle, call = JointOracle(oracles, population), joint_call([site.ai for site in sites])
+        proxies = [self._likely(site, own) for site, own in zip(sites, oracles, strict=True)]
+        proxy = JointProxy(proxies, oracles, population)
+        if binding.asked_share is None:
+            decision = decide(call, oracle, proxy, binding.note_run)
+        else:
+            decision = predict(call, oracle, proxy, binding.asked_share)
+        for counters in self._counters:
+            counters.promise = decision.promise
+        for notice in decision.notices:
+            runtime.record.warn(notice)
+        yield from JointRows([site.ai for site in sites], population, oracle, self._counters).passing(decision)
+
+    def _likely(self, site: CallSite, oracle: Oracle) -> ModelProxy:
+        """Return the proxy of a call that is a language model."""
+        made = ProxyMaker(site, self._binding, oracle, self._runtime, self._operator.name).likely()
+        if made is None:
+            raise InternalError(f"{site.ai.text} has no proxy that is a language model")
+        return made
+
     def _takes_likeliest(self, tracker: LimitTracker) -> bool:
         """Return whether a proxy tells which rows are likely to reach a LIMIT; a dry run has no such proxy."""
         call = self._calls[0].ai
-        if call.promise is None or not call.cascades or self._binding.asked_share is not None:
+        if call.promise is None or not call.cascades or self._operator.steps or self._binding.asked_share is not None:
             return False
         return tracker.limited and pa.types.is_boolean(call.output) and call.promise.proxies[0] != EMBEDDING
 
@@ -296,19 +332,12 @@ class _Pass:
         lister: PromptLister,
         tracker: LimitTracker,
     ) -> FirstRows:
-        runtime, call = self._runtime, self._calls[0].ai
-
-        def proxy(oracle: Oracle) -> Proxy:
-            made = ProxyMaker(site, self._binding, oracle, runtime, self._operator.name).likely()
-            if made is None:
-                raise InternalError(f"{call.text} has no proxy that is a language model")
-            return made
-
+        runtime = self._runtime
         return FirstRows(
-            call,
+            self._calls[0].ai,
             site,
             self._binding,
-            proxy,
+            partial(self._likely, site),
             arranged,
             arguments,
             lister,

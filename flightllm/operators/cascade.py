@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from flightllm.errors import InternalError
 from flightllm.functions.call import AICall
 from flightllm.operators.batches import PromptBatch
-from flightllm.operators.oracle import NO_ANSWER, UNASKED, NotKnownError, Oracle
+from flightllm.operators.oracle import NO_ANSWER, UNASKED, Answers, NotKnownError, Oracle
 from flightllm.operators.population import Units
 from flightllm.operators.prompts import PromptLister
 from flightllm.operators.proxy import NONE, Proxy, Scores
@@ -63,7 +63,7 @@ class _Method(Protocol):
         """Return the counts and the certified bounds."""
 
 
-def decide(call: AICall, oracle: Oracle, proxy: Proxy, note: Callable[[AICall, Seen], None] | None = None) -> Decision:
+def decide(call: AICall, oracle: Answers, proxy: Proxy, note: Callable[[AICall, Seen], None] | None = None) -> Decision:
     """Ask the proxy about all units, and the oracle about waves of units until the promise holds.
 
     `note` gets what the run told about the proxy. A rerun tells nothing new.
@@ -83,7 +83,7 @@ def decide(call: AICall, oracle: Oracle, proxy: Proxy, note: Callable[[AICall, S
     return Decision(labels, figures, _notices(call, proxy, report))
 
 
-def _cut_off(call: AICall, oracle: Oracle, figures: Mapping[str, Any]) -> Decision:
+def _cut_off(call: AICall, oracle: Answers, figures: Mapping[str, Any]) -> Decision:
     """Certify nothing when the budget has cut off the sample; rows without an answer are NULL, as without a proxy."""
     labels = np.where(oracle.labels == UNASKED, NO_ANSWER, oracle.labels)
     for unit in np.flatnonzero(oracle.labels == UNASKED).tolist():
@@ -96,7 +96,7 @@ def _cut_off(call: AICall, oracle: Oracle, figures: Mapping[str, Any]) -> Decisi
 
 
 def predict(
-    call: AICall, oracle: Oracle, proxy: Proxy | None, share: Callable[[AICall, int], float | None]
+    call: AICall, oracle: Answers, proxy: Proxy | None, share: Callable[[AICall, int], float | None]
 ) -> Decision:
     """Decide in a dry run: ask the oracle about a share of the units, and the proxy about all of them.
 
@@ -119,7 +119,7 @@ def predict(
     return Decision(oracle.labels, {"predicted_share": used, "learned": found_share is not None})
 
 
-def _replayed(call: AICall, oracle: Oracle, proxy: Proxy) -> _Method | None:
+def _replayed(call: AICall, oracle: Answers, proxy: Proxy) -> _Method | None:
     """Decide as an earlier run of the same query did, if the cache has its answers; otherwise return None.
 
     The questions of that run are a sample of all rows. If its answers counted as known before, the rest of the rows
@@ -141,7 +141,9 @@ def _needs_proxy(call: AICall, units: int) -> bool:
     return units >= FEWEST_UNITS or (budget is not None and budget < units)
 
 
-def _decided(call: AICall, oracle: Oracle, proxy: Proxy, note: Callable[[AICall, Seen], None] | None = None) -> _Method:
+def _decided(
+    call: AICall, oracle: Answers, proxy: Proxy, note: Callable[[AICall, Seen], None] | None = None
+) -> _Method:
     unknown = np.flatnonzero(oracle.labels == UNASKED)
     scores = Scores.unknown(len(oracle.population))
     if _needs_proxy(call, len(unknown)):
@@ -159,7 +161,7 @@ def _decided(call: AICall, oracle: Oracle, proxy: Proxy, note: Callable[[AICall,
     return method
 
 
-def _seen(call: AICall, oracle: Oracle, scores: Scores, units: Units) -> Seen:
+def _seen(call: AICall, oracle: Answers, scores: Scores, units: Units) -> Seen:
     """Return what a run over `units` told about the proxy."""
     labels, confidence, answers = scores.labels[units], scores.confidence[units], oracle.labels[units]
     known, taught = answers >= 0, len(oracle.taught)
@@ -237,7 +239,7 @@ def targets_of(call: AICall, spent: int = 0) -> Targets:
     return Targets(promise.recall, promise.precision, promise.accuracy, promise.confidence, budget)
 
 
-def _method(call: AICall, oracle: Oracle, scores: Scores) -> _Method:
+def _method(call: AICall, oracle: Answers, scores: Scores) -> _Method:
     targets = targets_of(call, len(oracle.taught))
     known = np.maximum(oracle.labels, -1)
     weights, seed = oracle.population.weights, seed_of(call, int((known >= 0).sum()))
@@ -273,7 +275,7 @@ def _as_bits(labels: _Labels, yes: int) -> NDArray[np.int8]:
     return np.where(labels < 0, -1, labels == yes).astype(np.int8)
 
 
-def _figures(report: Report | LabelReport, labels: _Labels, oracle: Oracle) -> dict[str, Any]:
+def _figures(report: Report | LabelReport, labels: _Labels, oracle: Answers) -> dict[str, Any]:
     """Return the figures of a report that both kinds have, and those of its own kind."""
     taught = int(oracle.population.weights[oracle.taught].sum())
     found = {

@@ -113,7 +113,8 @@ class UnitVectors:
 
     def are_known(self) -> bool:
         """Return whether the answer cache has the vectors of nearly all units."""
-        return nearly_all_cached(self._binding, PromptLister([self.open()]), self._population, self._batches)
+        units = np.arange(len(self._population))
+        return nearly_all_cached(self._binding, PromptLister([self.open()]), units, self._batches)
 
     def _embed(self, units: Units) -> None:
         if not len(units):

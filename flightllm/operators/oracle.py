@@ -1,9 +1,9 @@
 """Ask the own model of a call with a promise about some units, and keep its answers."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,36 @@ _MOST_READINGS, _MOST_TEXT = 1_024, 256
 
 class NotKnownError(Exception):
     """A unit was asked whose answer the cache lacks."""
+
+
+class Weighted(Protocol):
+    """Some units, and how many rows each of them has."""
+
+    weights: Units
+
+    def __len__(self) -> int:
+        """Return the number of units."""
+
+
+class Answers(Protocol):
+    """The answers about units, see `Oracle`: those of one call, or of several calls together."""
+
+    values: list[Any]
+    labels: NDArray[np.int64]
+    errors: dict[int, str]
+    refused: str
+    taught: Units
+    knows_some: bool
+
+    @property
+    def population(self) -> Weighted:
+        """Return the units."""
+
+    def replayed(self) -> AbstractContextManager[None]:
+        """Forget which answers are known, and let `ask` take nearly all answers from the cache."""
+
+    def ask(self, units: Units) -> NDArray[np.int64]:
+        """Ask about units, and return their labels."""
 
 
 class Oracle:
@@ -56,6 +86,8 @@ class Oracle:
         self._readings: dict[str, int] = {}
         self._kept: NDArray[np.int64] | None = None
         """Within `replayed`: the labels of answers in the cache."""
+        self._lacking = 0
+        """The answers so far that the cache lacked, within `replayed`."""
         self._look_up(site.sampled or set())
         self.knows_some = bool((self.labels != UNASKED).any())
         """Whether the cache had answers before the first one was asked."""
@@ -67,7 +99,7 @@ class Oracle:
         So a rerun goes as the first run did. Answers that failed then are asked again. Afterwards all answers are known
         again.
         """
-        self._kept = self.labels.copy()
+        self._kept, self._lacking = self.labels.copy(), 0
         self.labels[:] = UNASKED
         try:
             yield
@@ -84,10 +116,11 @@ class Oracle:
             NotKnownError: within `replayed`, the cache lacks more than a few of the answers.
         """
         if self._kept is not None:
-            if few(int((self._kept[units] == UNASKED).sum()), len(units)):
-                self.labels[units] = self._kept[units]
-            else:
+            # Few of all answers can lack. Of a small wave, one that failed would be many.
+            self._lacking += int((self._kept[units] == UNASKED).sum())
+            if not few(self._lacking, int((self._kept != UNASKED).sum())):
                 raise NotKnownError
+            self.labels[units] = self._kept[units]
         new = units[self.labels[units] == UNASKED]
         for some, answers in answered(self._site, self._binding, self.population, new, self._cancelled):
             for unit, answer in zip(some.tolist(), answers, strict=True):

@@ -56,7 +56,7 @@ class ProxyMaker:
         candidates = [self._priced(name) for name in names]
         return ChosenProxy(candidates, self.oracle, predict, seed_of(self.site.ai), self._label_budget)
 
-    def likely(self) -> Proxy | None:
+    def likely(self) -> ModelProxy | None:
         """Return the first language model among the proxies, whose calls a dry run counts; None if all embed."""
         return next((self._model(name) for name in self._names if name != EMBEDDING), None)
 

@@ -106,23 +106,23 @@ class ModelProxy:
                     best = max(range(len(probabilities)), key=probabilities.__getitem__)
                     found.labels[unit], found.confidence[unit] = best, probabilities[best]
 
-    def costs_nothing(self) -> bool:
-        """Return whether the answer cache has nearly all scores."""
-        population = self._population
-        return nearly_all_cached(self._binding, PromptLister([self._site]), population, population.prompts)
+    def costs_nothing(self, units: Units | None = None) -> bool:
+        """Return whether the answer cache has nearly all scores of units; None means all units."""
+        wanted = np.arange(len(self._population)) if units is None else units
+        return nearly_all_cached(self._binding, PromptLister([self._site]), wanted, self._population.prompts)
 
 
 def nearly_all_cached(
     binding: ModelBinding,
     lister: PromptLister,
-    population: Population,
+    units: Units,
     prompts: Callable[[Units], Iterator[tuple[Units, PromptBatch]]],
 ) -> bool:
     """Return whether the answer cache lacks few answers of a model; `prompts` yields batches of the units' prompts."""
     missing = 0
-    for _, batch in prompts(np.arange(len(population))):
+    for _, batch in prompts(units):
         keys = lister.keys(batch, 0)
         missing += len(set(keys)) - len(binding.cache.peek(keys))
-        if not few(missing, len(population)):
+        if not few(missing, len(units)):
             return False
     return True

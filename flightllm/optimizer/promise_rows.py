@@ -5,7 +5,8 @@ Project(AiMap(label, Filter(b, AiMap(b, Filter(a, AiMap(a, x))))))
 
 A promise about the rows of one operator often says nothing about the result. It does where each row of the result comes
 from one row of the operator, and where no later filter drops rows. So one filter gets a share: it comes after all
-others. Labels above all filters get one, too. All other calls stay exact. `quality.split` has the proof.
+others. Several filters of one model are one filter: their promise is about the rows that pass all of them. Labels above
+all filters get a share, too. All other calls stay exact. `quality.split` has the proof.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ import pyarrow as pa
 from substrait.algebra_pb2 import Expression, SetRel
 
 from flightllm.errors import InternalError
-from flightllm.functions.call import MODEL, AICall
+from flightllm.functions.call import EMBEDDING, MODEL, AICall
 from flightllm.functions.promise import Promise
 from flightllm.llm.engine import Choice
 from flightllm.optimizer.chain import Chain, moved, peel
@@ -31,6 +32,7 @@ from flightllm.plan.nodes import (
     Call,
     Fetch,
     Filter,
+    FusedStep,
     GroupLimit,
     Join,
     Node,
@@ -101,14 +103,15 @@ def promise_rows(root: Node, functions: Functions, targets: Targets, means: Mean
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """The steps of a chain in an order in which `chosen` is the last filter, and the labels come after it.
+    """The steps of a chain in an order in which `chosen` are the last filters, and the labels come after them.
 
-    `lower` are the steps before it; a call is the number of its column among the calls.
+    `lower` are the steps before them; a call is the number of its column among the calls. Several chosen filters make
+    their promise together.
     """
 
     chain: Chain
     lower: tuple[tuple[int, ...] | Expression, ...]
-    chosen: int | None
+    chosen: tuple[int, ...]
     upper: tuple[int, ...]
 
     @property
@@ -116,11 +119,16 @@ class _Parts:
         """Return the calls of the chain, in the order of their columns."""
         return [call for step in self.chain.steps if isinstance(step, tuple) for call in step]
 
+    @property
+    def filters(self) -> int:
+        """Return the number of calls below the labels."""
+        return len(self.calls) - len(self.upper)
+
     def built(self, base: Node, promises: Mapping[int, Promise], functions: Functions) -> Node:
         """Return the chain over `base` with these promises, by the numbers of the calls."""
         width, calls = self.chain.base.width, self.calls
         lower = [n for step in self.lower if isinstance(step, tuple) for n in step]
-        order = [*lower, *([] if self.chosen is None else [self.chosen]), *self.upper]
+        order = [*lower, *self.chosen, *self.upper]
         places = {width + n: width + place for place, n in enumerate(order)}
 
         def move(expression: Expression) -> Expression:
@@ -132,12 +140,26 @@ class _Parts:
         node = base
         for step in self.lower:
             node = asked(step, node) if isinstance(step, tuple) else Filter(node, move(step))
-        if self.chosen is not None:
-            node = asked([self.chosen], node)
-            node = Filter(node, functions.call("is_true", column(places[width + self.chosen])))
+        keeps = [functions.call("is_true", column(places[width + number])) for number in self.chosen]
+        if len(keeps) > 1:
+            steps = tuple(FusedStep((place,), keep) for place, keep in enumerate(keeps))
+            calls_together = [_promising(moved(calls[n], move), promises.get(n)) for n in self.chosen]
+            node = AiMap(node, tuple(calls_together), steps)
+        elif keeps:
+            node = Filter(asked(self.chosen, node), keeps[0])
         for number in self.upper:
             node = asked([number], node)
         return Project(node, tuple(map(move, self.chain.columns)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """The calls that make one share of the promise: the number of their chain, and their numbers in it."""
+
+    segment: int
+    calls: tuple[int, ...]
+    filters: bool
+    """Whether they are filters, and not a label."""
 
 
 class _Giver:
@@ -185,33 +207,31 @@ class _Giver:
 
     def _shared(self, root: Node, above: Sequence[Node], targets: Targets) -> Node:
         parts = [self._parts(chain) for node in above if (chain := peel(node, self._functions)) is not None]
-        holders = [
-            (at, number, kind)
+        holders = [_Holder(at, part.chosen, filters=True) for at, part in enumerate(parts) if part.chosen]
+        holders += [
+            _Holder(at, (number,), filters=False)
             for at, part in enumerate(parts)
-            for kind, numbers in (("filter", [] if part.chosen is None else [part.chosen]), ("label", part.upper))
-            for number in numbers
-            if kind == "filter" or self._fits(part.calls[number].ai, filters=False)
+            for number in part.upper
+            if self._fits(part.calls[number].ai, filters=False)
         ]
-        asked = [parts[at].calls[number].ai for at, number, _ in holders]
-        filters = any(kind == "filter" for *_, kind in holders)
+        asked = [[parts[one.segment].calls[number].ai for number in one.calls] for one in holders]
+        filters = sum(part.filters for part in parts)
 
         def cost(at: int, part: Targets) -> float:
-            rows = _PASSED if filters and holders[at][2] == "label" else 1.0
+            rows = 1.0 if holders[at].filters else _PASSED**filters
             allowed = 1 - max(rate for rate in (part.recall, part.precision, part.accuracy) if rate is not None)
-            return rows * self._means.price(asked[at].model) / (1 + _FALL * sqrt(allowed))
+            return rows * sum(self._means.price(ai.model) for ai in asked[at]) / (1 + _FALL * sqrt(allowed))
 
         promises: dict[tuple[int, int], Promise] = {}
-        found = split(targets, [kind for *_, kind in holders], cost)
-        for (at, number, _), ai, share in zip(holders, asked, found, strict=True):
-            if share is None:
-                self._refuse_call(ai, "without a precision of the query, any number of its labels could be wrong")
-                continue
-            proxies = self._means.proxies(ai.model)
-            if isinstance(proxies, str):
-                raise InternalError("a call without a proxy got a share")
-            made = Promise(share.recall, share.precision, share.accuracy, share.confidence, None, proxies)
-            promises[at, number] = made
-            self._shares.given.append(replace(ai, promise=made))
+        found = split(targets, ["filter" if one.filters else "label" for one in holders], cost)
+        for one, calls, share in zip(holders, asked, found, strict=True):
+            for number, ai in zip(one.calls, calls, strict=True):
+                if share is None:
+                    self._refuse_call(ai, "without a precision of the query, any number of its labels could be wrong")
+                    continue
+                made = self._promise(ai, share, len(calls))
+                promises[one.segment, number] = made
+                self._shares.given.append(replace(ai, promise=made))
         result = root
         for at, (node, part) in enumerate(zip(above, parts, strict=True)):
             own = {number: made for (segment, number), made in promises.items() if segment == at}
@@ -220,28 +240,51 @@ class _Giver:
                 result = _rebuilt(result, node, part.built(base, own, self._functions))
         return result
 
+    def _promise(self, ai: AICall, share: Targets, together: int) -> Promise:
+        """Return the promise of one of the calls that make it together."""
+        proxies = self._means.proxies(ai.model)
+        if isinstance(proxies, str):
+            raise InternalError("a call without a proxy got a share")
+        used = proxies if together == 1 else _models(proxies)[:1]
+        return Promise(share.recall, share.precision, share.accuracy, share.confidence, None, used, filters=together)
+
     def _parts(self, chain: Chain) -> _Parts:
-        """Choose the filter of a chain that comes last, and the labels above all filters."""
+        """Choose the filters of a chain that come last, and the labels above all filters.
+
+        They are the filters of the dearest model, or its only filter.
+        """
         width = chain.base.width
         calls = [call for step in chain.steps if isinstance(step, tuple) for call in step]
         lower, upper = self._split(chain)
         prices = {n: self._means.price(calls[n].ai.model) for n in range(len(calls)) if n not in upper}
         usable = [n for n in prices if self._is_last(n, calls, lower, width)]
-        chosen = max(usable, key=lambda n: (prices[n], n), default=None)
+        dearest = max(usable, key=lambda n: (prices[n], n), default=None)
         why = "another filter comes after it, and could keep just the rows that a proxy of this one loses"
-        if chosen is not None and any(calls[n].ai.binding == calls[chosen].ai.binding for n in prices if n != chosen):
-            # Filters of one model are asked in the order that their rows show to be the cheapest. A share would end
-            # that, and it saves prompts only among the few rows that the other filters let through.
-            chosen, why = None, "its model has other filters over the same rows"
+        chosen: tuple[int, ...] = ()
+        if dearest is not None:
+            alike = [n for n in prices if calls[n].ai.binding == calls[dearest].ai.binding]
+            together = [n for n in alike if n in usable and self._asks_with_others(calls[n])]
+            if len(together) > 1:
+                chosen = tuple(together)
+            elif len(alike) == 1:
+                chosen = (dearest,)
+            else:
+                # Filters of one model are asked in the order that their rows show to be the cheapest. A share for one
+                # of them would end that, and save prompts only among the few rows that the others let through.
+                why = "its model has other filters over the same rows"
         for number in usable:
-            if number != chosen:
+            if number not in chosen:
                 self._refuse_call(calls[number].ai, why)
-        if chosen is not None:
-            at = width + chosen
-            kept = [s for s in lower if not isinstance(s, Expression) or at not in ex.fields(s)]
-            without = [tuple(n for n in s if n != chosen) if isinstance(s, tuple) else s for s in kept]
-            lower = [s for s in without if s]
+        at = {width + number for number in chosen}
+        kept = [s for s in lower if not isinstance(s, Expression) or not at.intersection(ex.fields(s))]
+        without = [tuple(n for n in s if n not in chosen) if isinstance(s, tuple) else s for s in kept]
+        lower = [s for s in without if s]
         return _Parts(chain, tuple(lower), chosen, upper)
+
+    def _asks_with_others(self, call: Call) -> bool:
+        """Return whether a call can promise something together with other filters: a model must be its proxy."""
+        proxies = self._means.proxies(call.ai.model)
+        return call.when is None and not isinstance(proxies, str) and bool(_models(proxies))
 
     def _split(self, chain: Chain) -> tuple[list[tuple[int, ...] | Expression], tuple[int, ...]]:
         """Return the steps up to the last filter, with its conditions apart, and the calls above it, by number."""
@@ -311,6 +354,11 @@ def _unfit(ai: AICall, *, filters: bool) -> str:
     if ai.parameters.temperature or ai.fresh:
         return "its answers are random"
     return "a sample of its rows calibrates it" if ai.by_rows else ""
+
+
+def _models(proxies: Sequence[str]) -> tuple[str, ...]:
+    """Return the proxies that are language models."""
+    return tuple(one for one in proxies if one != EMBEDDING)
 
 
 def _promising(call: Call, promise: Promise | None) -> Call:

@@ -63,7 +63,7 @@ def given(shares: Shares) -> dict[str, Promise | None]:
         (f"SELECT id, CASE WHEN flag THEN {LABEL} ELSE 'n' END AS l FROM people", [LABEL]),
         (f"SELECT id FROM people WHERE NOT {A}", [f"NOT {A}"]),
         (f"SELECT id FROM people WHERE {SCORE} >= 5", [f"{SCORE} >= 5"]),
-        (f"SELECT id FROM people WHERE {LABEL} = 'a' AND {SCORE} > 3", []),
+        (f"SELECT id FROM people WHERE {LABEL} = 'a' AND {SCORE} > 3", [f"{LABEL} = 'a'", f"{SCORE} > 3"]),
         (f"SELECT id FROM people WHERE {A} UNION ALL SELECT id FROM people WHERE {B}", [A, B]),
         (f"SELECT * FROM people JOIN likes ON people.id = person_id WHERE {A} AND thing = 'tea'", None),
         (f"SELECT upper(n) FROM (SELECT name AS n FROM people WHERE {A}) AS t WHERE n <> 'x'", [A]),
@@ -126,10 +126,23 @@ def test_chosen_filter_is_last(database: Database) -> None:
     assert top.input.calls[0].ai.text == B
 
 
-def test_filters_of_one_model_stay_together(database: Database) -> None:
-    """Filters of one model stay one operator, which asks the cheapest first; the label gets the whole promise."""
+def test_filters_of_one_model_promise_together(database: Database) -> None:
+    """Filters of one model make one promise, in one operator below the labels."""
+    other = "ai_filter('c', note)"
+    root, shares = shared(database, f"SELECT id, {LABEL} AS l FROM people WHERE {A} AND {other}")
+    assert sorted(given(shares)) == sorted([A, other, LABEL])
+    assert given(shares)[A] == given(shares)[other]
+    assert [promise.filters for promise in given(shares).values() if promise] == [2, 2, 1]
+    below = [node for node in walk(root) if isinstance(node, AiMap)][1]
+    assert [call.ai.text for call in below.calls] == [A, other]
+    assert len(below.steps) == 2
+
+
+def test_vectors_leave_filters_of_one_model_exact(database: Database) -> None:
+    """Without a language model as a proxy, filters of one model stay one operator; the label gets the whole promise."""
+    means = Means(lambda _: ("embedding",), MEANS.price)
     sql = f"SELECT id, {LABEL} AS l FROM people WHERE {A} AND ai_filter('c', note)"
-    _, shares = shared(database, sql)
+    _, shares = shared(database, sql, means)
     assert list(given(shares)) == [LABEL]
     assert "its model has other filters over the same rows" in " ".join(shares.lines())
 
