@@ -20,7 +20,7 @@ from flightllm.operators.calibrator import Calibration
 from flightllm.operators.call_context import CallContext, CallSite, LimitTracker, Ranking, all_at_once
 from flightllm.operators.call_executor import CallExecutor
 from flightllm.operators.cascade import answer_rows, decide, predict
-from flightllm.operators.first_rows import FirstRows
+from flightllm.operators.first_rows import FirstRows, PartSize
 from flightllm.operators.joint import JointOracle, JointPopulation, JointProxy, JointRows, joint_call
 from flightllm.operators.oracle import Oracle
 from flightllm.operators.population import Population
@@ -223,7 +223,8 @@ class _Pass:
         runtime = self._runtime
         given = pa.schema(list(schema)[: len(schema) - len(self._calls)])
         arguments = self._arguments()
-        arranged = arrange(spooled, table, given, arguments, self._how(tracker), runtime.sql)
+        size = PartSize() if self._takes_likeliest(tracker) else None
+        arranged = arrange(spooled, table, given, arguments, self._how(tracker, size), runtime.sql)
         tracker.rows_per_trial = spooled.rows / max(1, arranged.distinct) if self._shares_tuples else 1.0
         sample = partial(sampled_tuples, runtime, spooled, table, given)
         sites = [self._site(i, arranged, sample) for i in range(len(self._calls))]
@@ -246,11 +247,9 @@ class _Pass:
             for prompt_batch in self._decided(sites[0], population, lister):
                 yield prompt_batch.finish((0,), schema)
             return
-        if self._takes_likeliest(tracker):
-            first = self._first_rows(sites[0], arranged, arguments, PromptLister(sites, conditions), tracker)
-            for prompt_batch in first.batches():
-                self._counters[0].promise = first.figures()
-                yield prompt_batch.finish((0,), schema)
+        if size is not None:
+            lister = PromptLister(sites, conditions)
+            yield from self._first_rows(sites[0], arranged, arguments, lister, tracker, size, schema)
             return
         expected = not tracker.limited and len(ranking.steps) == len(ranking.steps[0].rounds) == 1
         if expected:
@@ -280,7 +279,7 @@ class _Pass:
         """Decide about all rows, and then yield them with their answers."""
         runtime, counters, call = self._runtime, self._counters[0], self._calls[0].ai
         oracle = Oracle(site, self._binding, population, runtime.cancelled)
-        maker = ProxyMaker(site, self._binding, oracle, runtime, self._operator.name)
+        maker = self._maker(site, oracle)
         if self._binding.asked_share is None:
             decision = decide(call, oracle, maker.proxy(), self._binding.note_run)
         else:
@@ -310,9 +309,12 @@ class _Pass:
             runtime.record.warn(notice)
         yield from JointRows([site.ai for site in sites], population, oracle, self._counters).passing(decision)
 
+    def _maker(self, site: CallSite, oracle: Oracle) -> ProxyMaker:
+        return ProxyMaker(site, self._binding, oracle, self._runtime, self._operator.name)
+
     def _likely(self, site: CallSite, oracle: Oracle) -> ModelProxy:
         """Return the proxy of a call that is a language model."""
-        made = ProxyMaker(site, self._binding, oracle, self._runtime, self._operator.name).likely()
+        made = self._maker(site, oracle).likely()
         if made is None:
             raise InternalError(f"{site.ai.text} has no proxy that is a language model")
         return made
@@ -331,21 +333,33 @@ class _Pass:
         arguments: ArgumentColumns,
         lister: PromptLister,
         tracker: LimitTracker,
-    ) -> FirstRows:
-        runtime = self._runtime
-        return FirstRows(
-            self._calls[0].ai,
+        size: PartSize,
+        schema: pa.Schema,
+    ) -> Batches:
+        """Yield the rows that a LIMIT needs, the likeliest first."""
+        runtime, call = self._runtime, self._calls[0].ai
+        first = FirstRows(
+            call,
             site,
             self._binding,
             partial(self._likely, site),
+            lambda oracle: self._maker(site, oracle).likely_price(),
             arranged,
+            size,
             arguments,
             lister,
             tracker,
             self._counters[0],
             runtime.cancelled,
-            tracker.returned,
         )
+        try:
+            for prompt_batch in first.batches():
+                self._counters[0].promise = first.figures()
+                yield prompt_batch.finish((0,), schema)
+        finally:
+            self._counters[0].promise = first.figures()
+        for notice in first.notices:
+            runtime.record.warn(notice)
 
     def _check(self, schema: pa.Schema) -> None:
         kinds = [schema.field(a).type for a in self._columns]
@@ -367,7 +381,7 @@ class _Pass:
         """Return whether equal rows share one tuple of arguments."""
         return self._promises or (self._runtime.settings.dedup and not any(call.ai.fresh for call in self._calls))
 
-    def _how(self, tracker: LimitTracker) -> How:
+    def _how(self, tracker: LimitTracker, part_size: PartSize | None) -> How:
         settings, growing = self._runtime.settings, growing_sizes()
         promise = self._calls[0].ai.promise
         # the proxy gets most prompts, so their order suits its prefix cache
@@ -383,7 +397,7 @@ class _Pass:
             binding.engine,
             binding.window,
             0.0 if settings.fields_first else min(self._cues),
-            size,
+            part_size or size,
         )
 
     def _ranking(self, arranged: Arranged) -> Ranking:

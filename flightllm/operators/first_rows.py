@@ -1,15 +1,19 @@
 """Answer the rows that a LIMIT needs, the likeliest first, for a filter with a promise.
 
-A LIMIT returns some rows only, so nothing can be promised about the others: the promise is a precision. The first wave
-asks the call's own model about all of its prompts, as without a promise. If few rows pass, a proxy scores the prompts
-of each further wave, and the model gets those that are likely to pass. The others wait until no prompts are left.
+A LIMIT returns some rows only, so nothing can be promised about the others: the promise is a precision. A row is
+returned in one of two ways:
 
-Of n rows, as many as the precision allows can be wrong. So the last ones are returned without a question.
+- The call's own model said yes to it. Such a row is right by definition.
+- Nobody asked. Of n returned rows, `floor((1 - precision) * n)` can be wrong. No more than these go out unasked, and
+  they are the last ones that the LIMIT needs. So even if all of them are wrong, the precision holds.
+
+So the promise is certain, whatever the proxy says: its scores only order the questions. The first wave
+asks about rows as they come, as without a promise. `LikelyFirst` says where scores are worth their price.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from math import floor
+from dataclasses import dataclass, field, replace
+from math import floor, inf
 from typing import Any, Final
 
 import numpy as np
@@ -21,31 +25,56 @@ from flightllm.operators.arrange import ArgumentColumns, Arranged
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.call_context import CallSite, LimitTracker, ModelBinding
 from flightllm.operators.cascade import Decision, answer_rows
-from flightllm.operators.oracle import UNASKED, Oracle
+from flightllm.operators.oracle import NO_ANSWER, UNASKED, Oracle
 from flightllm.operators.population import Population, Units
 from flightllm.operators.prompts import PromptLister
 from flightllm.operators.proxy import Proxy
 from flightllm.operators.rows import Counters
+from flightllm.quality.likely_first import LikelyFirst, Missing
 
-_FEW_PASS: Final = 0.5
-"""A proxy helps only if a smaller share of the rows passes: it is asked about all rows, and the model about few."""
-_LIKELY: Final = 0.5
+_MOST_SCORED: Final = 512
+"""The most prompts that the proxy gets before the next decision."""
 _MOST_WAITING: Final = 64 << 20
-"""The bytes of rows that wait at most; the model is asked about further rows at once."""
+"""The bytes of rows that wait at most; further rows get no scores."""
+_LIKELIER_YES: Final = 0.5
+
+
+class PartSize:
+    """The size of the next part of the rows, which the reader of the parts sets."""
+
+    def __init__(self) -> None:
+        self.wanted = 1
+
+    def __call__(self) -> int:
+        """Return the distinct tuples of the next part."""
+        return self.wanted
 
 
 @dataclass(slots=True)
-class _Wave:
-    """Some rows, and the units among them that have no decided answer."""
+class _Part:
+    """Some rows, and the units among them."""
 
     batch: PromptBatch
     oracle: Oracle
-    likely: NDArray[np.float64]
-    """The probability of yes for each unit."""
-    left: Units
-    """The units without an answer, the likeliest first."""
+    places: NDArray[np.int64]
+    """The tuples that need an answer."""
+    unit_of: Units
+    """The unit of each of these tuples."""
+    numbers: Units = field(default_factory=lambda: np.empty(0, np.int64))
+    """The number of each unit among the scored units; -1 where its answer was known."""
     begun: bool = False
     """Whether the rows that need no answer have gone out."""
+
+    def out(self, units: Units) -> PromptBatch | None:
+        """Return the rows of units, and at first those that need no answer; None if there are no such rows."""
+        chosen = np.zeros(len(self.batch.tuples), bool)
+        chosen[self.places[np.isin(self.unit_of, units)]] = True
+        if not self.begun:
+            silent = np.ones(len(chosen), bool)
+            silent[self.places] = False
+            chosen |= silent
+            self.begun = True
+        return _rows_of(self.batch, chosen) if chosen.any() else None
 
 
 @dataclass(slots=True)
@@ -56,23 +85,39 @@ class FirstRows:
     site: CallSite
     binding: ModelBinding
     proxy: Callable[[Oracle], Proxy]
-    """Makes the proxy of one wave."""
+    """Makes the proxy of one part of the rows."""
+    price: Callable[[Oracle], float]
+    """Returns the price of one score, where an answer of the call's own model costs 1."""
     arranged: Arranged
+    size: PartSize
+    """The size of the parts in which `arranged` yields its rows."""
     arguments: ArgumentColumns
     lister: PromptLister
     tracker: LimitTracker
     counters: Counters
     cancelled: Callable[[], bool]
-    returned: int
-    """The rows that the LIMIT returns."""
+    order: LikelyFirst = field(default_factory=lambda: LikelyFirst(1.0))
     name: str = ""
     """The name of the proxy, once it was asked."""
-    asked: int = 0
-    """The rows that the model answered."""
-    unasked: int = 0
-    """The rows that were returned without a question."""
-    _yes: int = 0
-    _seen: int = 0
+    reason: str = ""
+    """Why rows have no answer; empty if all have one that need it."""
+    _parts: list[_Part] = field(default_factory=list)
+    """The parts that have scored units."""
+    _part_of: list[tuple[int, int]] = field(default_factory=list)
+    """For each scored unit: its part, and its number there."""
+    _read: int = 0
+    """The units that were read."""
+    _held: int = 0
+    _ended: bool = False
+    _asked: int = 0
+    """The prompts that the model got."""
+    _rows: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(("asked", "known", "left", "unasked", "yes", "no", "null"), 0)
+    )
+    """The rows that went out: how their answers came, and which they are."""
+    _prompts: int = 0
+    """The distinct prompts of these rows."""
+    _errors: int = 0
 
     def batches(self) -> Iterator[PromptBatch]:
         """Yield rows with their answers, until the consumer has enough.
@@ -82,122 +127,200 @@ class FirstRows:
             BudgetExceededError: the budget is spent, and the session wants the query to fail then.
             CancelledError: the query was cancelled.
         """
-        waiting: list[_Wave] = []
-        held = 0
-        for batch in self.arranged.batches():
-            wave = self._wave(batch)
-            if not self._proxy_helps:
-                yield from self._answered(wave, wave.left)
+        rows = self.arranged.batches()
+        while not (self._ended and not len(self.order.best())):
+            if self._room <= 0 or self.reason:
+                yield from self._unanswered(rows)
+                return
+            sure = self._sure()
+            if len(sure):
+                yield from self._accepted(sure)
                 continue
-            scores = self._score(wave)
-            likely = wave.left[scores >= _LIKELY]
-            while len(likely):
-                some, likely = self._next(wave, likely)
-                yield from some
-            held += batch.rows.nbytes
-            if held > _MOST_WAITING:
-                yield from self._answered(wave, wave.left)
-                held -= batch.rows.nbytes
-            elif len(wave.left) or not wave.begun:
-                waiting.append(wave)
-        for wave in waiting:
-            yield from self._answered(wave, wave.left)
+            move, count = self.order.move(Missing(self.tracker.rows_left, self._units_left, self._room))
+            if move == "ask":
+                yield from self._ask_scored(self.order.best()[:count])
+                continue
+            self.size.wanted = min(count, _MOST_SCORED)
+            batch = next(rows, None)
+            if batch is None:
+                self._ended = True
+                continue
+            part, new = self._opened(batch)
+            yield from self._out(part, np.flatnonzero(part.oracle.labels != UNASKED), "known")
+            if move == "score" and len(new) and self._can_score:
+                self._score(part, new)
+            else:
+                yield from self._ask_next(part, new)
 
     def figures(self) -> dict[str, Any]:
         """Return the figures of the call site so far, see `CallRecord.promise`."""
+        returned, rows = self.tracker.returned, self._rows
+        wrong = rows["unasked"]
         return {
             "targets": str(self.call.promise),
             "proxy": self.name or "none",
-            "rows": self.asked + self.unasked,
-            "known": 0,
-            "asked": self.asked,
-            "precision": 1 - self.unasked / self.returned if self.returned else 1.0,
+            "rows": rows["asked"] + rows["known"] + rows["left"] + wrong,
+            "prompts": self._prompts,
+            "known": rows["known"],
+            "asked": rows["asked"],
+            "asked_prompts": self._asked,
+            "taught_prompts": 0,
+            "sampled_prompts": 0,
+            "precision": 1 - wrong / returned if returned else 1.0,
             "recall": None,
             "accuracy": None,
             "delta": 0.0,
-            "held": True,
+            "held": not self.reason,
             "useless": False,
-            "unanswered": 0,
-            "reason": "A LIMIT returns some of the rows, so only precision is promised.",
+            "errors": self._errors,
+            "unseen_errors": wrong,
+            "unanswered": rows["null"],
+            "reason": self.reason or "A LIMIT returns some of the rows, so only precision is promised.",
         }
 
     @property
-    def _proxy_helps(self) -> bool:
-        """Return whether few of the rows so far passed, and those that passed are those with the answer yes."""
-        passed = self.tracker.rows
-        return self._seen > 0 and passed < _FEW_PASS * self._seen and (not passed or self._passed_by_yes)
+    def notices(self) -> tuple[str, ...]:
+        """Return what the user must know: the rows are fewer than the LIMIT, and some were not asked about."""
+        if not self.reason or not self.tracker.rows_left:
+            return ()
+        said = f"the promise {self.call.promise} is not held, and {self._rows['left']:,} rows are NULL: {self.reason}"
+        return (f"{self.call.text}: {said}",)
 
     @property
-    def _passed_by_yes(self) -> bool:
-        return abs(self.tracker.rows - self._yes) <= abs(self.tracker.rows - (self._seen - self._yes))
+    def _room(self) -> float:
+        """The questions that the label budget still allows."""
+        budget = None if self.call.promise is None else self.call.promise.label_budget
+        return inf if budget is None else budget - self._asked
 
-    def _wave(self, batch: PromptBatch) -> _Wave:
+    @property
+    def _units_left(self) -> float:
+        return 0 if self._ended else max(1, self.arranged.distinct - self._read)
+
+    @property
+    def _can_score(self) -> bool:
+        """Return whether a score tells whether rows pass, and whether there is room for rows that wait."""
+        yes, no, passed = self._rows["yes"], self._rows["no"], self.tracker.rows
+        return self._held <= _MOST_WAITING and abs(passed - yes) <= abs(passed - no)
+
+    def _opened(self, batch: PromptBatch) -> tuple[_Part, Units]:
+        """Return some rows as a part, and its units without an answer."""
         one = replace(self.arranged, batches=lambda: iter([batch]))
         population = Population(one, None, self.arguments, self.lister, self.cancelled)
         oracle = Oracle(self.site, self.binding, population, self.cancelled)
-        every = np.arange(len(population))
-        return _Wave(batch, oracle, np.ones(len(population)), every)
+        listed = self.lister.listed(batch, 0)
+        places = np.asarray([place for place, _, _ in listed], np.int64)
+        units = population.units([key for _, _, key in listed]) if listed else np.empty(0, np.int64)
+        if not self._read and len(population):
+            self.order.price = self.price(oracle)
+        self._read += len(population)
+        return _Part(batch, oracle, places, units), np.flatnonzero(oracle.labels == UNASKED)
 
-    def _score(self, wave: _Wave) -> NDArray[np.float64]:
-        """Let the proxy score the units of a wave, and put the likeliest first; return the scores in that order."""
-        proxy = self.proxy(wave.oracle)
+    def _score(self, part: _Part, units: Units) -> None:
+        """Let the proxy score units of a part."""
+        proxy = self.proxy(part.oracle)
         self.name = proxy.name
-        found = proxy.scores(wave.left).probability(wave.oracle.values.index(True))
-        wave.likely = np.where(np.isnan(found), _LIKELY, found)
-        wave.left = np.argsort(-wave.likely, kind="stable")
-        return wave.likely[wave.left]
+        scores = proxy.scores(units).probability(part.oracle.values.index(True))
+        part.numbers = np.full(len(part.oracle.labels), -1)
+        part.numbers[units] = self.order.add(scores, part.oracle.population.weights[units])
+        self._part_of += [(len(self._parts), unit) for unit in units.tolist()]
+        self._parts.append(part)
+        self._held += part.batch.rows.nbytes
 
-    def _next(self, wave: _Wave, likely: Units) -> tuple[Iterator[PromptBatch], Units]:
-        """Return the rows of the likeliest units, as many as the LIMIT still needs, and the other likely units."""
-        weights = wave.oracle.population.weights
-        needed = self.tracker.rows_left
-        free = self._allowed - self.unasked
-        if needed <= free and int(weights[likely[0]]) <= free:
-            count = max(1, int(np.searchsorted(np.cumsum(weights[likely]), min(needed, free), "right")))
-            some = likely[:count]
-            unknown = some[wave.oracle.labels[some] < 0]
-            wave.oracle.labels[unknown] = wave.oracle.values.index(True)
-            self.unasked += int(weights[unknown].sum())
-            return self._answered(wave, some), likely[count:]
-        count = max(1, int(np.searchsorted(np.cumsum(weights[likely]), max(needed - free, 1), "left")) + 1)
-        return self._answered(wave, likely[:count]), likely[count:]
+    def _ask_next(self, part: _Part, units: Units) -> Iterator[PromptBatch]:
+        """Ask about units as they come; what the label budget does not pay for stays without an answer."""
+        some = units[: int(min(self._room, len(units)))]
+        before = self.tracker.rows
+        yield from self._asked_rows(part, some)
+        self.order.asked += len(some)
+        self.order.passed += self.tracker.rows - before
+        if len(some) < len(units):
+            self._refuse()
+            yield from self._out(part, units[len(some) :], "left")
+
+    def _ask_scored(self, numbers: Units) -> Iterator[PromptBatch]:
+        """Ask about scored units."""
+        numbers = numbers[: int(min(self._room, len(numbers)))]
+        for part, units in self._by_part(numbers):
+            before = self.tracker.rows
+            yield from self._asked_rows(part, units)
+            answers = np.maximum(part.oracle.labels[units], NO_ANSWER)
+            yes = answers == part.oracle.values.index(True)
+            own = part.numbers[units]
+            wrong = (self.order.scores[own] > _LIKELIER_YES) != yes
+            self._errors += int(part.oracle.population.weights[units[wrong]].sum())
+            self.order.tell(own, np.where(answers < 0, NO_ANSWER, yes))
+            self.order.by_score += len(units)
+            self.order.by_score_passed += self.tracker.rows - before
+            if not self.tracker.rows_left:
+                return
+
+    def _by_part(self, numbers: Units) -> Iterator[tuple[_Part, Units]]:
+        """Yield the parts of scored units with their units."""
+        places = np.asarray([self._part_of[number] for number in numbers.tolist()], np.int64).reshape(-1, 2)
+        for part in np.unique(places[:, 0]).tolist():
+            yield self._parts[part], places[places[:, 0] == part, 1]
+
+    def _sure(self) -> Units:
+        """Return the scored units whose rows can go out without a question, because the LIMIT needs no others."""
+        needed, free = self.tracker.rows_left, self._allowed - self._rows["unasked"]
+        if needed > free or not len(self.order.scores):
+            return np.empty(0, np.int64)
+        best = self.order.best()
+        best = best[self.order.likely[best] >= _LIKELIER_YES]
+        rows = np.cumsum(self.order.weights[best])
+        return best[: int(min(np.searchsorted(rows, free, "right"), np.searchsorted(rows, needed, "left") + 1))]
+
+    def _accepted(self, numbers: Units) -> Iterator[PromptBatch]:
+        """Yield the rows of scored units as if the model had said yes."""
+        self.order.tell(numbers, np.full(len(numbers), NO_ANSWER))
+        for part, units in self._by_part(numbers):
+            part.oracle.labels[units] = part.oracle.values.index(True)
+            yield from self._out(part, units, "unasked")
+
+    def _unanswered(self, rows: Iterator[PromptBatch]) -> Iterator[PromptBatch]:
+        """Yield the rows that are left, without an answer where the model was not asked."""
+        self._refuse()
+        left = self.order.best()
+        self.order.tell(left, np.full(len(left), NO_ANSWER))
+        for part, units in self._by_part(left):
+            yield from self._out(part, units, "left")
+        self.size.wanted = _MOST_SCORED
+        for batch in rows:
+            part, new = self._opened(batch)
+            yield from self._out(part, np.flatnonzero(part.oracle.labels != UNASKED), "known")
+            yield from self._out(part, new, "left")
+
+    def _refuse(self) -> None:
+        self.reason = self.reason or "The label budget is spent."
 
     @property
     def _allowed(self) -> int:
         """Return how many of the returned rows can be wrong."""
         precision = None if self.call.promise is None else self.call.promise.precision
-        return 0 if precision is None else floor((1 - precision) * self.returned + 1e-9)
+        return 0 if precision is None else floor((1 - precision) * self.tracker.returned + 1e-9)
 
-    def _answered(self, wave: _Wave, units: Units) -> Iterator[PromptBatch]:
-        """Ask about units and yield their rows; with the first ones go the rows that need no answer."""
-        oracle, population = wave.oracle, wave.oracle.population
-        new = units[oracle.labels[units] == UNASKED]
-        labels = oracle.ask(units)
-        wave.left = wave.left[~np.isin(wave.left, units)]
-        yes = oracle.values.index(True)
-        self.asked += int(population.weights[new].sum())
-        self._seen += int(population.weights[units].sum())
-        self._yes += int(population.weights[units[labels == yes]].sum())
-        batch = wave.batch
-        chosen = np.zeros(len(batch.tuples), bool)
-        listed = self.lister.listed(batch, 0)
-        places = np.asarray([place for place, _, _ in listed], np.int64)
-        if listed:
-            unit = population.units([key for _, _, key in listed])
-            chosen[places[np.isin(unit, units)]] = True
-        if not wave.begun:
-            silent = np.ones(len(batch.tuples), bool)
-            silent[places] = False
-            chosen |= silent
-            wave.begun = True
-        if not chosen.any():
-            return
-        rows = iter([_part(batch, chosen)])
-        yield from answer_rows(self.call, oracle, Decision(oracle.labels, None), self.lister, self.counters, rows)
-        self.tracker.add_trials(int(chosen.sum()))
+    def _asked_rows(self, part: _Part, units: Units) -> Iterator[PromptBatch]:
+        """Ask about units without an answer, and yield their rows."""
+        part.oracle.ask(units)
+        self._asked += len(units)
+        self.reason = self.reason or part.oracle.refused
+        yield from self._out(part, units, "asked")
+
+    def _out(self, part: _Part, units: Units, how: str) -> Iterator[PromptBatch]:
+        """Yield the rows of units with the answers that are known, and count how these came."""
+        labels, weights = part.oracle.labels[units], part.oracle.population.weights[units]
+        yes = part.oracle.values.index(True)
+        self._rows[how] += int(weights.sum())
+        for name, some in (("null", labels < 0), ("yes", labels == yes), ("no", labels == 1 - yes)):
+            self._rows[name] += int(weights[some].sum())
+        self._prompts += len(units)
+        batch = part.out(units)
+        if batch is not None:
+            decision = Decision(part.oracle.labels, None)
+            yield from answer_rows(self.call, part.oracle, decision, self.lister, self.counters, iter([batch]))
 
 
-def _part(batch: PromptBatch, chosen: NDArray[np.bool_]) -> PromptBatch:
+def _rows_of(batch: PromptBatch, chosen: NDArray[np.bool_]) -> PromptBatch:
     """Return the rows of the chosen tuples."""
     rows = np.flatnonzero(chosen[batch.tuple_of_row])
     place = np.cumsum(chosen) - 1

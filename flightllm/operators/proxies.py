@@ -60,6 +60,12 @@ class ProxyMaker:
         """Return the first language model among the proxies, whose calls a dry run counts; None if all embed."""
         return next((self._model(name) for name in self._names if name != EMBEDDING), None)
 
+    def likely_price(self) -> float:
+        """Return the price of a score of `likely`, where an answer of the call's own model costs 1."""
+        name = next(name for name in self._names if name != EMBEDDING)
+        price = self._price(name)
+        return _MODEL_PRICE if price is None else price
+
     @property
     def _names(self) -> tuple[str, ...]:
         promise = self.site.ai.promise

@@ -1,0 +1,179 @@
+"""A filter with a promise under a LIMIT, over simulated models."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from flightllm.operators.oracle import Oracle
+from flightllm.operators.population import Units
+from flightllm.session.database import Database
+from flightllm.session.session import Session
+from tests.databases import Ran, ask, open_database
+from tests.simulated import Labels, Model, Simulation, simulated
+
+ROWS = 2_000
+RARE: Labels = {f"row {i}": i % 100 == 37 for i in range(ROWS)}
+OFTEN: Labels = {f"row {i}": i % 10 < 3 for i in range(ROWS)}
+QUESTIONS: Mapping[str, Labels] = {"rare": RARE, "often": OFTEN}
+PROXIES = {
+    "good": Model(QUESTIONS, error=0.05, scores="calibrated"),
+    "blind": Model(QUESTIONS, error=0.5, scores="random"),
+    "inverted": Model(QUESTIONS, error=0.05, scores="inverted"),
+}
+World = tuple[Simulation, Session]
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Simulation, Database]]:
+    """Return simulated models, and a database with a table of 2,000 texts, a few of them twice and some NULL."""
+    with simulated({"demo": Model(QUESTIONS), **PROXIES}) as found:
+        database = open_database(tmp_path_factory.mktemp("first"))
+        session = database.session()
+        for name in PROXIES:
+            session.update(f"CREATE MODEL {name} OPTIONS (engine 'fake', model '{name}')")
+        session.update(
+            f"""CREATE TABLE t AS SELECT value AS i,
+                CASE WHEN value % 70 = 69 THEN NULL ELSE 'row ' || (value % {ROWS}) END AS t
+                FROM generate_series(0, {ROWS + 9})"""
+        )
+        yield found, database
+        database.close()
+
+
+@pytest.fixture
+def world(opened: tuple[Simulation, Database]) -> World:
+    """Return the models without requests, and a session without kept answers."""
+    session = opened[1].session()
+    session.update("TRUNCATE system.cache")
+    for engine in opened[0].engines.values():
+        engine.asked.clear()
+    return opened[0], session
+
+
+def query(what: str, limit: int, words: str = "") -> str:
+    """Return a query for the first rows that are `what`."""
+    return f"SELECT i, t FROM t WHERE ai_filter('Is it {what}?', t{words}) LIMIT {limit}"
+
+
+def words(proxy: str, more: str = "") -> str:
+    """Return the options of a promise."""
+    return f", recall => 0.9, precision => 0.9, proxy => '{proxy}'{more}"
+
+
+def asked(world: World, model: str = "demo") -> int:
+    """Return the requests that a model got, and forget them."""
+    found = world[0].engines[model].asked
+    count = len(found)
+    found.clear()
+    return count
+
+
+def promise(ran: Ran) -> dict[str, Any]:
+    """Return the figures of a query's only promise."""
+    (found,) = (site["promise"] for site in ran.record.call_rows() if site["promise"])
+    return dict(found)
+
+
+@pytest.mark.parametrize(("what", "limit", "share"), [("rare", 5, 0.3), ("rare", 15, 0.3), ("often", 50, 0.8)])
+def test_a_good_proxy_makes_a_limit_cheaper(world: World, what: str, limit: int, share: float) -> None:
+    """The model gets fewer prompts than without the promise, and both together cost less."""
+    ask(world[1], query(what, limit))
+    exact = asked(world)
+    world[1].update("TRUNCATE system.cache")
+    ran = ask(world[1], query(what, limit, words("good")))
+    own, scores = asked(world), asked(world, "good")
+    assert len(ran.rows) == limit
+    assert own < share * exact
+    assert own + 0.1 * scores < exact
+    assert sum(not QUESTIONS[what][row["t"]] for row in ran.rows) <= limit // 10
+
+
+@pytest.mark.parametrize("proxy", ["blind", "inverted"])
+@pytest.mark.parametrize(("what", "limit"), [("rare", 5), ("often", 50)])
+def test_a_useless_proxy_costs_a_wave_at_most(world: World, proxy: str, what: str, limit: int) -> None:
+    """Where scores tell nothing or the contrary, the model gets at most a wave more than without the promise."""
+    ask(world[1], query(what, limit))
+    exact = asked(world)
+    world[1].update("TRUNCATE system.cache")
+    ran = ask(world[1], query(what, limit, words(proxy)))
+    assert len(ran.rows) == limit
+    assert asked(world) < 2 * exact
+    assert sum(not QUESTIONS[what][row["t"]] for row in ran.rows) <= limit // 10
+
+
+def test_waves_grow(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The prompts go out in few waves, although few rows pass."""
+    waves: list[int] = []
+    send = Oracle.ask
+
+    def counted(own: Oracle, units: Units) -> Units:
+        waves.append(len(units))
+        return send(own, units)
+
+    monkeypatch.setattr(Oracle, "ask", counted)
+    ask(world[1], query("rare", 5, words("blind")))
+    assert len(waves) < 60
+
+
+def test_figures_equal_a_recount(world: World) -> None:
+    """The figures of the run are those of the requests and the rows."""
+    ran = ask(world[1], query("rare", 10, words("good")))
+    figures, values = promise(ran), set(world[0].engines["demo"].values)
+    texts = [row["t"] for row in ask(world[1], "SELECT t FROM t WHERE t IS NOT NULL").rows]
+    assert figures["asked_prompts"] == len(values)
+    assert figures["asked"] == sum(text in values for text in texts)
+    assert figures["unseen_errors"] == sum(row["t"] not in values for row in ran.rows) <= 1
+    assert figures["rows"] == figures["asked"] + figures["unseen_errors"]
+    assert figures["prompts"] >= figures["asked_prompts"]
+    assert figures["precision"] == 1 - figures["unseen_errors"] / 10
+    assert (figures["held"], figures["delta"], figures["recall"], figures["known"]) == (True, 0, None, 0)
+    table = ask(
+        world[1],
+        f"SELECT promise FROM system.ai_calls WHERE query_id = '{ran.record.query_id}' AND promise IS NOT NULL",
+    )
+    assert figures.items() <= table.rows[0]["promise"].items()
+
+
+@pytest.mark.slow
+def test_analyze_shows_the_figures(world: World) -> None:
+    """ANALYZE shows what is certain, and the counts of the run."""
+    ran = ask(world[1], f"EXPLAIN ANALYZE {query('rare', 10, words('good'))}")
+    shown, figures = "\n".join(row["plan"] for row in ran.rows), promise(ran)
+    assert "promise held (recall 0.9, precision 0.9, confidence 0.95), by the proxy good: A LIMIT returns" in shown
+    assert f"at least precision {figures['precision']:.4f}" in shown
+    assert f"of them asked {asked(world):,}" in shown
+
+
+def test_known_answers_are_free(world: World) -> None:
+    """Answers that the cache has are used and not asked for."""
+    ask(world[1], "SELECT count(*) FROM t WHERE ai_filter('Is it rare?', t)")
+    asked(world)
+    ran = ask(world[1], query("rare", 15, words("good")))
+    assert asked(world) == asked(world, "good") == 0
+    assert len(ran.rows) == 15
+    assert promise(ran)["known"] > 1_000
+
+
+@pytest.mark.parametrize("budget", [1, 10, 200])
+def test_the_label_budget_holds(world: World, budget: int) -> None:
+    """The model gets no more prompts than the budget, and rows that nobody asked about are not returned."""
+    ran = ask(world[1], query("rare", 18, words("good", f", label_budget => {budget}")))
+    assert asked(world) <= budget
+    figures = promise(ran)
+    assert figures["asked_prompts"] <= budget
+    assert sum(not RARE[row["t"]] for row in ran.rows) <= 1
+    if len(ran.rows) < 18:
+        assert not figures["held"]
+        assert "label budget is spent" in figures["reason"]
+        assert "is not held" in (ran.record.error or "")
+    if budget == 200:
+        assert len(ran.rows) == 18
+
+
+def test_a_spent_label_budget_leaves_null(world: World) -> None:
+    """Rows that the budget does not pay for are NULL, also where the call says that failures end the query."""
+    call = f"ai_filter('Is it rare?', t{words('good', ', label_budget => 7')}, on_error => 'fail')"
+    ran = ask(world[1], f"SELECT i FROM t WHERE {call} IS NULL LIMIT 1500")
+    assert asked(world) <= 7
+    assert len(ran.rows) == 1_500

@@ -1,0 +1,101 @@
+"""The choice of the rows to ask next, where a few rows with yes are wanted."""
+
+from math import inf
+from statistics import mean
+
+import numpy as np
+import pytest
+
+from flightllm.quality.likely_first import LikelyFirst, Missing
+
+UNITS = 2_000
+LOGITS = {"good": 3.3, "poor": 1.05, "random": 0.0, "inverted": -3.3}
+"""How far the scores of rows with yes lie above those with no, in units of their noise."""
+
+
+def found(rate: float, limit: int, proxy: str, seed: int, price: float = 0.1) -> tuple[int, int, int]:
+    """Return the questions and the scores for `limit` rows, and the questions without a proxy."""
+    rng = np.random.default_rng(seed)
+    truth = np.zeros(UNITS, bool)
+    truth[rng.permutation(UNITS)[: int(rate * UNITS)]] = True
+    apart = LOGITS[proxy]
+    seen = rng.normal(size=UNITS) + abs(apart) * truth
+    odds = np.sign(apart) * (abs(apart) * seen - apart**2 / 2 + np.log(rate / (1 - rate)))
+    scores = 1 / (1 + np.exp(-(odds if apart else 3 * seen)))
+    order, read, got, asked, scored = LikelyFirst(price), 0, 0, 0, np.empty(0, np.int64)
+    while got < limit and (read < UNITS or len(order.best())):
+        move, count = order.move(Missing(limit - got, UNITS - read))
+        assert count > 0
+        if move == "ask":
+            units = order.best()[:count]
+            yes = truth[scored[units]]
+            order.tell(units, yes.astype(np.int64))
+            order.by_score += len(units)
+            order.by_score_passed += int(yes.sum())
+        else:
+            rows = np.arange(read, min(read + count, UNITS))
+            read += len(rows)
+            if move == "score":
+                order.add(scores[rows], np.ones(len(rows), np.int64))
+                scored = np.append(scored, rows)
+                continue
+            yes = truth[rows]
+            order.asked += len(rows)
+            order.passed += int(yes.sum())
+        got += int(yes.sum())
+        asked += len(yes)
+    alone = int(np.searchsorted(np.cumsum(truth), limit)) + 1 if truth.sum() >= limit else UNITS
+    return asked, len(scored), alone
+
+
+@pytest.mark.parametrize(("rate", "limit"), [(0.01, 5), (0.05, 5), (0.05, 50), (0.3, 50)])
+def test_a_good_proxy_saves_questions(rate: float, limit: int) -> None:
+    """By good scores, the model gets far fewer questions, and the scores are worth their price."""
+    runs = [found(rate, limit, "good", seed) for seed in range(6)]
+    asked, scored, alone = (mean(column) for column in zip(*runs, strict=True))
+    assert asked < 0.5 * alone
+    assert asked + 0.1 * scored < alone
+
+
+@pytest.mark.parametrize("proxy", ["poor", "random", "inverted"])
+@pytest.mark.parametrize(("rate", "limit"), [(0.01, 5), (0.05, 50), (0.3, 50), (0.8, 50)])
+def test_a_bad_proxy_costs_a_wave_at_most(proxy: str, rate: float, limit: int) -> None:
+    """On average the questions are at most those without a proxy and one wave; here a wave is half of these."""
+    runs = [found(rate, limit, proxy, seed) for seed in range(6)]
+    asked, _, alone = (mean(column) for column in zip(*runs, strict=True))
+    assert asked < 1.5 * alone
+
+
+def test_where_all_rows_are_wanted_nothing_is_scored() -> None:
+    """If there are fewer rows with yes than wanted, a score saves nothing."""
+    assert found(0.01, 1_000, "good", 1)[:2] == (UNITS, 0)
+
+
+def test_a_dear_score_is_not_asked_for() -> None:
+    """A score that costs as much as a question saves nothing where most rows pass."""
+    assert found(0.8, 100, "good", 1, price=1.0)[1] == 0
+
+
+def test_answers_correct_the_scores() -> None:
+    """Where high scores were wrong and low ones right, the low ones become likely."""
+    order = LikelyFirst(0.1)
+    scores = np.repeat([0.05, 0.95], 100)
+    order.add(scores, np.ones(200, np.int64))
+    assert order.best()[0] >= 100
+    asked = np.concatenate([np.arange(40), np.arange(100, 140)])
+    order.tell(asked, (asked < 100).astype(np.int64))
+    assert order.best()[0] < 100
+
+
+def test_heavy_units_come_first_and_failed_scores_count_as_usual() -> None:
+    """A prompt of many rows brings more, and a unit without a score is as likely as any."""
+    order = LikelyFirst(0.1)
+    order.add(np.array([0.6, 0.6, np.nan]), np.array([1, 9, 1]))
+    assert order.best().tolist()[0] == 1
+    assert order.likely[2] == 0.5
+
+
+def test_few_allowed_questions_go_to_scored_rows() -> None:
+    """Where the questions cannot reach the rows as they come, the proxy scores rows at once."""
+    assert LikelyFirst(0.1).move(Missing(5, 2_000, inf))[0] == "next"
+    assert LikelyFirst(0.1).move(Missing(5, 2_000, 6))[0] == "score"
