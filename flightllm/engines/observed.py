@@ -99,6 +99,12 @@ class Learned:
             seen = self._runs.get(call)
         return None if seen is None else seen.share(units, targets)  # a trial of a second: answers need not wait for it
 
+    def scored_in_run(self, call: Hashable) -> tuple[float, ...]:
+        """Return `Seen.scored` of the last run; empty if there was no run."""
+        with self._lock:
+            seen = self._runs.get(call)
+        return () if seen is None else seen.scored
+
     def has_probabilities(self) -> bool:
         """Return False where the latest answers came without the probabilities that they were asked with."""
         return self._without_probabilities < _MOST_WITHOUT_PROBABILITIES

@@ -80,6 +80,11 @@ class DryRun:
         learned = self.models[model].learned.of(self.user)
         return lambda call, units: learned.share_of_run(question_of(call), units, targets_of(call))
 
+    def _scored_shares(self, model: str | None) -> Callable[[AICall], tuple[float, ...]]:
+        """Return how the proxies' shares of prompts are predicted, for filters with one promise: by their last run."""
+        learned = self.models[model].learned.of(self.user)
+        return lambda call: learned.scored_in_run(question_of(call))
+
     def _once(
         self,
         run: Run,
@@ -108,6 +113,7 @@ class DryRun:
                 prompt_format=self.models[name].prompt_format,
                 has_probabilities=self.models[name].learned.of(self.user).has_probabilities,
                 asked_share=self._asked_share(name),
+                scored_shares=self._scored_shares(name),
             )
             for name, engine in engines.items()
         }

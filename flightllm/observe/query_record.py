@@ -92,7 +92,8 @@ class CallRecord:
     `rows` are the rows that need an answer, in `prompts` distinct prompts. Of them, the model had answered `known` rows
     before, and `asked` rows (`asked_prompts` prompts) now. `errors` are asked rows that the proxy would have decided
     otherwise. `unseen_errors` bounds the rows that the proxy decided wrongly; `recall`, `precision` and `accuracy` are
-    certain with probability 1 - `delta`. Figures that the call's kind does not have are missing.
+    certain with probability 1 - `delta`. Figures that the call's kind does not have are missing. Of several
+    filters with one promise, the first has the figures, where `prompts` are tuples of one prompt for each filter.
     """
     _lock: Lock = field(default_factory=Lock)
     site: str = field(init=False)

@@ -21,7 +21,7 @@ from flightllm.operators.call_context import CallContext, CallSite, LimitTracker
 from flightllm.operators.call_executor import CallExecutor
 from flightllm.operators.cascade import answer_rows, decide, predict
 from flightllm.operators.first_rows import FirstRows, PartSize
-from flightllm.operators.joint import JointOracle, JointPopulation, JointProxy, JointRows, joint_call
+from flightllm.operators.joint import JointOracle, JointPopulation, JointProxy, JointRows, figures_of, joint_call
 from flightllm.operators.oracle import Oracle
 from flightllm.operators.population import Population
 from flightllm.operators.prompts import PromptLister
@@ -31,6 +31,7 @@ from flightllm.operators.row_sample import sampled_tuples
 from flightllm.operators.runtime import Runtime, SpooledArguments, with_row_ids
 from flightllm.operators.searches import run_searches
 from flightllm.plan.stages import Operator, StageCall
+from flightllm.quality.forecast import Seen
 
 _Sampler: TypeAlias = Callable[[StageCall], Sequence[tuple[str | None, ...]]]
 """Returns the values of a call's fields in some of its rows."""
@@ -299,15 +300,23 @@ class _Pass:
         oracle, call = JointOracle(oracles, population), joint_call([site.ai for site in sites])
         proxies = [self._likely(site, own) for site, own in zip(sites, oracles, strict=True)]
         proxy = JointProxy(proxies, oracles, population)
+
+        def note(together: AICall, seen: Seen) -> None:
+            if binding.note_run is not None:
+                seen.scored = proxy.scored
+                binding.note_run(together, seen)
+
         if binding.asked_share is None:
-            decision = decide(call, oracle, proxy, binding.note_run)
+            decision = decide(call, oracle, proxy, note)
         else:
-            decision = predict(call, oracle, proxy, binding.asked_share)
-        for counters in self._counters:
-            counters.promise = decision.promise
+            shares = () if binding.scored_shares is None else binding.scored_shares(call)
+            decision = predict(call, oracle, proxy, binding.asked_share, partial(proxy.foresee, shares))
+        calls = [site.ai for site in sites]
+        for number, counters in enumerate(self._counters):
+            counters.promise = figures_of(number, calls, decision.promise)
         for notice in decision.notices:
             runtime.record.warn(notice)
-        yield from JointRows([site.ai for site in sites], population, oracle, self._counters).passing(decision)
+        yield from JointRows(calls, population, oracle, self._counters).passing(decision)
 
     def _maker(self, site: CallSite, oracle: Oracle) -> ProxyMaker:
         return ProxyMaker(site, self._binding, oracle, self._runtime, self._operator.name)

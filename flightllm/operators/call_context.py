@@ -84,6 +84,8 @@ class ModelBinding:
     """In a dry run: returns the predicted share that this model gets of a number of prompts of a call with a promise.
 
     It returns None where no earlier run tells it."""
+    scored_shares: Callable[[AICall], Sequence[float]] | None = None
+    """In a dry run of filters with one promise: returns for each filter the predicted share of prompts to its proxy."""
     note_run: Callable[[AICall, Seen], None] | None = None
     """Keeps what a run of a call with a promise told about its proxy, for predictions."""
 

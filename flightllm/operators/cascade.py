@@ -75,8 +75,9 @@ def decide(call: AICall, oracle: Answers, proxy: Proxy, note: Callable[[AICall, 
     """
     found = _replayed(call, oracle, proxy) or _decided(call, oracle, proxy, note)
     method, report = found, found.report()
-    # An answer that the cache has besides can only be nearer to the promise than the proxy's.
-    labels = np.where(oracle.labels == UNASKED, method.verdicts(), oracle.labels)
+    # An answer that is known besides can only be nearer to the promise than the proxy's: it makes both rates larger.
+    told = oracle.told()
+    labels = np.where(told == UNASKED, method.verdicts(), told)
     figures = {"proxy": proxy.name, "targets": str(call.promise), **_figures(report, labels, oracle)}
     if oracle.refused:
         return _cut_off(call, oracle, figures)
@@ -96,20 +97,26 @@ def _cut_off(call: AICall, oracle: Answers, figures: Mapping[str, Any]) -> Decis
 
 
 def predict(
-    call: AICall, oracle: Answers, proxy: Proxy | None, share: Callable[[AICall, int], float | None]
+    call: AICall,
+    oracle: Answers,
+    proxy: Proxy | None,
+    share: Callable[[AICall, int], float | None],
+    scored: Callable[[Units], object] | None = None,
 ) -> Decision:
     """Decide in a dry run: ask the oracle about a share of the units, and the proxy about all of them.
 
     `share` predicts this share of a number of units; None means that no earlier run tells it. The other units have
-    answers as often as the asked ones do. A rerun of a query is predicted as it went before.
+    answers as often as the asked ones do. A rerun of a query is predicted as it went before. `scored` makes the
+    predicted calls of the proxy about units, where not all of them need a score.
     """
     found = None if proxy is None else _replayed(call, oracle, proxy)
     if found is not None:
-        return Decision(np.where(oracle.labels == UNASKED, found.verdicts(), oracle.labels), None)
+        told = oracle.told()
+        return Decision(np.where(told == UNASKED, found.verdicts(), told), None)
     unknown = np.flatnonzero(oracle.labels == UNASKED)
     sampled = len(unknown) >= FEWEST_UNITS
     if sampled and proxy is not None:
-        proxy.scores(unknown)
+        (scored or proxy.scores)(unknown)
     found_share = share(call, len(unknown)) if sampled else 1.0
     used = _ASSUMED_SHARE if found_share is None else found_share
     # The units are in the order of a hash, so the first ones are a sample.

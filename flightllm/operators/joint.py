@@ -10,7 +10,8 @@ costs 1.4 questions on average.
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Final
+from math import ceil
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,19 @@ def joint_call(calls: Sequence[AICall]) -> AICall:
         instruction="\n".join(f"{call.function} {call.instruction} {call.reading}" for call in calls),
         fields=tuple(name for call in calls for name in call.fields),
     )
+
+
+def figures_of(number: int, calls: Sequence[AICall], decided: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the figures of one of `calls`, so that sums over all of them count each row once.
+
+    The first call has all figures. The others say whose promise it is, and where its figures are.
+    """
+    if decided is None or "held" not in decided:
+        return decided if number == 0 else None
+    if number == 0:
+        return {**decided, "filters": len(calls)}
+    said = {name: decided[name] for name in ("targets", "proxy", "held")}
+    return {**said, "reason": f"The figures are those of {calls[0].text}."}
 
 
 class JointPopulation:
@@ -157,6 +171,10 @@ class JointOracle:
             self._ask(new, None)
         return self.labels[units]
 
+    def told(self) -> NDArray[np.int64]:
+        """Return the labels of all units. A prompt that units share tells about each of them."""
+        return np.where(self.labels == UNASKED, self._labelled(np.arange(len(self.population))), self.labels)
+
     def count_failed(self, counters: Sequence[Counters]) -> None:
         """Add the rows whose prompts failed, or were refused, to the counters of the filters."""
         weights = self.population.weights
@@ -200,11 +218,15 @@ class JointOracle:
 
     def _read(self, units: Units) -> None:
         """Set the labels of those of the units whose prompts tell it."""
+        self.labels[units] = self._labelled(units)
+
+    def _labelled(self, units: Units) -> NDArray[np.int64]:
+        """Return the labels of units that the answers about their prompts tell."""
         labels = np.stack(self._labels(units))
         passed = labels == np.asarray(self._yes)[:, None]
         found = np.where(passed.all(axis=0), _YES, UNASKED)
         found = np.where((labels == NO_ANSWER).any(axis=0), NO_ANSWER, found)
-        self.labels[units] = np.where(((labels >= 0) & ~passed).any(axis=0), _NO, found)
+        return np.where(((labels >= 0) & ~passed).any(axis=0), _NO, found)
 
 
 class JointProxy:
@@ -216,14 +238,26 @@ class JointProxy:
         self._proxies = proxies
         self._yes = [oracle.values.index(True) for oracle in oracles]
         self._population = population
+        self.scored: tuple[float, ...] = ()
+        """For each filter, the share of its prompts that got a score in the last scoring."""
 
     def scores(self, units: Units) -> Scores:
         """Return the scores of units; see `Proxy`."""
-        likely = np.ones(len(units))
+        likely, scored = np.ones(len(units)), []
         for number in range(len(self._proxies)):
+            needing, prompts = self._needing(likely, number, units), np.unique(self._population.prompts[number][units])
+            scored.append(len(needing) / max(1, len(prompts)))
             likely = self._multiplied(likely, number, units)
+        self.scored = tuple(scored)
         labels = np.where(np.isnan(likely), NO_ANSWER, np.where(likely >= _EVEN, _YES, _NO))
         return Scores(labels, np.maximum(likely, 1 - likely))
+
+    def foresee(self, shares: Sequence[float], units: Units) -> None:
+        """Ask each filter's proxy about a share of the units' prompts; without shares, about all of them."""
+        for number, proxy in enumerate(self._proxies):
+            prompts = np.unique(self._population.prompts[number][units])
+            # The prompts are in the order of a hash, so the first ones are a sample.
+            proxy.scores(prompts[: ceil(shares[number] * len(prompts))] if shares else prompts)
 
     def costs_nothing(self) -> bool:
         """Return whether the scores of nearly all units are known or free, as in a rerun."""

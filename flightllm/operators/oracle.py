@@ -56,6 +56,9 @@ class Answers(Protocol):
     def ask(self, units: Units) -> NDArray[np.int64]:
         """Ask about units, and return their labels."""
 
+    def told(self) -> NDArray[np.int64]:
+        """Return the labels of all units, also of those that were not asked but follow from answers about others."""
+
 
 class Oracle:
     """The answers of a call's own model, as numbers of their values: see `values_of`. One thread uses it.
@@ -131,6 +134,10 @@ class Oracle:
         if self._kept is not None:
             self._kept[units] = self.labels[units]
         return self.labels[units]
+
+    def told(self) -> NDArray[np.int64]:
+        """Return the labels of all units: an answer about one unit tells nothing about others."""
+        return self.labels
 
     def _label(self, answer: Any, unit: int) -> int:
         if isinstance(answer, dict):

@@ -82,6 +82,8 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
 
 def _promise(found: Mapping[str, Any]) -> list[str]:
     """Return what is certified about the answers of a call, in lines."""
+    if found.get("rows") is None:
+        return [f"promise {'held' if found['held'] else 'not held'} ({found['targets']}). {found['reason']}"]
     certain = [(name, found.get(name)) for name in ("recall", "precision", "accuracy")]
     bounds = ", ".join(f"{name} {value:.4f}" for name, value in certain if value is not None)
     state = "held" if found["held"] else "not held"
@@ -100,9 +102,13 @@ def _promise(found: Mapping[str, Any]) -> list[str]:
         f"promise {state} ({found['targets']}), by the proxy {found['proxy']}: {found['reason']}",
         f"certain with probability {1 - found['delta']:g}: at least {bounds}",
         f"rows: {found['rows']:,}, of them asked {found['asked']:,} ({share}), {known}",
-        f"prompts: {found['prompts']:,}, of them {sent}{taught}",
+        f"{_units(found)}: {found['prompts']:,}, of them {sent}{taught}",
         f"errors of the proxy: {errors}",
     ]
+
+
+def _units(found: Mapping[str, Any]) -> str:
+    return "prompts" if found.get("filters", 1) == 1 else "tuples of one prompt for each filter"
 
 
 def _row(name: str, call: CallFigures, seconds: str, costs: ModelCosts) -> list[str]:

@@ -37,6 +37,8 @@ class Seen:
         in the proxy's answers. The oracle was asked about `taught` units to train or choose the proxy.
         """
         there = np.flatnonzero(~np.isnan(scores))
+        self.scored: tuple[float, ...] = ()
+        """Of filters with one promise: the share of each filter's prompts that its proxy got."""
         self._missing = 1 - len(there) / max(1, len(scores))
         self._taught = taught
         self._labels = shares
