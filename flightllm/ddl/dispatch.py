@@ -15,7 +15,7 @@ from flightllm.catalog.scope import check_policy
 from flightllm.common.stopping import text_is_read
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
-from flightllm.ddl.filters import change_filter
+from flightllm.ddl.filters import change_filter, explain_filter
 from flightllm.ddl.functions import change_function, checked_function, returned_type
 from flightllm.ddl.grants import check_there
 from flightllm.ddl.labels import change_labels, changes_labels, check_labels
@@ -199,7 +199,7 @@ def is_row_change(statement: Statement, services: Callable[[], Services]) -> boo
 
 
 def explain_change(explain: Statement, statement: Statement, services: Services, settings: Settings) -> ExplainQuery:
-    """Return EXPLAIN of a change: the plan of the query that finds its rows. The change does not run.
+    """Return EXPLAIN of a change: the plan of the query that finds its rows, or of its fit. The change does not run.
 
     A function has the plan of its expression over no rows.
 
@@ -214,6 +214,9 @@ def explain_change(explain: Statement, statement: Statement, services: Services,
     if changes_labels(statement):
         title = f"{statement.kind.upper()} of system.labels: EXPLAIN changes nothing"
         return ExplainQuery(check_labels(statement, services, settings), explain, [("change", title)])
+    if statement.kind in ("create_filter", "refit_filter"):
+        plan_of_fit, told = explain_filter(statement, services, settings)
+        return ExplainQuery(plan_of_fit, explain, [("change", told)])
     statement = _whole(statement, lambda: services)
     if statement.change is None:
         check(statement, services, settings)

@@ -1,8 +1,10 @@
 """CREATE, ALTER … REFIT and DROP of filters that are learned from people's labels."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
-from flightllm.catalog.functions import CreatedFunction
+from flightllm.catalog.functions import CreatedFit, CreatedFunction
 from flightllm.catalog.models import missing
 from flightllm.common.names import TEMPORARY_PREFIX
 from flightllm.common.stopping import text_is_read
@@ -11,6 +13,7 @@ from flightllm.ddl.functions import checked_type, drop_function, is_new_function
 from flightllm.errors import NotFoundError, UnknownTableError
 from flightllm.execution.context import Services
 from flightllm.execution.learn import learn, wanted_of
+from flightllm.execution.planned_fit import PlannedFit
 from flightllm.functions.stored import StoredFunction
 from flightllm.observe.query_record import QueryRecord
 from flightllm.sql.statement import Statement
@@ -34,7 +37,7 @@ def change_filter(statement: Statement, record: QueryRecord, services: Services,
         new, before = is_new_function(statement, services, "filter")
         if not new:
             return -1
-        function = StoredFunction(name, statement.columns, readable(statement.value or ""), rights.principal.name)
+        function = _function(statement, services)
         returns = checked_type(function, (), services, settings)
         fit, done = learn(
             function, statement.labelled, statement.model_options, services, settings, record, objects.count_look
@@ -47,13 +50,53 @@ def change_filter(statement: Statement, record: QueryRecord, services: Services,
     if statement.kind == "drop_filter":
         drop_function(name, services, "filter", exists_ok=statement.exists_ok)
         return -1
+    before, made = _to_refit(name, services)
+    with _labels_of(name):
+        fit, done = learn(before.stored(), made.query, made.options, services, settings, record, objects.count_look)
+    for note in done.notes:
+        record.warn(note)
+    objects.put_function(replace(before, fit=fit, figures=done.figures), before)
+    return -1
+
+
+def explain_filter(statement: Statement, services: Services, settings: Settings) -> tuple[PlannedFit, str]:
+    """Return the fit of CREATE FILTER or ALTER FILTER … REFIT for EXPLAIN, and a sentence about the statement.
+
+    Raises:
+        FlightLLMError: see `change_filter`.
+    """
+    name = statement.key or ""
+    if statement.kind == "refit_filter":
+        before, made = _to_refit(name, services)
+        told = f"REFIT of the filter {name}, version {before.version}: EXPLAIN changes nothing"
+        with _labels_of(name):
+            return PlannedFit(before.stored(), made.query, made.options, services, settings), told
+    services.rights.check_writer("CREATE FILTER")
+    new, _ = is_new_function(statement, services, "filter")
+    function = _function(statement, services)
+    checked_type(function, (), services, settings)
+    kept = "" if new else ", and the statement would change nothing, because there is a filter of this name"
+    planned = PlannedFit(function, statement.labelled, statement.model_options, services, settings)
+    return planned, f"CREATE FILTER {name}: EXPLAIN changes nothing{kept}"
+
+
+def _function(statement: Statement, services: Services) -> StoredFunction:
+    body = readable(statement.value or "")
+    return StoredFunction(statement.key or "", statement.columns, body, services.rights.principal.name)
+
+
+def _to_refit(name: str, services: Services) -> tuple[CreatedFunction, CreatedFit]:
     before = to_change(name, services, "filter", "ALTER")
     if before.fit is None:
         raise missing("filter", name)
+    return before, before.fit
+
+
+@contextmanager
+def _labels_of(name: str) -> Iterator[None]:
+    """Say that the labels have ended with their session, where their table is missing."""
     try:
-        fit, done = learn(
-            before.stored(), before.fit.query, before.fit.options, services, settings, record, objects.count_look
-        )
+        yield
     except UnknownTableError as error:
         if TEMPORARY_PREFIX not in str(error):
             raise
@@ -61,7 +104,3 @@ def change_filter(statement: Statement, record: QueryRecord, services: Services,
             f"the labels of the filter {name!r} were in a temporary table or a frame, which has ended with its session:"
             f" write CREATE OR REPLACE FILTER {name} AS … FIT ON …"
         ) from error
-    for note in done.notes:
-        record.warn(note)
-    objects.put_function(replace(before, fit=fit, figures=done.figures), before)
-    return -1

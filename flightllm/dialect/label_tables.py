@@ -13,7 +13,9 @@ from flightllm.sql.tokens import TokenKind, tokenize
 
 def label_tables(source: Source) -> Iterator[Edit]:
     """Rewrite `FIT ON t` as `FIT ON (SELECT * FROM t)`, and `labels => 't'` with the schema of a session's table."""
-    fits = source.is_word(0, "create") and (source.is_word(1, "filter") or source.is_word(3, "filter"))
+    tokens = range(len(source.tokens) if source.is_word(0, "explain") else 1)
+    first = next((index for index in tokens if source.is_word(index, "create")), None)
+    fits = first is not None and (source.is_word(first + 1, "filter") or source.is_word(first + 3, "filter"))
     for index in range(len(source.tokens)):
         if fits and source.is_word(index, "fit") and source.is_word(index + 1, "on"):
             yield from _table(source, index + 2)

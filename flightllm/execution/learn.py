@@ -94,11 +94,11 @@ def learn(
         FlightLLMError: the query or the call is wrong.
     """
     wanted = wanted_of(options)
-    found = features_of(function, query, options, services, settings, record, labelled=True)
-    kind = kind_of(found.call)
-    if unknown := [name for name in wanted.targets if name not in _targets_of(kind)]:
-        names = ", ".join(_targets_of(kind)) or "no targets"
-        raise InvalidInputError(f"{found.call.function} cannot certify {unknown[0]}: it has {names}")
+    asked = asked_features(function, query, options, services, settings, labelled=True)
+    kind = kind_of(asked.call)
+    check_targets(wanted, asked.call)
+    with closing(asked.query.run(record)) as batches:
+        found = asked.found(batches, record)
     labels = labels_of(found, kind)
     done = fitted(labels, kind, found.features, options_of(found.call), wanted, lambda: look(question_of(found.call)))
     if done.missed:
@@ -117,8 +117,15 @@ def learn(
     return CreatedFit(query, options, labels.digest, learned), replace(done, learned=learned)
 
 
-def _targets_of(kind: Kind) -> tuple[str, ...]:
-    return {"filter": TARGETS, "label": ("accuracy",), "score": ()}[kind]
+def check_targets(wanted: Wanted, call: AICall) -> None:
+    """Check that the answers of a call have the figures of the targets.
+
+    Raises:
+        InvalidInputError: they lack one.
+    """
+    own = {"filter": TARGETS, "label": ("accuracy",), "score": ()}[kind_of(call)]
+    if unknown := [name for name in wanted.targets if name not in own]:
+        raise InvalidInputError(f"{call.function} cannot certify {unknown[0]}: it has {', '.join(own) or 'no targets'}")
 
 
 def labels_of(found: Found, kind: Kind) -> Labels:
@@ -128,13 +135,26 @@ def labels_of(found: Found, kind: Kind) -> Labels:
         InvalidInputError: a label is not an answer of the call.
     """
     options = options_of(found.call)
-    given = [None if _is_missing(one, options) else one for one in found.columns["label"]]
-    read = read_labels(_question(kind, options), given)
+    read = labels_in(found.columns["label"], kind, options)
     places = [place for place, label in enumerate(read) if label is not None]
-    labels = [_label(read[place], str(given[place]), kind, options) for place in places]
+    labels = [label for label in read if label is not None]
     values = list(zip(*(found.columns[name] for name in found.columns if name != "label"), strict=True))
     texts = [text_of(values[place]) for place in places]
     return Labels(found.rows.at(places), labels, texts, [found.model[place] for place in places])
+
+
+def labels_in(column: Sequence[str | None], kind: Kind, options: Sequence[str]) -> list[str | None]:
+    """Return the labels in a column as the fit takes them; None for a missing label.
+
+    Raises:
+        InvalidInputError: a label is not an answer of the call.
+    """
+    given = [None if _is_missing(one, options) else one for one in column]
+    read = read_labels(_question(kind, options), given)
+    return [
+        None if label is None else _label(label, str(one), kind, options)
+        for label, one in zip(read, given, strict=True)
+    ]
 
 
 def _is_missing(given: str | None, options: Sequence[str]) -> bool:
@@ -160,40 +180,19 @@ def _label(value: Any, given: str, kind: Kind, options: Sequence[str]) -> str:
     return str(value) if kind == "label" else "Yes" if value else "No"
 
 
-def features_of(
-    function: StoredFunction,
-    query: str,
-    options: Mapping[str, str | int | float | bool],
-    services: Services,
-    settings: Settings,
-    record: QueryRecord,
-    *,
-    labelled: bool,
-) -> Found:
-    """Return the features of the rows of a query, whose columns are named as the function's parameters.
-
-    Rows without an answer have unknown features.
-
-    Raises:
-        InvalidInputError: the query lacks a column, or has too many rows; or there is no feature.
-        FlightLLMError: the query or the call is wrong.
-    """
-    asked = asked_features(function, query, options, services, settings, labelled=labelled)
-    with closing(asked.query.run(record)) as batches:
-        return asked.found(batches, record)
-
-
 @dataclass(frozen=True, slots=True)
 class AskedFeatures:
-    """The planned query of features, which has not asked the models yet."""
+    """A planned query of features; the models are not asked yet."""
 
-    query: PlainQuery | BatchQuery | StagedQuery
+    query: BatchQuery | StagedQuery
     columns: Mapping[str, str]
     """The column of each parameter, and of the label."""
     features: tuple[Feature, ...]
     named: bool
     """The options name the features."""
     call: AICall
+    rows: str
+    """The text of the query of rows."""
 
     def found(self, batches: Batches, record: QueryRecord) -> Found:
         """Return the features, from the batches of the query.
@@ -237,11 +236,20 @@ def asked_features(
     settings: Settings,
     *,
     labelled: bool,
+    loads: bool = True,
 ) -> AskedFeatures:
-    """Plan the query of features; see `features_of`."""
+    """Plan the query of the features of rows, whose columns are named as the function's parameters.
+
+    Rows without an answer have unknown features. With `labelled`, only rows with a label are asked about. The embedding
+    model is loaded, unless `loads` is false.
+
+    Raises:
+        InvalidInputError: the query lacks a column.
+        FlightLLMError: the query or the call is wrong.
+    """
     services = replace(services, on_error="null")
     call = call_of(function, services, settings)
-    features, chosen = _features(options, kind_of(call), services)
+    features, chosen = _features(options, kind_of(call), services, loads=loads)
     query = own_labels(call) if query == PEOPLES_LABELS else query
     columns = _columns(plan(ParsedText(query), services, settings).schema.names, function.parameters, labelled=labelled)
     texts = ", ".join(f"CAST(given.{quoted(of)} AS VARCHAR) AS {quoted(name)}" for name, of in columns.items())
@@ -251,10 +259,12 @@ def asked_features(
     )
     registry = services.functions.with_stored({**services.functions.stored, FEATURES_OF: stored})
     text = f"SELECT {texts}, {FEATURES_OF}({values}) AS {FEATURES_OF} FROM ({query}\n) AS given"
+    if labelled:
+        text += f" WHERE given.{quoted(columns['label'])} IS NOT NULL"
     planned = plan(ParsedText(text), replace(services, functions=registry), settings)
-    if isinstance(planned, LateQuery):
+    if not isinstance(planned, BatchQuery | StagedQuery):
         raise InvalidInputError("rows of an evaluation cannot be asked about: keep them by CREATE TABLE … AS first")
-    return AskedFeatures(planned, columns, features, chosen, call)
+    return AskedFeatures(planned, columns, features, chosen, call, query)
 
 
 def call_of(function: StoredFunction, services: Services, settings: Settings) -> AICall:
@@ -286,7 +296,7 @@ def _width(vectors: pa.Array, features: Sequence[Feature]) -> int:
 
 
 def _features(
-    options: Mapping[str, str | int | float | bool], kind: Kind, services: Services
+    options: Mapping[str, str | int | float | bool], kind: Kind, services: Services, *, loads: bool = True
 ) -> tuple[tuple[Feature, ...], bool]:
     """Return the features to use, and whether the options name them. A score takes only the model's probabilities.
 
@@ -294,6 +304,7 @@ def _features(
         InvalidInputError: a feature is unknown, or of no use for a score.
         ConfigError, MissingExtraError: the options name the embedding, and there is no embedding model.
     """
+    embeds = services.backends.embeddings if loads else services.backends.late_embeddings
     if "features" in options:
         named = [one.strip().lower() for one in str(options["features"]).split(",") if one.strip()]
         if not named or not set(named) <= set(FEATURES):
@@ -303,12 +314,12 @@ def _features(
                 "ai_score learns only from the model's probabilities: leave out features, or write features = 'model'"
             )
         if "embedding" in named:
-            services.backends.embeddings()
+            embeds()
         return tuple(one for one in FEATURES if one in named), True
     if kind == "score":
         return ("model",), True
     try:
-        services.backends.embeddings()
+        embeds()
     except (ConfigError, MissingExtraError):
         return ("model",), False
     return FEATURES, False
@@ -361,9 +372,9 @@ def labelled(services: Services, layout: str, function: StoredFunction, table: s
     if found := services.fits.of(key):
         return found
     features, _ = _features({}, kind_of(call), services)
-    about = f"{function.name} asks about the {len(rows):,} rows of {table} first, with {_named(features)}"
+    about = f"{function.name} asks about the {len(rows):,} rows of {table} first, by {named_features(features)}"
 
-    def asked(settings: Settings) -> PlainQuery | BatchQuery | StagedQuery | None:
+    def asked(settings: Settings) -> BatchQuery | StagedQuery | None:
         if "model" not in features:
             return None
         settings = replace(settings, layout=layout or settings.layout)
@@ -372,7 +383,7 @@ def labelled(services: Services, layout: str, function: StoredFunction, table: s
     return LearnedUse(features, LateFit(kind_of(call), features, about, asked, made))
 
 
-def _named(features: Sequence[Feature]) -> str:
+def named_features(features: Sequence[Feature]) -> str:
     """Return the features in words, and what a prediction leaves out."""
     named = f"the {'feature' if len(features) == 1 else 'features'} {', '.join(features)}"
     return f"{named}; the prediction leaves out the vectors" if "embedding" in features else named

@@ -20,9 +20,9 @@ from flightllm.execution.context import Services
 from flightllm.execution.late_table import Bindings
 from flightllm.execution.learn import Found, asked_features, own_labels
 from flightllm.execution.learned_models import check_made_with
-from flightllm.execution.plain_query import PlainQuery
 from flightllm.execution.planning import plan
 from flightllm.functions.call import AICall
+from flightllm.functions.learned import question_of
 from flightllm.learning.choosing import next_rows
 from flightllm.learning.fitting import draw, text_of, trains
 from flightllm.learning.learned import Learned
@@ -58,20 +58,19 @@ class RowsToLabel:
             raise missing("filter", wanted.filter)
         services.rights.check_usage("FUNCTION", function.name, function.owner)
         self._learned = function.fit.learned
-        check_made_with(self._learned, services)
         self._wanted, self._function, self._services = wanted, function, services
         # A promise, or a NULL for want of money, would hide features.
         self._settings = replace(settings, quality=None, on_budget="fail")
         options = {"features": ", ".join(self._learned.features)}
         stored = replace(function.stored(), learned=None)
         self._asked = asked_features(stored, wanted.rows, options, services, self._settings, labelled=False)
+        check_made_with(self._learned, services, question_of(self._asked.call), settings.layout)
         self.schema = _schema(function)
 
     @property
     def calls(self) -> Collection[AICall]:
         """Return the call that gives the features."""
-        query = self._asked.query
-        return [] if isinstance(query, PlainQuery) else query.calls
+        return self._asked.query.calls
 
     def explain(self) -> list[tuple[str, str]]:
         """Return a line for the rows to label, and the plan of the features."""
@@ -97,8 +96,7 @@ class RowsToLabel:
         return _chosen(self._function, self._learned, found, seen, self._wanted.count, self.schema)
 
     def _batches(self, bindings: Bindings, record: QueryRecord) -> Batches:
-        query = self._asked.query
-        return query.run(record) if isinstance(query, PlainQuery) else query.run_on(bindings, record)
+        return self._asked.query.run_on(bindings, record)
 
 
 def _chosen(

@@ -41,6 +41,17 @@ _OBJECTS: Mapping[str, Callable[[Sequence[Token], str], Statement | None]] = {
 BEGINS_SELECT = re.compile(r"[\s(]*+SELECT\s", re.IGNORECASE)
 """The begin of a text that is a query, whatever follows."""
 _QUERY_WORDS = ("select", "with", "values")
+_EXPLAINED: Mapping[str, str] = {
+    "update": "UPDATE",
+    "delete": "DELETE",
+    "merge": "MERGE",
+    "insert": "INSERT",
+    "create_table_as": "CREATE TABLE AS",
+    "create_function": "CREATE FUNCTION",
+    "create_filter": "CREATE FILTER",
+    "refit_filter": "ALTER FILTER … REFIT",
+}
+"""The kinds of statements besides queries that EXPLAIN explains, with their words."""
 
 
 def classify(text: ParsedText) -> Statement:
@@ -147,9 +158,9 @@ class _StatementReader:
             raise SqlError("EXPLAIN needs a statement: write EXPLAIN SELECT …")
         inner = _StatementReader(self._sql, self._tokens[self._at :]).statement()
         analyze, text = options.analyze, self._rest(0)
-        if inner.kind in ("update", "delete", "merge", "insert", "create_table_as", "create_function"):
+        if inner.kind in _EXPLAINED:
             if analyze:
-                what = inner.kind.replace("_", " ").upper()
+                what = _EXPLAINED[inner.kind]
                 raise UnsupportedError(
                     f"EXPLAIN ANALYZE would run the {what}: write EXPLAIN, which changes nothing, or run it and read"
                     " system.queries"
@@ -164,7 +175,8 @@ class _StatementReader:
             )
         if inner.kind != "query":
             raise UnsupportedError(
-                "EXPLAIN works only for queries, changes of rows and CREATE FUNCTION: write EXPLAIN [ANALYZE] SELECT …"
+                "EXPLAIN works only for queries, changes of rows, CREATE FUNCTION and fits of filters: write"
+                " EXPLAIN [ANALYZE] SELECT …"
             )
         return Statement(
             "explain",

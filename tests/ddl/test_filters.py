@@ -151,11 +151,16 @@ def test_another_question(session: Session) -> None:
     session.update("CREATE OR REPLACE PROMPT asked AS 'Is {t} an offer?'")
     with pytest.raises(InvalidInputError, match=r"its stored prompt has a new version.*REFIT"):
         ask(session, "SELECT by_prompt(t) AS a FROM messages LIMIT 3")
+    to_label = "SELECT t FROM ai_next_labels('by_prompt', messages, 3)"
+    with pytest.raises(InvalidInputError, match=r"its stored prompt has a new version.*REFIT"):
+        ask(session, to_label)
     assert ask(session, labelled).calls > 0, "the labels are fitted to the new question"
     session.update("ALTER FILTER by_prompt REFIT")
     assert len(rows(session, "SELECT by_prompt(t) AS a FROM messages LIMIT 3")) == 3
     session.update("CREATE FILTER bare AS " + SPAM + " WITH (features = 'embedding')")
     session.update("SET flightllm.layout = 'fields'")
+    with pytest.raises(InvalidInputError, match=r"learned with the setting flightllm.layout = 'instruction'.*REFIT"):
+        ask(session, to_label)
     with pytest.raises(InvalidInputError, match=r"learned with the setting flightllm.layout = 'instruction'.*REFIT"):
         ask(session, "SELECT spam(t) AS a FROM messages LIMIT 3")
     assert len(rows(session, "SELECT bare(t) AS a FROM messages LIMIT 3")) == 3, "it asks no prompt"
