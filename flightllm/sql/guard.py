@@ -46,7 +46,7 @@ _LONGEST_ARGUMENT: Final = 50
 _TABLE_FUNCTIONS: Final = ("generate_series", "range")
 _FOR_TABLE_FUNCTIONS: Final = (
     *("abs", "cast", "try_cast", "now", "current_date", "today", "date_trunc", "to_timestamp", "make_date", "interval"),
-    *("decimal", "numeric", "timestamp", "varchar", "length", "round", "floor", "ceil"),
+    *("decimal", "numeric", "timestamp", "varchar", "length", "round", "floor", "ceil", "arrow_cast"),
 )
 """Functions that the arguments of a table function can call: their values are never large."""
 _CUBE_COLUMNS: Final = 12

@@ -65,6 +65,7 @@ from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations
 from flightllm.sql.passes.shifts import SHIFTS, shifts
 from flightllm.sql.passes.stored_texts import default_texts, has_default_text
 from flightllm.sql.passes.subqueries.subqueries import subqueries
+from flightllm.sql.passes.substring_places import SUBSTRINGS, substring_places
 from flightllm.sql.passes.table_functions import has_table_function, table_functions
 from flightllm.sql.passes.text_calls import CALLS as TEXT_CALLS
 from flightllm.sql.passes.text_calls import text_calls
@@ -181,6 +182,7 @@ PASSES = (
     Pass(meetings, frozenset(), some=MEETING, of_postgres=True, since=6),
     Pass(text_values, frozenset(), has_text_of_value, CASTS | {"||", "concat", "concat_ws"}, of_postgres=True),
     Pass(text_lengths, frozenset(), some=TYPES),
+    Pass(substring_places, frozenset(), some=SUBSTRINGS, since=7),
     Pass(ordered_aggregates, frozenset(), has_ordered_aggregate, AGGREGATES),
     Pass(byte_literals, frozenset(), has_byte_cast, frozenset({"bytea", "encode"})),
     Pass(base64, frozenset(), has_base64, CODES),

@@ -1,11 +1,14 @@
 """Write `unnest` and `generate_series` in FROM with PostgreSQL's names, and as queries where they read other tables."""
 
+import pyarrow as pa
+
 from flightllm.sql.element_rows import FUNCTIONS, SERIES, ElementRows, element_rows, names_series_column
-from flightllm.sql.nodes import Json, Node, body, columns, kind, new_identifier
+from flightllm.sql.nodes import Json, Node, body, columns, kind, new_identifier, rebuilt
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.subqueries.items import derived, item
 from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tree import Tree, written, written_query
+from flightllm.sql.types import ExpressionTypes
 
 
 def has_table_function(text: ParsedText) -> bool:
@@ -19,12 +22,14 @@ def has_table_function(text: ParsedText) -> bool:
     )
 
 
-def table_functions(tree: Tree, _: TableColumns) -> Tree:
+def table_functions(tree: Tree, columns_of: TableColumns) -> Tree:
     """Rewrite `FROM t, unnest(t.l) u` as `FROM t, LATERAL (SELECT unnest(t.l) AS u) u`.
 
-    A series of constants keeps its function, which computes its rows one batch after another.
+    A series of constants keeps its function, which computes its rows one batch after another. The function takes no
+    integers of less than 64 bits, as clients bind them.
     """
     plain = names_series_column(tree.root)
+    types = ExpressionTypes(tree.root, columns_of)
 
     def change(node: Node) -> Json:
         call = element_rows(node)
@@ -32,10 +37,30 @@ def table_functions(tree: Tree, _: TableColumns) -> Tree:
             return node
         reads = any(columns(call.lists))
         if call.name in SERIES and not reads and not call.numbered:
-            return _constant(node, call, plain=plain)
+            given = _whole(body(node), types)
+            return _constant(node if given is body(node) else {kind(node): given}, call, plain=plain)
         return _query(call, lateral=reads)
 
     return tree.rebuilt(change)
+
+
+def _whole(values: Json, types: ExpressionTypes) -> Json:
+    """Return the arguments of a series of constants, with those of a smaller type as BIGINT."""
+
+    def change(argument: Node) -> Json:
+        if kind(argument) != "Expr" or _is_number(value := body(argument)):
+            return argument
+        given = types.of(value)
+        small = given is not None and pa.types.is_integer(given) and given != pa.int64()
+        return {"Expr": written("CAST(v AS BIGINT)", v=value)} if small else argument
+
+    return rebuilt(values, change)
+
+
+def _is_number(value: Json) -> bool:
+    """Return whether a value is a number's literal, which has 64 bits."""
+    value = body(value)["expr"] if kind(value) == "UnaryOp" else value
+    return kind(value) == "Value" and kind(body(value)["value"]) == "Number"
 
 
 def _constant(node: Node, call: ElementRows, *, plain: bool) -> Json:
