@@ -1,5 +1,6 @@
 """Rewrite whole texts of another dialect: sqlglot reads them, and writes them as DataFusion reads them."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from flightllm.dialect.counterparts import check_counterparts
@@ -123,6 +124,37 @@ def _masked(ours: Rewritten, begin: int) -> tuple[Rewritten, dict[str, str]]:
     return ours.with_edits(edits), marks
 
 
+def _unmask(tree: "exp.Expr", marks: Mapping[str, str], dialect: str) -> None:
+    """Put the texts of marks into a tree: also into paths of JSON values, which sqlglot reads before."""
+    from sqlglot import exp
+    from sqlglot.dialects.dialect import Dialect
+
+    for call in tree.find_all(exp.Anonymous):
+        call.set("this", str(call.this).removesuffix(_AI))
+    for literal in tree.find_all(exp.Literal):
+        if literal.is_string and (value := marks.get(str(literal.this))) is not None:
+            literal.set("this", value)
+    for path in list(tree.find_all(exp.JSONPath)):
+        mark = next((str(one.this) for one in path.expressions if str(one.this) in marks), None)
+        if mark is not None:
+            read_path: Any = Dialect.get_or_raise(dialect).to_json_path(exp.Literal.string(marks[mark]))
+            path.replace(read_path)
+
+
+def _without_marks(written: str, marks: Mapping[str, str], dialect: str) -> str:
+    """Return a text that has no marks any more.
+
+    Raises:
+        UnsupportedError: a mark is left, because sqlglot reads the literal in its place while it reads the text.
+    """
+    lost = next((value for mark, value in marks.items() if mark in written), None)
+    if lost is not None:
+        raise UnsupportedError(
+            f"the text {lost[:100]!r} has quotes or backslashes that have no meaning here in {dialect}: leave them out"
+        )
+    return written
+
+
 def _is_ai(token: Token) -> bool:
     return token.kind is TokenKind.WORD and token.text[:3].lower() == "ai_"
 
@@ -143,13 +175,9 @@ def _written(ours: Rewritten, begin: int, dialect: str) -> str:
         tree = statements[0]
         if isinstance(tree, exp.Command):
             raise SqlError(f"the text cannot be read as {dialect}")
-        for call in tree.find_all(exp.Anonymous):
-            call.set("this", str(call.this).removesuffix(_AI))
-        for literal in tree.find_all(exp.Literal):
-            if literal.is_string and (value := marks.get(str(literal.this))) is not None:
-                literal.set("this", value)
+        _unmask(tree, marks, dialect)
         _make_exact(tree, dialect)
-        return write(tree, dialect)
+        return _without_marks(write(tree, dialect), marks, dialect)
     except TooLongError as error:
         raise UnsupportedError(f"a call in the text {_too_deep(dialect)}") from error
     except ParseError as error:

@@ -17,6 +17,7 @@ from flightllm.functions.interval_times import (
     INTERVAL_TIMES_OUTPUT,
     interval_times,
 )
+from flightllm.functions.json_scalars import JSON_SCALAR, json_scalars
 from flightllm.functions.json_texts import JSON_LIST, JSON_OBJECT, JSON_TEXT, json_list, json_object, json_text
 from flightllm.functions.list_moments import (
     DOUBLES,
@@ -89,6 +90,8 @@ from flightllm.functions.variants import (
     FLATTENED,
     MEMBERS,
     OF_LIST,
+    PARSED_JSON,
+    SCALARS,
     TEXTS,
     VARIANT_JSON,
     VARIANT_TEXT,
@@ -96,6 +99,8 @@ from flightllm.functions.variants import (
     flattened,
     members,
     of_lists,
+    parsed_jsons,
+    scalars,
     variant_jsons,
     variant_texts,
 )
@@ -151,13 +156,16 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     (variant_jsons, [pa.string(), pa.string()], pa.string(), "immutable", VARIANT_JSON),
     (elements, [pa.string()], pa.list_(pa.string()), "immutable", ELEMENTS),
     (members, [pa.string()], pa.list_(pa.string()), "immutable", MEMBERS),
+    (parsed_jsons, [pa.string(), pa.bool_()], pa.string(), "immutable", PARSED_JSON),
+    (scalars, [pa.string()], pa.list_(pa.string()), "immutable", SCALARS),
+    (json_scalars, [pa.string(), pa.string(), pa.string()], pa.string(), "immutable", JSON_SCALAR),
     (of_lists, [TEXTS], pa.string(), "immutable", OF_LIST),
     (flattened, [pa.string(), pa.string(), pa.bool_(), pa.bool_(), pa.string()], TEXTS, "immutable", FLATTENED),
     (longest_run, list(LONGEST_RUN_ARGUMENTS), LONGEST_RUN_OUTPUT, "immutable", LONGEST_RUN),
 )
 """The arguments of `datafusion.udf` for each function."""
 CALLED: Final = (
-    *(VARIANT_TEXT, VARIANT_JSON, ELEMENTS, MEMBERS, FLATTENED, OF_LIST),
+    *(VARIANT_TEXT, VARIANT_JSON, ELEMENTS, MEMBERS, FLATTENED, OF_LIST, SCALARS, JSON_SCALAR, PARSED_JSON),
     *(ZONED_TIME, INTERVAL_TIMES, INTERVAL_SUM, HALF_EVEN, DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT),
     TEXT_INTERVAL,
     *(WITH_DAYS, INTERVAL_EPOCH, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES, LONGEST_RUN, TYPE_NAME),

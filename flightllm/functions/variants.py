@@ -6,15 +6,22 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from flightllm.functions.json_values import Step, as_json, as_text, at_paths, read_path, value_at
+from flightllm.errors import SqlError
+from flightllm.functions.json_values import Step, as_json, as_text, at_paths, is_json, read_path, value_at
 
 VARIANT_TEXT, VARIANT_JSON = "__variant_text", "__variant_json"
 """The names in SQL of the functions that read the value at a path, as text and as JSON."""
 ELEMENTS, MEMBERS, FLATTENED = "__variant_elements", "__variant_members", "__variant_flattened"
 """The names in SQL of the functions that make lists of the values in a JSON text."""
+PARSED_JSON: Final = "__parsed_json"
+"""The name in SQL of the function that checks that a text is JSON."""
+SCALARS: Final = "__variant_scalars"
+"""The name in SQL of the function that makes a list of a JSON list without inner lists and objects."""
 OF_LIST: Final = "__variant_of_list"
 """The name in SQL of the function that writes a list of texts as JSON."""
 TEXTS: Final = pa.list_(pa.string())
+_BEGINS: Final = frozenset({"{", "[", '"'})
+"""The first letters of JSON values that no plain answer has."""
 _ANSWERS: Final = frozenset(
     {
         *(("labels", 0), ("labels",), ("label",), ("category",), ("categories", 0, "sentiment"), ("response",)),
@@ -40,6 +47,29 @@ def variant_jsons(texts: pa.Array, paths: pa.Array) -> pa.Array:
 def elements(texts: pa.Array) -> pa.Array:
     """Return the elements of each JSON list as texts; NULL for a text that is not a list."""
     return pa.array((_elements(text, as_text) for text in texts.to_pylist()), TEXTS)
+
+
+def parsed_jsons(texts: pa.Array, strict: pa.Array) -> pa.Array:
+    """Return JSON texts as they are. Without `strict`, an answer passes: a text that does not begin as JSON does.
+
+    Raises:
+        SqlError: a text is not JSON.
+    """
+    rows = zip(texts.to_pylist(), strict.to_pylist(), strict=True)
+    if any(
+        text is not None and (all_ or text.lstrip()[:1] in _BEGINS) and not is_json(text.encode())
+        for text, all_ in rows
+    ):
+        raise SqlError(
+            "PARSE_JSON needs JSON, and the text of a row is not JSON: write TRY_PARSE_JSON(text), or in bigquery"
+            " SAFE.PARSE_JSON(text), for NULL"
+        )
+    return texts
+
+
+def scalars(texts: pa.Array) -> pa.Array:
+    """Return the elements of each JSON list as texts; NULL for a list with a list or an object in it."""
+    return pa.array((_scalars(text) for text in texts.to_pylist()), TEXTS)
 
 
 def members(texts: pa.Array) -> pa.Array:
@@ -82,6 +112,12 @@ def _elements(text: str | None, read: Callable[[bytes], str | None]) -> list[str
     except (msgspec.DecodeError, RecursionError):
         return None
     return [read(bytes(one).strip()) for one in found]
+
+
+def _scalars(text: str | None) -> list[str | None] | None:
+    found = _elements(text, as_json)
+    nested = any(one is not None and one[:1] in {"{", "["} for one in found or ())
+    return None if found is None or nested else _elements(text, as_text)
 
 
 def _rows(text: str | None, path: str | None, outer: bool | None, recursive: bool | None, mode: str) -> list[str]:  # noqa: FBT001 - one row

@@ -6,7 +6,17 @@ from typing import Final
 
 import pyarrow as pa
 
-from flightllm.functions.variants import ELEMENTS, FLATTENED, MEMBERS, OF_LIST, VARIANT_JSON, VARIANT_TEXT
+from flightllm.functions.json_scalars import JSON_SCALAR
+from flightllm.functions.variants import (
+    ELEMENTS,
+    FLATTENED,
+    MEMBERS,
+    OF_LIST,
+    PARSED_JSON,
+    SCALARS,
+    VARIANT_JSON,
+    VARIANT_TEXT,
+)
 from flightllm.sql.answer_types import answer_type
 from flightllm.sql.nodes import Json, body, kind, name_of
 from flightllm.sql.query_columns import Columns, Known, QueryColumns, TableColumns, Type, common_type
@@ -88,11 +98,12 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("btrim", "ltrim", "rtrim", "lpad", "rpad", "left", "right", "repeat", "reverse"), pa.string()),
     **dict.fromkeys(("split_part", "to_char", "initcap", "md5", "chr", "string_agg", "translate"), pa.string()),
     **dict.fromkeys(("encode", "regexp_replace", "array_to_string"), pa.string()),
+    **dict.fromkeys(("json_extract", "json_extract_string", "json_value"), pa.string()),
     **dict.fromkeys(("string_to_array", "regexp_split_to_array"), pa.list_(pa.string())),
     **dict.fromkeys(("__double_text", "__real_text", "__interval_text", "__array_text"), pa.string()),
     **dict.fromkeys(("__time_text", "__timestamp_text", "__zoned_text"), pa.string()),
-    **dict.fromkeys((VARIANT_TEXT, VARIANT_JSON, OF_LIST), pa.string()),
-    **dict.fromkeys((ELEMENTS, MEMBERS, FLATTENED), pa.list_(pa.string())),
+    **dict.fromkeys((VARIANT_TEXT, VARIANT_JSON, OF_LIST, JSON_SCALAR, PARSED_JSON), pa.string()),
+    **dict.fromkeys((ELEMENTS, MEMBERS, SCALARS, FLATTENED), pa.list_(pa.string())),
     "__text_bytes": pa.binary(),
     **dict.fromkeys(("bool_and", "bool_or", "every", "starts_with", "isnan"), pa.bool_()),
 }

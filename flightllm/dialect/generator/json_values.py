@@ -4,9 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.written import Written
 from flightllm.errors import UnsupportedError
-from flightllm.functions.variants import ELEMENTS, MEMBERS, VARIANT_JSON, VARIANT_TEXT
+from flightllm.functions.variants import ELEMENTS, PARSED_JSON, VARIANT_JSON, VARIANT_TEXT
 from flightllm.sql.literals import text_literal
 from flightllm.sql.passes.variants import JOINED
 
@@ -25,9 +26,8 @@ def json_values() -> Mapping[type, Written]:
         exp.TryCast: _cast,
         exp.ConcatWs: _joined,
         exp.FromJson: _from_json,
-        exp.JSONExtractArray: lambda generator, found: _list(generator, found, MEMBERS),
-        exp.JSONValueArray: lambda generator, found: _list(generator, found, ELEMENTS),
         exp.ParseJSON: _parsed,
+        exp.SafeFunc: _safe,
         exp.StripNullValue: lambda generator, found: generator.sql(found, "this"),
         exp.ToVariant: lambda generator, found: generator.sql(found, "this"),
     }
@@ -35,12 +35,23 @@ def json_values() -> Mapping[type, Written]:
 
 def _parsed(generator: Any, found: Any) -> str:
     text = generator.sql(found, "this")
-    return f"{VARIANT_JSON}({text}, '$')" if found.args.get("safe") else f"({text})::JSON"
+    if found.args.get("safe"):
+        return f"{VARIANT_JSON}({text}, '$')"
+    return f"{PARSED_JSON}({text}, {'true' if generator.read_from == 'bigquery' else 'false'})"
 
 
-def _list(generator: Any, found: Any, name: str) -> str:
-    path = str(generator.sql(found, "expression") or "'$'")
-    return f"{name}({VARIANT_JSON}({generator.sql(found, 'this')}, {path}))"
+def _safe(generator: Any, found: Any) -> str:
+    """Write SAFE.INT64(j) and SAFE.PARSE_JSON(j) of BigQuery, whose errors are NULL."""
+    from sqlglot import exp
+
+    inner: Any = found.this
+    if isinstance(inner, exp.ParseJSON):
+        return f"{VARIANT_JSON}({generator.sql(inner, 'this')}, '$')"
+    made: Any = vendor_call()
+    name = f"SAFE.{inner.this}"
+    if isinstance(inner, made) and name in generator.table:
+        return str(generator.sql(made(this=name, expressions=inner.args["expressions"])))
+    return str(generator.sql(inner))  # an error stays an error
 
 
 def _cast(generator: Any, found: Any) -> str:

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from flightllm.common.names import ADD_UNITS, AS_TIMESTAMP, TRUNCATE_UNIT, VALUE_TEXT
 from flightllm.errors import UnsupportedError
+from flightllm.functions.json_scalars import JSON_SCALAR
 from flightllm.sql.nodes import Json, Node, body, kind
 from flightllm.sql.query_columns import TableColumns, Type, own_functions
 from flightllm.sql.select_shapes import changes_per_call
@@ -67,6 +68,8 @@ def _added(count: Json, time: Json, unit: str, *, day: bool) -> Json:
 
 def _text(given: list[Json], found: Type, own: Collection[str]) -> Json:
     value, dialect = given[0], _literal(given[1])
+    if dialect == "bigquery" and found == pa.string():  # STRING of BigQuery takes no text: the value is JSON
+        return written(f"{JSON_SCALAR}(v, 'STRING', 'strict')", v=value)
     if found is None or not (pa.types.is_floating(found) or pa.types.is_timestamp(found) or pa.types.is_list(found)):
         return written("CAST(v AS VARCHAR)", v=value)
     if changes_per_call([value], own):

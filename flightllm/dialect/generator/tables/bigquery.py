@@ -6,12 +6,16 @@ from flightllm.dialect.formats import to_parse
 from flightllm.dialect.generator.calls import Call, Rule, Table, form, no
 from flightllm.dialect.generator.forms import groups_of, joined, known, match, substring, text_of, truncated, unit
 from flightllm.dialect.generator.tables.shared import DAYS_FROM_PARTS, NUMBERS, TEXTS
+from flightllm.functions.json_scalars import JSON_SCALAR
 from flightllm.functions.text_parts import ALL_MATCHES
 from flightllm.functions.text_places import CAPITALS, PLACE_IN_TEXT
+from flightllm.functions.variants import MEMBERS, SCALARS
 from flightllm.sql.literals import text_literal
 
 _DELIMITERS: Final = ' \t\n\r\f\v[](){}/|<>!?@"^#$&~_,.:;*%+-'
 """The letters after which INITCAP writes a capital."""
+_VALUE: Final = "nullif(json_extract({0}, {1}), 'null')"
+"""The JSON value at a path. The null of a JSON text is NULL."""
 
 
 def _extract(call: Call) -> str:
@@ -44,6 +48,26 @@ def _truncated(call: Call) -> str:
     if (call.literal(1) or "").upper() == "WEEK" or call.literal(1) is None:
         call.refuse("weeks begin on Sundays in bigquery and on Mondays here: write ISOWEEK")
     return truncated(unit(call, 1), call.sql(0))
+
+
+def _at_path(text: str) -> Rule:
+    """Return a rule that reads a JSON text at a path, which is the whole text by default."""
+
+    def rule(call: Call) -> str:
+        if not 1 <= len(call.args) <= 2:
+            call.refuse(f"write {call.name}(json, '$.name')")
+        path = call.text(1)
+        if path is not None and not path.startswith("$"):
+            call.refuse(f"its path begins with $: write {call.name}(json, {text_literal('$.' + path)})")
+        return text.format(call.sql(0), call.sql(1) if len(call.args) > 1 else "'$'")
+
+    return rule
+
+
+def _of_json(type_: str, written: str) -> Table:
+    """Return the rules that read a JSON value as a value of a type: a strict one, a safe one and a lax one."""
+    modes = {type_: "strict", f"SAFE.{type_}": "safe", f"LAX_{type_}": "lax", f"SAFE.LAX_{type_}": "lax"}
+    return {name: form(f"CAST({JSON_SCALAR}({{0}}, '{type_}', '{mode}') AS {written})") for name, mode in modes.items()}
 
 
 def _parsed(name: str, kind: str) -> Rule:
@@ -102,7 +126,15 @@ BIGQUERY: Final[Table] = {
     "PARSE_DATE": _parsed("to_date", "DATE"),
     "PARSE_DATETIME": _parsed("to_timestamp", "TIMESTAMP"),
     "PARSE_TIMESTAMP": _parsed("to_timestamp", "TIMESTAMPTZ"),
+    **_of_json("BOOL", "BOOLEAN"),
+    **_of_json("FLOAT64", "DOUBLE"),
+    **_of_json("INT64", "BIGINT"),
+    **_of_json("STRING", "VARCHAR"),
     "STRING": _text,
+    **dict.fromkeys(("JSON_VALUE", "JSON_EXTRACT_SCALAR"), _at_path("json_value({0}, {1})")),
+    **dict.fromkeys(("JSON_QUERY", "JSON_EXTRACT"), _at_path(_VALUE)),
+    **dict.fromkeys(("JSON_VALUE_ARRAY", "JSON_EXTRACT_STRING_ARRAY"), _at_path(f"{SCALARS}({_VALUE})")),
+    **dict.fromkeys(("JSON_QUERY_ARRAY", "JSON_EXTRACT_ARRAY"), _at_path(f"{MEMBERS}({_VALUE})")),
     "STRPOS": form("CAST(strpos({0}, {1}) AS BIGINT)"),
     **dict.fromkeys(("SUBSTR", "SUBSTRING"), substring),
     "TO_HEX": form("encode({0}, 'hex')"),

@@ -1,5 +1,6 @@
 """Write the functions of Spark and Databricks."""
 
+import re
 from typing import Final
 
 from flightllm.dialect.generator.calls import Call, Rule, Table, form, no
@@ -15,6 +16,12 @@ from flightllm.dialect.generator.tables.shared import (
 )
 from flightllm.functions.text_parts import ALL_MATCHES
 from flightllm.functions.text_places import CAPITALS, PLACE_IN_TEXT
+from flightllm.functions.variants import VARIANT_JSON, VARIANT_TEXT
+
+_TYPE: Final = re.compile(
+    r"string|int|bigint|double|float|boolean|date|timestamp|decimal(\(\d+(, *\d+)?\))?", re.IGNORECASE
+)
+"""The simple types of variant_get."""
 
 
 def _shifted(sign: str) -> Rule:
@@ -60,6 +67,20 @@ def _truncated(call: Call) -> str:
     return truncated(unit(call, 1), f"CAST({call.sql(0)} AS DATE)")
 
 
+def _at_path(cast: str) -> Rule:
+    """Return a rule that reads a value of a JSON text as a value of a type, or as JSON without a type."""
+
+    def rule(call: Call) -> str:
+        if len(call.args) == 2:
+            return f"{VARIANT_JSON}({call.sql(0)}, {call.sql(1)})"
+        type_ = call.text(2)
+        if type_ is None or not _TYPE.fullmatch(type_):
+            call.refuse(f"write {call.name.lower()}(json, '$.name', 'int') with one of the simple types")
+        return f"{cast}({VARIANT_TEXT}({call.sql(0)}, {call.sql(1)}) AS {type_})"
+
+    return rule
+
+
 SPARK: Final[Table] = {
     **TEXTS,
     **NUMBERS,
@@ -79,7 +100,11 @@ SPARK: Final[Table] = {
     "DAYOFYEAR": part("doy"),
     "EQUAL_NULL": form("({0} IS NOT DISTINCT FROM {1})"),
     "GETDATE": form("CAST(now() AS TIMESTAMP)"),
+    "GET_JSON_OBJECT": form("json_extract_string({0}, {1})"),
     "HOUR": part("hour"),
+    "TRY_PARSE_JSON": form(f"{VARIANT_JSON}({{0}}, '$')"),
+    "TRY_VARIANT_GET": _at_path("TRY_CAST"),
+    "VARIANT_GET": _at_path("CAST"),
     "HYPOT": form("sqrt(power({0}, 2) + power({1}, 2))"),
     "IF": form("(CASE WHEN {0} THEN {1} ELSE {2} END)"),
     "INITCAP": form(f"{CAPITALS}({{0}}, ' ')"),
