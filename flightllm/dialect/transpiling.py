@@ -60,7 +60,7 @@ def transpile(sql: str, dialect: str, place: NameContext) -> Rewritten:
     except (SqlError, UnsupportedError) as error:
         raise type(error)(plain.said(str(error))) from error
     begin = source.tokens[start].start
-    written = _written(ours, begin, dialect)
+    written = _written(ours, begin, dialect, place.own_functions)
     edit = Edit(begin, len(plain.text), written)
     return Rewritten(sql, plain.text[:begin] + written, (*plain.edits, (edit,)), read_from=dialect)
 
@@ -159,7 +159,7 @@ def _is_ai(token: Token) -> bool:
     return token.kind is TokenKind.WORD and token.text[:3].lower() == "ai_"
 
 
-def _written(ours: Rewritten, begin: int, dialect: str) -> str:
+def _written(ours: Rewritten, begin: int, dialect: str, own_functions: frozenset[str]) -> str:
     """Return a text of a dialect as DataFusion reads it; its literals are already in standard form."""
     from sqlglot import exp
     from sqlglot.errors import ParseError, SqlglotError
@@ -168,7 +168,7 @@ def _written(ours: Rewritten, begin: int, dialect: str) -> str:
     marked, marks = _masked(ours, begin)
     text = marked.text[begin:]
     try:
-        parsed = read(text, dialect)
+        parsed = read(text, dialect, own_functions)
         statements = [one for one in parsed if one is not None and not isinstance(one, exp.Semicolon)]
         if len(statements) != 1:
             raise SqlError("one statement at a time: send the statements separated by ';' one after the other")

@@ -107,7 +107,7 @@ def test_as_predicted(opened: tuple[Database, Simulation], session: Session) -> 
         ("EXPLAIN ALTER FILTER absent REFIT", NotFoundError, "no filter 'absent'"),
         ("EXPLAIN ANALYZE CREATE FILTER x AS {} FIT ON labelled", FlightLLMError, "would run the CREATE FILTER"),
         ("EXPLAIN ANALYZE ALTER FILTER x REFIT", FlightLLMError, "would run the ALTER FILTER … REFIT"),
-        ("EXPLAIN DROP FILTER x", FlightLLMError, "only for queries, changes of rows, CREATE FUNCTION and fits of filters"),
+        ("EXPLAIN DROP FILTER x", FlightLLMError, "changes of rows, CREATE FUNCTION and fits of filters"),
         ("EXPLAIN CREATE FILTER x AS {} FIT ON (SELECT t FROM labelled)", InvalidInputError, "no column label"),
         ("EXPLAIN CREATE FILTER x AS {} FIT ON labelled WITH (recal = 0.9)", InvalidInputError, "no option recal"),
         ("EXPLAIN CREATE FILTER x AS {} FIT ON (SELECT t, 'maybe' FROM labelled)", InvalidInputError, "maybe"),

@@ -8,6 +8,7 @@ from flightllm.dialect.generator.calls import Table, TooLongError, vendor_call, 
 from flightllm.dialect.generator.dates import dates
 from flightllm.dialect.generator.json_texts import json_texts
 from flightllm.dialect.generator.json_values import json_values
+from flightllm.dialect.generator.kept import refused
 from flightllm.dialect.generator.lists import lists
 from flightllm.dialect.generator.numbers import numbers
 from flightllm.dialect.generator.tables import table_of
@@ -62,6 +63,7 @@ def _ours() -> Any:
 
             TRANSFORMS = {  # noqa: RUF012 - as sqlglot declares it
                 **DuckDBGenerator.TRANSFORMS,
+                **refused(),
                 **aggregates(),
                 **dates(),
                 **json_texts(),

@@ -1,7 +1,7 @@
 """Read a text of a dialect with sqlglot's parser; the dialect's table of functions takes its calls as written."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from flightllm.dialect.generator.calls import vendor_call
@@ -16,20 +16,20 @@ NAME = "written_name"
 """The key under which a function keeps its name in the text."""
 
 
-def read(text: str, dialect: str) -> "list[exp.Expr | None]":
-    """Return the trees of the statements in a text.
+def read(text: str, dialect: str, own_functions: frozenset[str] = frozenset()) -> "list[exp.Expr | None]":
+    """Return the trees of the statements in a text; calls of `own_functions`, in lower case, stay as they are.
 
     Raises:
         sqlglot.errors.SqlglotError: the text is invalid in this dialect.
     """
     from sqlglot import ErrorLevel
 
-    read_by, parser = _parser(dialect)
+    read_by, parser = _parser(dialect, own_functions)
     return list(parser(dialect=read_by, error_level=ErrorLevel.RAISE).parse(read_by.tokenize(text), text))
 
 
-@cache
-def _parser(dialect: str) -> tuple[Any, Any]:
+@lru_cache(maxsize=32)
+def _parser(dialect: str, own_functions: frozenset[str]) -> tuple[Any, Any]:
     """Return a dialect that keeps the names of functions, and the class of its parser."""
     from sqlglot.dialects.dialect import Dialect
 
@@ -41,9 +41,15 @@ def _parser(dialect: str) -> tuple[Any, Any]:
     class Parser(usual):  # type: ignore[misc] # a class that sqlglot chooses
         """The parser of the dialect, which knows the functions of its table."""
 
-        FUNCTIONS = {**usual.FUNCTIONS, **{name: _builder(name) for name in table}}  # noqa: RUF012
+        FUNCTIONS = {  # noqa: RUF012
+            name: one
+            for name, one in (usual.FUNCTIONS | {name: _builder(name) for name in table}).items()
+            if name.lower() not in own_functions
+        }
         FUNCTION_PARSERS = {  # noqa: RUF012
-            name: one for name, one in usual.FUNCTION_PARSERS.items() if name not in table or name in _WITH_WORDS
+            name: one
+            for name, one in usual.FUNCTION_PARSERS.items()
+            if (name not in table or name in _WITH_WORDS) and name.lower() not in own_functions
         }
 
     return read_by, Parser

@@ -5,7 +5,7 @@ from typing import Any
 
 from flightllm.dialect.generator.calls import Call
 from flightllm.dialect.generator.forms import substring
-from flightllm.dialect.generator.written import Written
+from flightllm.dialect.generator.written import NATIVE, Written
 
 
 def texts() -> Mapping[type, Written]:
@@ -23,7 +23,7 @@ def texts() -> Mapping[type, Written]:
 def _part(generator: Any, found: Any) -> str:
     """Write a part of a text, whose start can be negative in some dialects."""
     args = [one for one in (found.this, found.args.get("start"), found.args.get("length")) if one is not None]
-    if generator.table:
+    if generator.read_from not in NATIVE:
         return substring(Call(generator, generator.read_from, "SUBSTRING", args))
     return str(generator.func("SUBSTRING", *args))
 

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
 
 Written = Callable[[Any, Any], str]
 """Takes the generator and an expression, and returns its text."""
+NATIVE = ("duckdb", "postgres")
+"""Dialects whose functions the server reads under their own names."""
 DAYS = {"DAY": 1, "WEEK": 7, "ISOWEEK": 7}
 MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600}

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from flightllm.dialect.generator.calls import Table
 from flightllm.dialect.generator.tables.bigquery import BIGQUERY
+from flightllm.dialect.generator.tables.native import native
 from flightllm.dialect.generator.tables.snowflake import SNOWFLAKE
 from flightllm.dialect.generator.tables.spark import SPARK
 
@@ -16,5 +17,5 @@ _TABLES: Mapping[str, Table] = {
 
 
 def table_of(dialect: str) -> Table:
-    """Return the table of a dialect; it is empty for a dialect whose functions sqlglot reads."""
-    return _TABLES.get(dialect, {})
+    """Return the table of a dialect."""
+    return _TABLES[dialect] if dialect in _TABLES else native(dialect)

@@ -1,0 +1,104 @@
+"""The generator writes only functions that the server has, and refuses the others in the words of their dialect."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from datafusion import SessionContext
+from sqlglot import exp
+from sqlglot.errors import ParseError
+
+from flightllm.common.names import ADD_UNITS, AS_TIMESTAMP, TRUNCATE_UNIT, VALUE_TEXT
+from flightllm.dialect.functions import NAMES as RULES
+from flightllm.dialect.generator.ours import write
+from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
+from flightllm.dialect.transpiling import DIALECTS, transpile
+from flightllm.errors import UnsupportedError
+from flightllm.functions.internal import INTERNAL
+from tests.dialect.places import EMPTY
+
+_WORDS = frozenset({"and", "array", "as", "between", "by", "case", "cast", "current_date", "else"})
+_WORDS |= frozenset({"exists", "extract", "filter", "from", "group", "in", "int", "interval", "is"})
+_WORDS |= frozenset({"not", "null", "or", "order", "over", "overlay", "position", "select", "then"})
+_WORDS |= frozenset({"timestamp", "trim", "try_cast", "varchar", "when", "where", "within"})
+"""The words of SQL before an opening bracket."""
+_PASSES = frozenset({"mode", "unnest", "named_struct", "typeof"})
+"""Functions that passes write."""
+
+
+@pytest.fixture(scope="module")
+def known() -> frozenset[str]:
+    """Return the functions that the server has, and those that its rules and passes rewrite."""
+    context = SessionContext()
+    own = {udf_name for *_, udf_name in INTERNAL} | {ADD_UNITS, AS_TIMESTAMP, TRUNCATE_UNIT, VALUE_TEXT}
+    return frozenset([*context.udfs(), *context.udafs(), *context.udwfs(), *own, *RULES, *JSON_FUNCTIONS, *_PASSES])
+
+
+def _nodes(one: Any) -> Iterator[exp.Expression]:
+    """Yield an expression with the arguments that it needs, with each other argument, and with all of them."""
+    needed = [key for key, is_needed in one.arg_types.items() if is_needed]
+    others = [key for key in one.arg_types if key not in needed]
+    for more in ([], *([key] for key in others), others):
+        yield one(**{key: _value(one, key, place) for place, key in enumerate([*needed, *more])})
+
+
+def _value(one: type, key: str, place: int) -> Any:
+    if key == "to":
+        return exp.DataType.build("INT")
+    if key == "unit" or (one is exp.Extract and key == "this"):
+        return exp.var("DAY")
+    if key in {"expressions", "ifs"}:
+        return [exp.column("x"), exp.column("y")] if key == "expressions" else [exp.If(this="x", true="y")]
+    return exp.column("abcdefghijklmnop"[place])
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_written_functions_exist(dialect: str, known: frozenset[str]) -> None:
+    """Each function of sqlglot calls functions of the server's own list, or is refused."""
+    wrong = list[str]()
+    for one in set(exp.ALL_FUNCTIONS) - {exp.Anonymous}:
+        for node in _nodes(one):
+            try:
+                text = write(exp.select(node), dialect)
+            except UnsupportedError:
+                continue
+            except (AttributeError, KeyError, TypeError, ValueError, ParseError):
+                continue  # no text has such an argument
+            called = re.findall(r"([A-Za-z_]\w*)\(", re.sub(r"'(?:[^']|'')*'", "''", text))
+            if strange := {name.lower() for name in called} - _WORDS - known:
+                wrong.append(f"{one.__name__}: {sorted(strange)} in {text}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "name"),
+    [
+        ("snowflake", "SELECT CURRENT_ROLE() AS x", "CURRENT_ROLE"),
+        ("snowflake", "SELECT APPROX_TOP_K(a) AS x FROM t", "APPROX_TOP_K"),
+        ("bigquery", "SELECT NET.HOST(a) AS x FROM t", "HOST"),
+        ("bigquery", "SELECT FARM_FINGERPRINT(a) AS x FROM t", "FARM_FINGERPRINT"),
+        ("databricks", "SELECT str_to_map(a) AS x FROM t", "STR_TO_MAP"),
+        ("spark", "SELECT st_point(a, b) AS x FROM t", "ST_POINT"),
+    ],
+)
+def test_refuses(dialect: str, text: str, name: str) -> None:
+    """A function without a text is an error in the words of its dialect."""
+    with pytest.raises(UnsupportedError, match=f"{name} of {dialect} has no counterpart here: write "):
+        transpile(text, dialect, EMPTY)
+
+
+def test_refuses_new_functions() -> None:
+    """A function that a new sqlglot brings is refused until somebody says how it is written."""
+    with pytest.raises(UnsupportedError, match="HOST of snowflake has no counterpart"):
+        write(exp.select(exp.Host(this=exp.column("a"))), "snowflake")
+
+
+@pytest.mark.parametrize("name", ["search", "len", "trim"])
+def test_leaves_own_functions_alone(name: str) -> None:
+    """A function in the configuration's folders stays as it is, though the dialect has one of its name."""
+    own = replace(EMPTY, own_functions=frozenset({name}))
+    assert transpile(f"SELECT {name}(a, b, 3, 4) AS x FROM t", "snowflake", own).text == (
+        f"SELECT {name.upper()}(a, b, 3, 4) AS x FROM t"
+    )
