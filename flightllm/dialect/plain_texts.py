@@ -42,7 +42,8 @@ def plain_texts(sql: str, dialect: str) -> Rewritten:
         if sql[at:start].strip():
             edits.append(Edit(at, start, " "))
         written = sql[start:end]
-        if token.token_type in {TokenType.STRING, TokenType.RAW_STRING} and (written[:1] != "'" or "\\" in written):
+        is_ours = written[:1] == "'" and written[:3] != "'''" and "\\" not in written
+        if token.token_type in {TokenType.STRING, TokenType.RAW_STRING} and not is_ours:
             edits.append(Edit(start, end, text_literal(token.text)))
         at = max(at, end)
     if sql[at:].strip():

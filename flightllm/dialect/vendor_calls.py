@@ -14,9 +14,11 @@ from flightllm.dialect.vendors.names import OURS, named
 from flightllm.dialect.vendors.paths import path
 from flightllm.dialect.vendors.postgres import text_path
 from flightllm.dialect.vendors.refused import REFUSED, refuse
+from flightllm.dialect.vendors.tables import NAMES as TABLES
+from flightllm.dialect.vendors.tables import returns_rows, table
 
-_TABLES = (*OURS, *REFUSED, *RENAMED, *WITH_OPTIONS, *AGGREGATES, *FLOCK, *RANKED)
-_SCHEMAS = ("ai", "cortex", "google_ml", "azure_ai", "azure_openai", "azure_cognitive")
+_TABLES = (*OURS, *REFUSED, *RENAMED, *WITH_OPTIONS, *AGGREGATES, *FLOCK, *RANKED, *TABLES)
+_SCHEMAS = ("ai", "ml", "cortex", "google_ml", "azure_ai", "azure_openai", "azure_cognitive")
 FLAGGED = frozenset(("ai_filter", "ai_fix_grammar", "ai_mask"))
 """Function names that need an edit only with an object of options, or with a flag for errors."""
 FLAGS = frozenset(("true", "false", "map", "named_struct", "object_construct"))
@@ -42,6 +44,9 @@ def vendor_calls(source: Source) -> Iterator[Edit]:
             continue
         if call.name.removeprefix("cortex.") in AGGREGATES:
             yield from aggregate(call)
+            continue
+        if returns_rows(call):
+            yield from table(call)
             continue
         refuse(call)
         given = list(arguments(call))

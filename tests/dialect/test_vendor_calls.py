@@ -186,13 +186,13 @@ REFUSED = [
     ("ai_query('default', note, returnType => 'INT')", "CAST the result of the call"),
 ]
 TABLES = [
-    (
-        "AI.GENERATE_TABLE(MODEL m, (SELECT note AS prompt FROM people), STRUCT('a STRING' AS output_schema))",
-        (
-            "SELECT *, ai_gen(prompt, response_format => ['field']) AS answer FROM (SELECT note AS prompt FROM people)"
-            " AS asked"
-        ),
-    ),
+    ("ML.GENERATE_TEXT(MODEL demo, TABLE people, STRUCT(40 AS top_k))", "top_k has no counterpart here: leave it out"),
+    ("ML.GENERATE_TEXT(MODEL demo, TABLE people, STRUCT('x' AS prompt))", "no function here reads files"),
+    ("ML.GENERATE_TEXT(MODEL demo, people)", "write (SELECT … AS prompt)"),
+    ("ML.GENERATE_TEXT(demo, TABLE people)", "write (MODEL name, (SELECT text AS prompt FROM t), STRUCT(…))"),
+    ("AI.GENERATE_TABLE(MODEL demo, TABLE people)", "write STRUCT('city STRING' AS output_schema)"),
+    ("AI.GENERATE_TEXT(MODEL demo, TABLE people, STRUCT(0))", "write STRUCT(0 AS temperature)"),
+    ("AI.GENERATE_TEXT(MODEL demo, TABLE people, STRUCT(score AS temperature))", "must be constants"),
     ("ai_forecast(TABLE(people), horizon => '2025-01-01')", "no function here forecasts"),
 ]
 
@@ -264,12 +264,23 @@ def test_lines_run(session: Session, line: str) -> None:
 
 @pytest.mark.parametrize(("pasted", "line"), TABLES)
 def test_refused_in_from(session: Session, pasted: str, line: str) -> None:
-    """Functions that make tables are refused with what to write."""
+    """What functions that make tables do not take is an error that says what to write."""
     with pytest.raises(FlightLLMError) as error:
         session.execute(f"SELECT * FROM {pasted}")
     assert line in str(error.value)
-    if line.startswith("SELECT"):
-        assert len(ask(session, line).rows) == 9
+
+
+def test_tables_in_queries(session: Session) -> None:
+    """Functions that make tables stand in CTEs and joins, and their queries contain calls."""
+    query = (
+        "WITH c AS (SELECT * FROM AI.GENERATE_TEXT(MODEL demo, (SELECT AI.GENERATE(note).result AS prompt, id FROM"
+        " people))) SELECT p.id, c.result, b.result AS other FROM people AS p JOIN c ON c.id = p.id JOIN"
+        " ML.GENERATE_TABLE(MODEL demo, (SELECT id, prompt FROM c), STRUCT('''result STRING,\n n INT64''' AS"
+        " output_schema)) AS b ON b.id = p.id"
+    )
+    found = ask(session, query, dialect="bigquery").rows
+    assert len(found) == 9
+    assert any(row["result"] and row["other"] for row in found)
 
 
 @pytest.mark.parametrize(

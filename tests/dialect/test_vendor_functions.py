@@ -27,6 +27,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 def _answers(session: Session, expression: str, dialect: str, *, group: bool) -> list[object]:
     query = f"SELECT id, {expression} AS a FROM people ORDER BY id"
+    if expression.endswith(" AS g"):
+        return [tuple(row.values()) for row in ask(session, f"SELECT * FROM {expression}", dialect=dialect).rows]
     if group:
         query = f"SELECT name, {expression} AS a FROM people GROUP BY name ORDER BY name"
     return [row["a"] for row in ask(session, query, dialect=dialect).rows]

@@ -9,7 +9,7 @@ from flightllm.sql.arguments import split_arguments
 from flightllm.sql.tokens import TokenKind, position
 
 _PREFIXES = (
-    *(("snowflake", "cortex"), ("cortex",), ("ai",), ("google_ml",), ("azure_ai",), ("azure_openai",)),
+    *(("snowflake", "cortex"), ("cortex",), ("ai",), ("ml",), ("google_ml",), ("azure_ai",), ("azure_openai",)),
     *(("azure_cognitive",), ()),
 )
 _STATEMENTS = (
@@ -104,10 +104,10 @@ def _is_named(source: Source, first: int, opening: int, prefix: tuple[str, ...])
         return False
     if not prefix and words[0].text.lower() in source.place.own_functions:
         return False
-    return source.begins_expression(first) or _is_table_function(source, first, opening)
+    return source.begins_expression(first) or is_table_function(source, first, opening)
 
 
-def _is_table_function(source: Source, first: int, opening: int) -> bool:
+def is_table_function(source: Source, first: int, opening: int) -> bool:
     """Return whether a name in FROM is a function; a CTE is not one, as AS and its query follow its columns."""
     after = source.closing[opening] + 1
     common = source.is_word(after, "as") and (

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from flightllm.dialect.source import Source
-from flightllm.functions.base import Literal
+from flightllm.functions.base import Entries, Literal
 from flightllm.sql.arguments import read_constant, split_arguments
 from flightllm.sql.tokens import TokenKind
 
@@ -57,8 +57,20 @@ def constant(source: Source, first: int, last: int) -> Literal:
         last - first == 3 and source.is_symbol(first + 1, "::")
     ):
         return constant(source, first, first + 1)
+    if source.is_word(first, "struct") and source.closing.get(first + 1) == last - 1:
+        return _struct(source, first, last)
     found = read_constant(source.tokens[first:last])
     return None if found is None else found.value
+
+
+def _struct(source: Source, first: int, last: int) -> Entries | None:
+    """Return the values by the names of BigQuery's `STRUCT(0.2 AS temperature)`; None where a value has no name."""
+    found = list[tuple[str, Literal]]()
+    for start, end in split_arguments(source.tokens, first + 2, last - 1, source.closing):
+        if end - start < 3 or not source.is_word(end - 2, "as"):
+            return None
+        found.append((source.tokens[end - 1].text.lower(), constant(source, start, end - 2)))
+    return Entries(tuple(found))
 
 
 def _keyed(source: Source, first: int, last: int) -> list[Value] | None:

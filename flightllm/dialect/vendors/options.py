@@ -25,10 +25,10 @@ _WHOLE = ("generation_config", "generationconfig", "thinking_config", "thinkingc
 """Keys whose objects hold more options."""
 _NOTHING = (
     *("labels", "safety_settings", "safetysettings", "version", "user", "cachedcontent", "cached_content"),
-    *("include_thoughts", "includethoughts", "presence_penalty_default"),
+    *("include_thoughts", "includethoughts", "presence_penalty_default", "flatten_json_output"),
 )
 """Keys that change no answer here: labels of bills, filters of the vendor, versions of its functions."""
-_OFF = ("guardrails", "guardrail", "show_details", "stream")
+_OFF = ("guardrails", "guardrail", "guard", "show_details", "stream")
 """Keys that are always off here, so that only turning them on is an error."""
 _EFFORTS: Mapping[str, str] = MappingProxyType({"none": "off", "minimal": "low"})
 _LOW, _MEDIUM = 1_024, 8_192

@@ -83,16 +83,6 @@ def _similarity(call: VendorCall) -> str:
     return f"the server has one embedding model: write ai_similarity({first}, {second})"
 
 
-def _generate_table(call: VendorCall) -> str:
-    query = next(
-        (call.text(given) for given in call.arguments if call.source.is_symbol(given.first, "(")), "(SELECT …)"
-    )
-    return (
-        "no function here returns a table; ask in SELECT: write"
-        f" SELECT *, ai_gen(prompt, response_format => ['field']) AS answer FROM {query} AS asked"
-    )
-
-
 def scale_of(call: VendorCall) -> tuple[str, str] | None:
     """Return the lowest and highest number of the scale that a prompt names after a word such as "score"."""
     found = {(scale["low"] or "0", scale["high"] or scale["most"]) for scale in _scales(call, _RATED)}
@@ -133,7 +123,6 @@ REFUSED: Mapping[str, Callable[[VendorCall], str | None]] = {
     "ai_sentiment": _sentiment_by_category,
     "ai_embed": _embed,
     "ai.embed": _embed,
-    "ai.generate_embedding": _embed,
     "cortex.embed_text_768": _embed,
     "cortex.embed_text_1024": _embed,
     "ai_count_tokens": _count_tokens,
@@ -141,7 +130,6 @@ REFUSED: Mapping[str, Callable[[VendorCall], str | None]] = {
     "ai.similarity": _similarity,
     "ai.search": _no("search an index: write SELECT * FROM vector_search('index', 'text', top_k => 3)"),
     "cortex.search_preview": _no("search an index: write SELECT * FROM vector_search('index', 'text', top_k => 3)"),
-    "ai.generate_table": _generate_table,
     "ai.score": _score,
     "ai_forecast": _FORECAST,
     "ai.forecast": _FORECAST,
