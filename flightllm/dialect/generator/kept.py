@@ -25,10 +25,12 @@ _TIMES: Final = (
     "CurrentDate CurrentTime CurrentTimestamp Localtimestamp Date DateFromUnixDate DateStrToDate DateTrunc Datetime"
     " DatetimeTrunc StrToTime TimeStrToTime TimeToStr TimestampTrunc TsOrDsToDate TsOrDsToTimestamp UnixDate"
 )
-_LISTS: Final = "ArraySize GenerateSeries GenerateDateArray JSONExtract JSONExtractArray JSONValueArray"
+_LISTS: Final = (
+    "ArrayContains ArraySize Generator GenerateSeries GenerateDateArray JSONExtract JSONExtractArray JSONValueArray"
+)
 _KEPT: Final = frozenset(f"{_SYNTAX} {_WINDOWS} {_AGGREGATES} {_TIMES} {_LISTS}".split())
 """The names of sqlglot's classes."""
-_REFUSED_WITH: Final = {"JSONExtract": "expressions", "StrToTime": "safe", "TsOrDsToDate": "safe"}
+_REFUSED_WITH: Final = {"ArrayContains": "check_null", "StrToTime": "safe", "TsOrDsToDate": "safe"}
 """Arguments with which sqlglot writes a function that the server does not have."""
 
 

@@ -40,8 +40,17 @@ def _extracted(generator: Any, found: Any) -> str:
 
 
 def _arrow(generator: Any, found: Any) -> str:
+    """Write a path of DuckDB.
+
+    Raises:
+        UnsupportedError: a call has several paths.
+    """
     from sqlglot.generators.duckdb import DuckDBGenerator
 
+    if found.args.get("expressions"):
+        raise UnsupportedError(
+            f"JSON_EXTRACT with several paths of {generator.read_from} has no counterpart here: write one call for each"
+        )
     usual = DuckDBGenerator.TRANSFORMS[type(found)]
     return str(usual(generator, found))
 

@@ -11,6 +11,8 @@ ROWS: Final[list[tuple[Any, ...]]] = [
     ("ucase(s)", "HELLO WORLD"),
     ("lower(s)", "hello world"),
     ("lcase(s)", "hello world"),
+    ("sort_array(array(3, NULL, 1))", [None, 1, 3]),
+    ("sort_array(array(3, NULL, 1), false)", [3, 1, None]),
     ("initcap(lower(s))", "Hello World"),
     ("trim(sp)", "a b"),
     ("trim(BOTH 'Hd' FROM s)", "ello Worl"),

@@ -17,6 +17,7 @@ from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
 from flightllm.dialect.transpiling import DIALECTS, transpile
 from flightllm.errors import UnsupportedError
 from flightllm.functions.internal import INTERNAL
+from flightllm.sql.passes.variants import JOINED
 from tests.dialect.places import EMPTY
 
 _WORDS = frozenset({"and", "array", "as", "between", "by", "case", "cast", "current_date", "else"})
@@ -32,7 +33,7 @@ _PASSES = frozenset({"mode", "unnest", "named_struct", "typeof"})
 def known() -> frozenset[str]:
     """Return the functions that the server has, and those that its rules and passes rewrite."""
     context = SessionContext()
-    own = {udf_name for *_, udf_name in INTERNAL} | {ADD_UNITS, AS_TIMESTAMP, TRUNCATE_UNIT, VALUE_TEXT}
+    own = {udf_name for *_, udf_name in INTERNAL} | {ADD_UNITS, AS_TIMESTAMP, JOINED, TRUNCATE_UNIT, VALUE_TEXT}
     return frozenset([*context.udfs(), *context.udafs(), *context.udwfs(), *own, *RULES, *JSON_FUNCTIONS, *_PASSES])
 
 

@@ -11,8 +11,10 @@ from flightllm.common.names import ADD_UNITS, AS_TIMESTAMP, TRUNCATE_UNIT, VALUE
 from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.ours import write
 from flightllm.dialect.generator.tables import table_of
+from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
 from flightllm.errors import UnsupportedError
 from flightllm.functions.internal import INTERNAL
+from flightllm.sql.passes.variants import JOINED
 
 _SYNTAX = frozenset({"cast", "try_cast", "in", "when", "then", "else", "case", "or", "and", "null", "is", "not"})
 _SYNTAX |= frozenset({"int", "from", "interval", "by", "where", "filter", "decimal", "timestamp"})
@@ -22,8 +24,8 @@ _SYNTAX |= frozenset({"int", "from", "interval", "by", "where", "filter", "decim
 def known() -> frozenset[str]:
     """Return the names of the functions that the server has, and of those that its passes rewrite."""
     context = SessionContext()
-    own = {udf_name for *_, udf_name in INTERNAL} | {ADD_UNITS, AS_TIMESTAMP, TRUNCATE_UNIT, VALUE_TEXT}
-    return frozenset([*context.udfs(), *context.udafs(), *context.udwfs(), *own])
+    own = {udf_name for *_, udf_name in INTERNAL} | {ADD_UNITS, AS_TIMESTAMP, JOINED, TRUNCATE_UNIT, VALUE_TEXT}
+    return frozenset([*context.udfs(), *context.udafs(), *context.udwfs(), *own, *JSON_FUNCTIONS])
 
 
 def _calls(name: str) -> Iterator[exp.Expression]:

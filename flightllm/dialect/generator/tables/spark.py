@@ -61,6 +61,17 @@ def _all(call: Call) -> str:
     return f"{ALL_MATCHES}({call.sql(0)}, {call.sql(1)}, {group})"
 
 
+def _sorted(call: Call) -> str:
+    descends = False
+    if len(call.args) > 1:
+        written = call.sql(1).strip("()").lower()
+        if written not in {"true", "false"}:
+            call.refuse("write the order as TRUE or FALSE")
+        descends = written == "false"
+    order = "'DESC', 'NULLS LAST'" if descends else "'ASC', 'NULLS FIRST'"
+    return f"array_sort({call.sql(0)}, {order})"
+
+
 def _truncated(call: Call) -> str:
     if call.name == "DATE_TRUNC":
         return f"date_trunc('{unit(call, 0)}', CAST({call.sql(1)} AS TIMESTAMP))"
@@ -132,6 +143,7 @@ SPARK: Final[Table] = {
     "SHIFTLEFT": form("({0} << {1})"),
     "SHIFTRIGHT": form("({0} >> {1})"),
     "SHA2": hashed,
+    "SORT_ARRAY": _sorted,
     "SPLIT_PART": form("split_part({0}, {1}, {2})"),
     **dict.fromkeys(("SUBSTR", "SUBSTRING"), substring),
     "SUBSTRING_INDEX": form("substring_index({0}, {1}, {2})"),
