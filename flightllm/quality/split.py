@@ -16,38 +16,36 @@ def split(
 ) -> list[Targets | None]:
     """Return the targets of each operator, so that together they keep `targets`; None where no proxy can decide.
 
-    `kinds` says "filter" or "label" for each operator. `cost(i, targets)` is the expected price of operator i with the
-    targets; budget moves to the operator where it saves most. Without it all operators get the same.
+    `kinds` says "filter" or "label" for each operator. Several filters that one certificate covers are one filter.
+    `cost(i, targets)` is the expected price of operator i with the targets; budget moves to the operator where it saves
+    most. Without it all operators get the same.
 
-    The rates of a filter must be relative to the rows of the result that the oracles give. So its rows must have passed
-    all other filters. A filter that comes before others can lose just those rows that the others keep. Then no rate of
-    its own proves anything about the result. The accuracy of a label is about the rows that the filters let through.
+    The rates of the filter must be relative to the rows of the result that the oracles give. So its rows must have
+    passed all other filters. A filter that comes before others can lose just those rows that the others keep. Then no
+    rate of its own proves anything about the result. The accuracy of a label is about the rows that the filter lets
+    through.
 
-    Proof: T are the result rows of the oracles, n is the number of returned rows, and TP of these are in T.
-    The chances to miss add up. At most sum(1 - p) n rows are falsely accepted, and at most sum(1 - a) n have a wrong
-    label. So the precision is at least 1 - sum(1 - p) - sum(1 - a). At most sum(1 - r) |T| rows are lost. The precision
-    P of the filters bounds the returned rows: n <= TP / P <= |T| / P. So the recall is at least
-    1 - sum(1 - r) - sum(1 - a) / P.
+    Proof: T are the result rows of the oracles, and n is the number of returned rows. The filter keeps a recall r and a
+    precision p, and each label an accuracy a. All of them hold together, because their chances to miss add up.
+    At most (1 - p) n returned rows are falsely accepted, and at most sum(1 - a) n have a wrong label. So the precision
+    is at least p - sum(1 - a). At least p n returned rows are in T, so n <= |T| / p. At most (1 - r) |T| rows are lost
+    by the filter, and at most sum(1 - a) n by labels. So the recall is at least r - sum(1 - a) / p.
+
+    Raises:
+        ValueError: there are two filters. Rates of two filters in a row prove nothing about the result.
     """
     count = len(kinds)
     if not count:
         return []
+    if kinds.count("filter") > 1:
+        raise ValueError("One filter can have a share: the rows that it loses could be all that another filter keeps.")
     weights = np.full(count, 1 / count)
 
-    def parts(shares: np.ndarray) -> list[Targets | None]:
-        filters = [share for kind, share in zip(kinds, shares, strict=True) if kind == "filter"]
-        return [
-            _filter(targets, share, count)
-            if kind == "filter"
-            else _label(targets, share, count, sum(filters) if filters else None)
-            for kind, share in zip(kinds, shares, strict=True)
-        ]
-
     if cost is None or count == 1:
-        return parts(weights)
+        return _parts(targets, kinds, weights)
 
     def price(shares: np.ndarray) -> float:
-        return sum(cost(at, part) for at, part in enumerate(parts(shares)) if part is not None)
+        return sum(cost(at, part) for at, part in enumerate(_parts(targets, kinds, shares)) if part is not None)
 
     now, move = price(weights), 0.5 / count
     for _ in range(_STEPS):
@@ -65,7 +63,16 @@ def split(
             now, weights = cheapest
         else:
             move /= 2
-    return parts(weights)
+    return _parts(targets, kinds, weights)
+
+
+def _parts(targets: Targets, kinds: Sequence[str], shares: np.ndarray) -> list[Targets | None]:
+    """Return the targets of the operators that get these shares of the allowed errors."""
+    filtered = next((share for kind, share in zip(kinds, shares, strict=True) if kind == "filter"), None)
+    return [
+        _filter(targets, share, len(kinds)) if kind == "filter" else _label(targets, share, len(kinds), filtered)
+        for kind, share in zip(kinds, shares, strict=True)
+    ]
 
 
 def _filter(targets: Targets, share: float, count: int) -> Targets:
@@ -80,9 +87,9 @@ def _filter(targets: Targets, share: float, count: int) -> Targets:
 
 
 def _label(targets: Targets, share: float, count: int, filtered: float | None) -> Targets | None:
-    """Return the targets of a label; `filtered` is the share of the filters; it is None if there is no filter.
+    """Return the targets of a label; `filtered` is that of the filter; it is None if there is no filter.
 
-    A wrong label is a wrong row and a lost row. Without filters, as many rows return as the oracles give.
+    A wrong label is a wrong row and a lost row. Without a filter, as many rows return as the oracles give.
     """
     allowed = [1 - rate for rate in (targets.precision, targets.accuracy) if rate is not None]
     if targets.recall is not None:

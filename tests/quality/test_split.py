@@ -9,11 +9,17 @@ from flightllm.quality.targets import Targets
 def test_budget_moves_to_where_it_saves_most() -> None:
     """An operator whose price falls fast with looser targets gets more of the allowed errors; the sum stays."""
     whole = Targets(recall=0.9, precision=0.9, confidence=0.9)
-    parts = split(whole, ["filter", "filter"], lambda at, part: (10 if at else 1) * (part.recall or 0) ** 50)
-    first, second = (1 - (part.recall or 0) for part in parts if part)
+    parts = split(whole, ["label", "label"], lambda at, part: (10 if at else 1) * (part.accuracy or 0) ** 50)
+    first, second = (1 - (part.accuracy or 0) for part in parts if part)
     assert second > first
     assert first + second == pytest.approx(0.1)
     assert sum(part.delta for part in parts if part) == pytest.approx(0.1)
+
+
+def test_a_second_filter_is_refused() -> None:
+    """The rates of two filters in a row prove nothing about the result, so no second filter gets a share."""
+    with pytest.raises(ValueError, match="One filter"):
+        split(Targets(recall=0.9, precision=0.9), ["filter", "filter", "label"])
 
 
 def test_labels_get_an_accuracy() -> None:
