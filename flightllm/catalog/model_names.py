@@ -9,6 +9,7 @@ from flightllm.catalog.model_advice import creation_advice
 from flightllm.catalog.models import Objects, is_reference, suggestion
 from flightllm.config import EngineConfig
 from flightllm.errors import AICallError, NotFoundError
+from flightllm.functions.bind import BoundCall
 from flightllm.functions.call import EMBEDDING, AICall, binding_of
 from flightllm.functions.stored import LearnedUse, StoredFunction
 from flightllm.learning.learned import LateFit, Learned
@@ -42,7 +43,7 @@ class CallNames:
         further names of models.
         """
         self.on_error = on_error
-        self.held: list[tuple[Learned | LateFit, AICall]] = []
+        self.held: list[tuple[Learned | LateFit, BoundCall]] = []
         """The fits by which learned filters in the text decide, and their calls."""
         self._learner = learner
         self._objects = objects
@@ -154,9 +155,9 @@ class CallNames:
         """
         return self._learner(function, table, call)
 
-    def hold(self, fit: Learned | LateFit, call: AICall) -> None:
+    def hold(self, fit: Learned | LateFit, bound: BoundCall) -> None:
         """Keep a fit as long as these names."""
-        self.held.append((fit, call))
+        self.held.append((fit, bound))
 
     def _checked_prompt(self, reference: str, name: str) -> str:
         owner = self._objects.owner_of_prompt(name)

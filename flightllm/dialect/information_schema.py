@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from flightllm.common.names import CATALOG, TableName, quoted
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
+from flightllm.functions.internal import OWN_PREFIX
 from flightllm.functions.type_names import TYPE_NAME
 from flightllm.sql.literals import text_literal
 from flightllm.sql.names import read_parts
@@ -17,6 +18,14 @@ _INSTEAD = {
         "SELECT * REPLACE (ordinal_position + arrow_cast(1, 'UInt64') AS ordinal_position,"
         f" {TYPE_NAME}(data_type) AS data_type)"
         ' FROM "{catalog}"."information_schema"."columns"'
+    ),
+    "parameters": (
+        'SELECT * FROM "{catalog}"."information_schema"."parameters"'
+        f" WHERE NOT starts_with(specific_name, {text_literal(OWN_PREFIX)})"
+    ),
+    "routines": (
+        'SELECT * FROM "{catalog}"."information_schema"."routines"'
+        f" WHERE NOT starts_with(routine_name, {text_literal(OWN_PREFIX)})"
     ),
     "schemata": (
         'SELECT * REPLACE (CAST(NULL AS VARCHAR) AS schema_owner) FROM "{catalog}"."information_schema"."schemata"'
@@ -36,7 +45,7 @@ _INSTEAD = {
 
 DataFusion counts columns from 0, has names of its own for types, names an owner 'None', and lists base tables among
 the views. There, a table with row filters or masks is a view, and a view with AI calls is a table. `definition` is
-NULL, because a reader of a view cannot see what the view reads.
+NULL, because a reader of a view cannot see what the view reads. Functions that only the server's texts call are hidden.
 """
 
 
@@ -59,7 +68,11 @@ def information_schema(source: Source) -> Iterator[Edit]:
             if name == "tables" and restricted == ai_views == _NONE:
                 continue
             tokens = source.tokens[table.first : table.last]
-            if len(table.parts) == 3 and all(token.kind is TokenKind.QUOTED for token in tokens[::2]):
+            if (
+                len(table.parts) == 3
+                and table.parts[0] == CATALOG
+                and all(token.kind is TokenKind.QUOTED for token in tokens[::2])
+            ):
                 continue
             alias = "" if table.aliased else f" AS {quoted(name)}"
             query = f"({_INSTEAD[name].format(catalog=CATALOG, restricted=restricted, ai_views=ai_views)}){alias}"
@@ -83,7 +96,7 @@ def _is_read(source: Source, index: int) -> bool:
 
 
 def _qualifiers(source: Source, changed: set[str]) -> Iterator[Edit]:
-    """Rewrite `information_schema.columns.column_name` as `columns.column_name`."""
+    """Rewrite `information_schema.columns.column_name` as `columns.column_name`, and a star in the same way."""
     for index, token in enumerate(source.tokens):
         if token.kind not in {TokenKind.WORD, TokenKind.QUOTED} or source.scopes.names_table[index]:
             continue
@@ -91,3 +104,6 @@ def _qualifiers(source: Source, changed: set[str]) -> Iterator[Edit]:
         inside = source.is_symbol(index - 1, ".") or after > len(source.tokens)
         if not inside and len(parts) in {3, 4} and parts[-3] == _SCHEMA and parts[-2] in changed:
             yield Edit(token.start, source.tokens[after - 3].start, "")
+        star = source.is_symbol(after - 1, ".") and source.is_symbol(after, "*")
+        if not inside and star and len(parts) in {2, 3} and parts[-2] == _SCHEMA and parts[-1] in changed:
+            yield Edit(token.start, source.tokens[after - 2].start, "")

@@ -136,9 +136,7 @@ def real_bindings(
     if fits:
         with models_of(query, record.cancelled.is_set) as models:
             _check_limits(query, settings, models, record)
-    for fit in fits:
-        left = left_of(settings, record)
-        fit.run(replace(settings, **left, quality=None, on_budget="fail"), record)
+    make_fits(fits, settings, record)
     settings = replace(settings, **left_of(settings, record)) if fits else settings
     with (
         models_of(query, record.cancelled.is_set) as models,
@@ -227,6 +225,16 @@ class FirstFits:
             with closing(query.run_on(bindings, record.inner("", FIT))) as batches:
                 for _ in batches:
                     pass
+
+
+def make_fits(fits: Sequence[LateFit], settings: Settings, record: QueryRecord) -> None:
+    """Make fits to labels within the rest of a statement's limits.
+
+    Raises:
+        FlightLLMError: the labels teach no filter, or the limits leave too little.
+    """
+    for fit in fits:
+        fit.run(replace(settings, **left_of(settings, record), quality=None, on_budget="fail"), record)
 
 
 def left_of(settings: Settings, record: QueryRecord) -> dict[str, Any]:

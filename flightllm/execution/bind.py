@@ -119,10 +119,13 @@ def extract(
     lists, planned = _lists(extracted, services)
     if lists:
         extracted = _equal_calls_apart(text.sql, read(lists=lists))
-    for fit, call in names.held:
+    for fit, bound in names.held:
         if isinstance(fit, Learned):
-            check_made_with(fit, services, question_of(call), layout)
-    return replace(extracted, tables=tables, opened=(*opened, *(fit for fit, _ in names.held))), planned
+            check_made_with(fit, services, question_of(bound.call), layout)
+    fits = tuple(fit for fit, _ in names.held)
+    decided = {bound.call.stub: bound for _, bound in names.held}
+    found = replace(extracted, tables=tables, opened=(*opened, *fits), decided=tuple(decided.values()))
+    return found, planned
 
 
 def _equal_calls_apart(sql: str, extracted: Extracted) -> Extracted:

@@ -23,7 +23,7 @@ from flightllm.evaluation.figures import METRICS, Answers, agreement, class_valu
 from flightllm.evaluation.halves import choosing_half, drawn_examples
 from flightllm.evaluation.shares import Figure, share
 from flightllm.evaluation.truth import Question, read_labels
-from flightllm.execution.accounting import AskingQuery, models_of, predict
+from flightllm.execution.accounting import AskingQuery, make_fits, models_of, predict
 from flightllm.execution.batch_query import BatchQuery
 from flightllm.execution.bind import SEARCH_CATALOG, extract
 from flightllm.execution.context import Services
@@ -31,12 +31,16 @@ from flightllm.execution.evaluation_variants import VARIED, Variant, Wanted, exa
 from flightllm.execution.late_query import Planner
 from flightllm.execution.late_table import Bindings
 from flightllm.execution.plain_query import PlainQuery
+from flightllm.execution.plan_texts import late_fits
 from flightllm.execution.staged_query import StagedQuery
+from flightllm.functions.base import LABELS_OPTION
 from flightllm.functions.call import ELEMENT_END, AICall, binding_of
+from flightllm.learning.learned import LateFit, Learned
 from flightllm.llm.cost import Work, Works, counted_work
 from flightllm.llm.engine import Choice as Options
 from flightllm.llm.engine import JsonSchema
 from flightllm.observe.query_record import QueryRecord
+from flightllm.sql.calls import Extracted
 from flightllm.sql.evaluations import (
     Evaluation,
     check_is_call,
@@ -111,6 +115,7 @@ class Evaluated:
         self.variants = self._wanted.variants(found.call)
         self._check_options()
         empty = self._asked_of(self._rows.schema.empty_table())
+        self._check_fixed()
         self._planned = [self._query(variant, variant.call, empty) for variant in self.variants]
         self._question = _question(self._call, found.call, found.where)
         self._metric = self._wanted.metric or METRICS[self._question.kind][0]
@@ -134,14 +139,34 @@ class Evaluated:
                     f"{self._found.where}: {one.name} cannot vary, because {function.name} has no {name} =>"
                 )
 
+    def _check_fixed(self) -> None:
+        """Refuse variants of a filter or a function that SQL created: it has the options of its own call only."""
+        function = self._services.functions.stored_function(self._found.call.partition("(")[0])
+        if function is None:
+            return
+        own = with_options(self._found.call, {})
+        for one in self.variants:
+            if one.examples or one.call != own:
+                raise AICallError(
+                    f"{self._found.where}: {function.name} has its own options, so only layouts can vary: evaluate its"
+                    f" expression instead, {function.body[:200]}"
+                )
+
     @property
     def calls(self) -> list[AICall]:
         """Return the calls of all variants."""
         return [call for query in self._planned for call in query.calls]
 
     @property
+    def fits(self) -> list[LateFit]:
+        """Return the fits to labels that the variants need."""
+        return [fit for query in self._planned for fit in late_fits(query.extracted)]
+
+    @property
     def _call(self) -> AICall:
-        return next(iter(self._planned[0].calls))
+        """The call of the first variant; for a learned filter, the one in place of which it decides."""
+        extracted = self._planned[0].extracted
+        return extracted.decided[0].call if extracted.decided else next(iter(extracted.calls.values()))
 
     def schema(self, part: str) -> pa.Schema:
         """Return the schema of a part.
@@ -159,7 +184,7 @@ class Evaluated:
 
     def drain(self, bindings: Bindings, record: QueryRecord) -> None:
         """Ask all variants, and forget the answers: for a prediction."""
-        self._run(bindings, record)
+        self._run(bindings, record, real=False)
 
     def rows(self, part: str, bindings: Bindings, record: QueryRecord) -> pa.Table:
         """Ask all variants, if this query has not asked them yet; return the rows of a part.
@@ -168,7 +193,7 @@ class Evaluated:
             FlightLLMError: a label is not an answer of the call, or a variant fails.
         """
         last = self._last
-        ran = last[1] if last is not None and last[0] is record else self._run(bindings, record)
+        ran = last[1] if last is not None and last[0] is record else self._run(bindings, record, real=True)
         self._last = record, ran
         match part:
             case "confusion":
@@ -183,18 +208,19 @@ class Evaluated:
         """Plan a variant's call over rows; its answers have the model's confidence, where the call can give it."""
         sql = f"SELECT {_PLACE}, {self._own_options(call)} AS answer FROM {ROWS} AS {self._found.alias}"
         query = self._plan(sql, {ROWS: table}, variant.settings(self._settings))
-        if not isinstance(query, StagedQuery | BatchQuery) or len(query.calls) != 1:
+        if not isinstance(query, StagedQuery | BatchQuery) or not _is_one(query.extracted):
             raise AICallError(f"{self._found.where}: evaluates one AI call, not {self._found.call[:80]}")
         return query
 
     def _own_options(self, call: str) -> str:
         """Return a call whose failures are NULL, and whose answers have a confidence if the function can give it."""
         function = self._services.functions.get(call.partition("(")[0])
-        if function is None:  # it is not an AI function, and planning says so
+        if function is None:  # it is a function that SQL created, or no AI function, which planning says
             return call
+        learns = LABELS_OPTION in function.options and option_of(call, LABELS_OPTION.name) is not None
         options: dict[str, str | None] = {"on_error": "'null'"}
         promises = option_of(call, "proxy") is not None  # then `confidence` is that of its promise
-        if not promises and any(one.name == "confidence" for one in function.options):
+        if not promises and not learns and any(one.name == "confidence" for one in function.options):
             options["confidence"] = None if _gives_lists(call) else "true"
         return with_options(call, options)
 
@@ -204,11 +230,11 @@ class Evaluated:
         kept = table.select([name for name in table.column_names if name not in labels])
         return kept.append_column(_PLACE, pa.array(range(len(kept)), pa.int64()))
 
-    def _run(self, bindings: Bindings, record: QueryRecord) -> _Run:
+    def _run(self, bindings: Bindings, record: QueryRecord, *, real: bool) -> _Run:
         rows = self._known = self._known or self._labelled(record)
         most = max((one.examples or 0 for one in self.variants), default=0)
         examples = self._drawn(rows, most)
-        return rows, examples, [self._ask(one, rows, examples, bindings, record) for one in self.variants]
+        return rows, examples, [self._ask(one, rows, examples, bindings, record, real=real) for one in self.variants]
 
     def _labelled(self, record: QueryRecord) -> _Labelled:
         table, left_out = self._read(record)
@@ -252,8 +278,12 @@ class Evaluated:
         rows = f"{ROWS} AS {self._found.alias}"
         sql = f"SELECT {call} AS answer FROM {rows}"
         extracted, _ = extract(ParsedText(sql), self._services, {ROWS: table})
-        [stub] = extracted.calls
-        values = [f"CAST({one} AS VARCHAR) AS f{at}" for at, one in enumerate(stub_arguments(extracted.sql, stub))]
+        if extracted.decided:
+            arguments = extracted.decided[0].arguments
+        else:
+            [stub] = extracted.calls
+            arguments = tuple(stub_arguments(extracted.sql, stub))
+        values = [f"CAST({one} AS VARCHAR) AS f{at}" for at, one in enumerate(arguments)]
         query = self._plan(f"SELECT {_PLACE}, {', '.join(values)} FROM {rows}", {ROWS: table}, self._settings)
         found = _table(query, record).sort_by(_PLACE)
         return [list(row.values())[1:] for row in found.to_pylist()]
@@ -281,7 +311,14 @@ class Evaluated:
         return drawn_examples(self._question, rows.keys, rows.wanted, places, number)
 
     def _ask(
-        self, variant: Variant, rows: _Labelled, examples: Sequence[int], bindings: Bindings, record: QueryRecord
+        self,
+        variant: Variant,
+        rows: _Labelled,
+        examples: Sequence[int],
+        bindings: Bindings,
+        record: QueryRecord,
+        *,
+        real: bool,
     ) -> _Ran:
         if record.cancelled.is_set():
             raise CancelledError("the statement was cancelled")
@@ -295,6 +332,8 @@ class Evaluated:
             drawn = examples_option(self._call.fields, rows.fields, rows.wanted, examples[: variant.examples])
             call = with_options(call, {"examples": drawn})
         query = self._query(variant, call, self._asked_of(rows.table))
+        if real:  # the labels that teach it can have changed since the query was planned
+            make_fits(late_fits(query.extracted), self._settings, record)
         before, started = len(record.call_rows()), time.monotonic()
         with closing(query.run_on(bindings, record)) as batches:
             found = pa.Table.from_batches(batches, query.schema).sort_by(_PLACE).column("answer").to_pylist()
@@ -456,6 +495,14 @@ def _table(query: Any, record: QueryRecord) -> pa.Table:
         return pa.Table.from_batches(batches, query.schema)
 
 
+def _is_one(extracted: Extracted) -> bool:
+    """Return whether a query has one AI call, or one learned filter with the calls of its features."""
+    if not extracted.decided:
+        return len(extracted.calls) == 1
+    fits = [one for one in extracted.opened if isinstance(one, Learned | LateFit)]
+    return len(extracted.decided) == 1 and len(extracted.calls) == len(fits[0].features)
+
+
 def _gives_lists(call: str) -> bool:
     """Return whether a call has `multi => true`, which has no confidence."""
     return re.search(r"\bmulti\s*=>\s*true\b", call, re.IGNORECASE) is not None
@@ -545,6 +592,11 @@ class EvaluatedPart:
     def calls(self) -> Collection[AICall]:
         """Return the calls of all variants."""
         return self._evaluated.calls if self._first else []
+
+    @property
+    def fits(self) -> Sequence[LateFit]:
+        """Return the fits to labels that the variants need."""
+        return self._evaluated.fits if self._first else []
 
     def explain(self) -> list[tuple[str, str]]:
         """Return a line for each variant."""

@@ -1,11 +1,12 @@
 """The contract of tables in FROM whose rows ask models."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 import pyarrow as pa
 
 from flightllm.functions.call import AICall
+from flightllm.learning.learned import LateFit
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.call_context import ModelBinding
 
@@ -22,6 +23,10 @@ class LateTable(Protocol):
     @property
     def calls(self) -> Collection[AICall]:
         """Return the calls that ask models."""
+
+    @property
+    def fits(self) -> Sequence[LateFit]:
+        """Return the fits to labels that must be made before its calls ask."""
 
     def rows(self, bindings: Bindings, record: QueryRecord) -> pa.Table:
         """Ask the models, and return the rows."""

@@ -351,7 +351,8 @@ def labelled(services: Services, layout: str, function: StoredFunction, table: s
         FlightLLMError: there is no such table, a column is missing, or the labels teach no filter.
     """
     text_is_read()
-    query = own_labels(call) if table.lower() == PEOPLES_LABELS else _columns_of(table, function.parameters)
+    own = table.lower() == PEOPLES_LABELS
+    query = own_labels(call) if own else _columns_of(table, function.parameters, services)
     listed = plan(ParsedText(query), services, Settings())
     if not isinstance(listed, PlainQuery):
         raise AICallError(f"the labels in {table} come from AI calls: keep them by CREATE TABLE … AS first")
@@ -362,6 +363,8 @@ def labelled(services: Services, layout: str, function: StoredFunction, table: s
     key = (function.body, digest, *made_with, services.rights.answers)
 
     def made(settings: Settings, record: QueryRecord) -> Learned:
+        if (kept := services.fits.of(key)) is not None and isinstance(kept.fit, Learned):
+            return kept.fit  # another call of the query made it
         settings = replace(settings, layout=layout or settings.layout)
         fit, done = learn(function, query, {}, services, settings, record.inner(query, FIT))
         for note in done.notes:
@@ -393,8 +396,23 @@ def _record(query: str) -> QueryRecord:
     return QueryRecord("", query, stop_of_planning())
 
 
-def _columns_of(table: str, fields: Sequence[str]) -> str:
-    return f"SELECT {', '.join(map(quoted, (*fields, 'label')))} FROM {parse_name(table).sql}"
+def _columns_of(table: str, fields: Sequence[str], services: Services) -> str:
+    """Return the query of the labelled rows of a table.
+
+    Raises:
+        InvalidInputError: the table has no column of a field's name, or no column `label`.
+        FlightLLMError: there is no such table, or the user has no right to it.
+    """
+    source = parse_name(table).sql
+    there = plan(ParsedText(f"SELECT * FROM {source}"), services, Settings()).schema.names
+    wanted = (*fields, "label")
+    if absent := [name for name in wanted if name not in there]:
+        instead = next((name for name in there if name not in wanted), "name")
+        raise InvalidInputError(
+            f"the labels in {table} have no column {absent[0]}: they need the columns {', '.join(wanted)}, and have"
+            f" {', '.join(there)}. Name the fields of the call as the columns, as in {instead} => …"
+        )
+    return f"SELECT {', '.join(map(quoted, wanted))} FROM {source}"
 
 
 def own_labels(call: AICall) -> str:

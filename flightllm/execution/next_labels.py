@@ -20,12 +20,13 @@ from flightllm.execution.context import Services
 from flightllm.execution.late_table import Bindings
 from flightllm.execution.learn import Found, asked_features, own_labels
 from flightllm.execution.learned_models import check_made_with
+from flightllm.execution.plan_texts import late_fits
 from flightllm.execution.planning import plan
 from flightllm.functions.call import AICall
 from flightllm.functions.learned import question_of
 from flightllm.learning.choosing import next_rows
 from flightllm.learning.fitting import draw, text_of, trains
-from flightllm.learning.learned import Learned
+from flightllm.learning.learned import LateFit, Learned
 from flightllm.observe.query_record import QueryRecord
 from flightllm.sql.names import PEOPLES_LABELS
 from flightllm.sql.next_labels import NextLabels
@@ -71,6 +72,11 @@ class RowsToLabel:
     def calls(self) -> Collection[AICall]:
         """Return the call that gives the features."""
         return self._asked.query.calls
+
+    @property
+    def fits(self) -> Sequence[LateFit]:
+        """Return the fits to labels that the rows need."""
+        return late_fits(self._asked.query.extracted)
 
     def explain(self) -> list[tuple[str, str]]:
         """Return a line for the rows to label, and the plan of the features."""

@@ -5,12 +5,14 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flightllm.common.type_names import name_of_text, type_name
 from flightllm.datafusion.run import Batches
 from flightllm.execution.cancel_token import stopped_by
 from flightllm.execution.explain import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.execution.query import Query
+from flightllm.functions.internal import OWN_PREFIX
 from flightllm.observe.query_record import QueryRecord
 from flightllm.sql.keys import TableKeys
 from flightllm.sql.statement import Statement
@@ -136,6 +138,25 @@ class ShowColumnsQuery:
 
     def explain(self) -> list[tuple[str, str]]:
         """Return the plan of the query for the columns."""
+        return self._query.explain()
+
+
+class ShowFunctionsQuery:
+    """SHOW FUNCTIONS: DataFusion's list, without the functions that only the server's own texts call."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self.schema = query.schema
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Yield one row per function and types of its arguments."""
+        with closing(self._query.run(record)) as batches:
+            for batch in batches:
+                names = batch.column(self.schema.get_field_index("function_name"))
+                yield batch.filter(pc.invert(pc.starts_with(names, OWN_PREFIX)))
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return the plan of the query for the functions."""
         return self._query.explain()
 
 

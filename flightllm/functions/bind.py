@@ -154,7 +154,7 @@ class NameResolver(Protocol):
             FlightLLMError: there is no such table, or its labels teach no filter.
         """
 
-    def hold(self, fit: Learned | LateFit, call: AICall) -> None:
+    def hold(self, fit: Learned | LateFit, bound: BoundCall) -> None:
         """Keep a fit by which a learned filter decides answers of a call, at least as long as the call.
 
         Raises:
@@ -184,7 +184,7 @@ class AnyNames:
     def function(self, name: str, owner: str) -> None:
         """Allow every function."""
 
-    def hold(self, fit: Learned | LateFit, call: AICall) -> None:
+    def hold(self, fit: Learned | LateFit, bound: BoundCall) -> None:
         """Keep nothing: the caller holds the fit."""
 
     def learned(self, function: StoredFunction, table: str, call: AICall) -> LearnedUse:

@@ -106,6 +106,9 @@ from flightllm.functions.variants import (
 )
 from flightllm.functions.zoned_time import ZONED_TIME, ZONED_TIME_ARGUMENTS, ZONED_TIME_OUTPUT, zoned_time
 
+OWN_PREFIX: Final = "__"
+"""The first letters of the functions that only the server's own texts call; lists of functions leave these out."""
+
 INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataType, str, str], ...]] = (
     (vector_bytes, [pa.list_(pa.float32())], pa.binary(), "immutable", VECTOR_BYTES),
     (zoned_time, list(ZONED_TIME_ARGUMENTS), ZONED_TIME_OUTPUT, "immutable", ZONED_TIME),

@@ -22,7 +22,14 @@ from flightllm.execution.context import Services
 from flightllm.execution.planning import plan
 from flightllm.execution.query import Query
 from flightllm.execution.summarize import SummarizeQuery, summary
-from flightllm.execution.utility import DescribedQuery, DescribeQuery, ExplainQuery, ShowColumnsQuery, ShowQuery
+from flightllm.execution.utility import (
+    DescribedQuery,
+    DescribeQuery,
+    ExplainQuery,
+    ShowColumnsQuery,
+    ShowFunctionsQuery,
+    ShowQuery,
+)
 from flightllm.pg_catalog.words import CALLS, QUERY, WORDS
 from flightllm.session.place import SessionPlace
 from flightllm.sql.classify import classify
@@ -220,9 +227,16 @@ def plan_statement(statement: Statement, services: Services, settings: Settings)
             return SummarizeQuery(query, columns)
     if statement.kind == "query" and statement.target is not None:
         return DescribeQuery(query, _keys(statement.target, services.catalog))
-    if statement.kind == "query" and statement.parsed_query.is_word(0, "show") and "data_type" in query.schema.names:
-        return ShowColumnsQuery(query)
+    if statement.kind == "query" and statement.parsed_query.is_word(0, "show"):
+        return _shown(query)
     return ExplainQuery(query, statement) if statement.kind == "explain" else query
+
+
+def _shown(query: Query) -> Query:
+    """Return SHOW as users see it: with SQL's names of types, and without the server's own functions."""
+    if "data_type" in query.schema.names:
+        return ShowColumnsQuery(query)
+    return ShowFunctionsQuery(query) if "function_name" in query.schema.names else query
 
 
 def _listed_view(statement: Statement, catalog: Catalog) -> Entry | None:

@@ -63,6 +63,8 @@ class Extracted:
     """The names of the indexes that the searches in FROM use."""
     opened: tuple[object, ...] = ()
     """The indexes that the calls search. The reference keeps the versions that the query was planned for."""
+    decided: tuple[BoundCall, ...] = ()
+    """The calls in place of which learned filters decide, as they would be without a filter."""
     plan: bytes | None = None
     names: OutputNames = NO_NAMES
     """The names of columns without an alias, as the client's statement spells them."""
@@ -336,7 +338,7 @@ class _Extractor:
         if use.fit is None:
             sql = f"named_struct('answer', {answer}, 'probabilities', {probabilities}, 'vector', {vector})"
             return pa.null(), sql
-        self._catalog.names.hold(use.fit, bound.call)
+        self._catalog.names.hold(use.fit, bound)
         return pa.null(), f"{decision(use.fit.kind)}('{opened(use.fit)}', {answer}, {probabilities}, {vector})"
 
     def _labelled(

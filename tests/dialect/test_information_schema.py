@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from flightllm.dialect import rewrite
+from flightllm.functions.internal import INTERNAL, OWN_PREFIX
+from flightllm.functions.learned import DECISIONS
 from flightllm.session.session import Session
 from flightllm.sql.parsed_text import ParsedText
 from tests.databases import ask, small_database
@@ -99,3 +101,30 @@ def test_leaves_alone() -> None:
     once = rewrite(ParsedText("SELECT * FROM information_schema.columns"), EMPTY).text
     assert once != "SELECT * FROM information_schema.columns"
     assert rewrite(ParsedText(once), EMPTY).text == once
+
+
+@pytest.mark.parametrize(
+    ("sql", "fewest"),
+    [
+        ("SHOW FUNCTIONS", 500),
+        ("SHOW FUNCTIONS LIKE '%l%'", 100),
+        ("SELECT * FROM system.functions", 0),
+        ("SELECT * FROM pg_catalog.pg_proc", 300),
+        ("SELECT * FROM information_schema.routines", 0),
+        ("SELECT r.* FROM information_schema.routines r, likes", 400),
+        ("SELECT information_schema.parameters.* FROM information_schema.parameters, likes", 1_000),
+        ("SELECT * FROM datafusion.information_schema.routines", 400),
+        ('SELECT specific_name FROM "datafusion"."information_schema"."parameters"', 1_000),
+    ],
+)
+def test_functions_of_the_server(session: Session, sql: str, fewest: int) -> None:
+    """No list has a function that only the server's own texts call; the others stay."""
+    found = ask(session, sql).rows
+    assert len(found) >= fewest
+    assert [row for row in found for value in row.values() if str(value).startswith("__")] == []
+
+
+def test_prefix() -> None:
+    """The prefix of the hidden functions is that of each function which only the server calls."""
+    names = [*(name for *_, name in INTERNAL), *(function.name for function in DECISIONS)]
+    assert [name for name in names if not name.startswith(OWN_PREFIX)] == []

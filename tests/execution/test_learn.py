@@ -27,9 +27,15 @@ CALL = "ai_filter('Is {t} spam?', t, labels => 'labelled')"
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    """Return a database with labelled messages and the filter `spam`, which all tests share."""
+    """Return a database with labelled messages and three filters, which all tests share."""
     database = opened_in(tmp_path_factory.mktemp("learn"))
-    for statement in (MESSAGES, LABELLED, f"CREATE FILTER spam AS {SPAM}"):
+    kind = "CREATE FILTER kind AS ai_classify(t, ['spam', 'ham']) FIT ON (SELECT t, {} FROM labelled)"
+    filters = (
+        f"CREATE FILTER spam AS {SPAM}",
+        f"CREATE FILTER bare AS {SPAM} WITH (features = 'embedding')",
+        kind.format("CASE WHEN label THEN 'spam' ELSE 'ham' END"),
+    )
+    for statement in (MESSAGES, LABELLED, *filters):
         database.session().update(statement)
     database.access.store.add_user(User("bob", "user"))
     yield database
@@ -94,7 +100,17 @@ def test_own_labels(session: Session) -> None:
     ("call", "error", "message"),
     [
         ("ai_filter('Is {t} spam?', t, labels => 'absent')", FlightLLMError, "absent"),
-        ("ai_filter('Is {x} spam?', x => t, labels => 'labelled')", FlightLLMError, "x"),
+        ("ai_filter('Is {x} spam?', x => t, labels => 'labelled')", InvalidInputError, "no column x: .* as in t => …"),
+        (
+            "ai_filter('Spam?', lower(t), labels => 'labelled')",
+            InvalidInputError,
+            r"no column field1: .* have t, label\.",
+        ),
+        (
+            "ai_filter('Spam?', t, labels => 'messages')",
+            InvalidInputError,
+            "no column label: they need the columns t, label",
+        ),
         ("ai_filter(t, labels => 'labelled')", AICallError, "the prompt is a text"),
         ("ai_filter('Is it?', messages.*, labels => 'labelled')", AICallError, "a star cannot name"),
         ("ai_filter('x', t, labels => 'labelled', confidence => true)", AICallError, "leave out confidence"),
@@ -206,6 +222,57 @@ def test_wrong_rows(session: Session, call: str, error: type[Exception], message
     """A wrong call says what is wrong."""
     with pytest.raises(error, match=message):
         ask(session, f"SELECT * FROM {call}")
+
+
+@pytest.mark.parametrize(
+    ("call", "value", "question"),
+    [
+        ("spam(t)", "spam(t)", "spam"),
+        ("spam(t => lower(t))", "spam(lower(t))", "spam"),
+        ("bare(t)", "bare(t)", "spam"),
+        ("kind(t)", "kind(t) = 'spam'", "CASE WHEN spam THEN 'spam' ELSE 'ham' END"),
+        (CALL, CALL, "spam"),
+        ("ai_filter('Is {t} spam, to judge?', t, labels => 'labelled')", "spam(t)", "spam"),
+    ],
+)
+def test_evaluated(session: Session, call: str, value: str, question: str) -> None:
+    """An evaluation judges a learned filter by the answers that it gives, whatever its features."""
+    session.update(
+        f"CREATE OR REPLACE TABLE judged AS SELECT t, {question} AS truth, spam FROM messages WHERE value > 160"
+    )
+    [found] = rows(session, f"SELECT accuracy, n, failed FROM ai_evaluate(judged, {call}, truth)")
+    [right] = rows(session, f"SELECT avg(CASE WHEN ({value}) = spam THEN 1.0 ELSE 0.0 END) AS share FROM judged")
+    assert (found["n"], found["failed"]) == (80, 0)
+    assert found["accuracy"] == pytest.approx(right["share"])
+    assert right["share"] > 0.9
+
+
+def test_evaluated_within_budget(session: Session) -> None:
+    """The fit of an evaluated call is predicted, and counts against the limits of the evaluation."""
+    call = "ai_filter('Is {t} spam, to be judged?', t, labels => 'labelled')"
+    sql = f"SELECT accuracy FROM ai_evaluate((SELECT t, spam FROM messages WHERE value > 140), {call}, spam)"
+    before = rows(session, "SELECT sum(calls) AS n FROM system.ai_calls")
+    with pytest.raises(BudgetExceededError, match="240 calls"):
+        list(session.execute(sql, settings={"max_calls": "200"}).batches)
+    assert rows(session, "SELECT sum(calls) AS n FROM system.ai_calls") == before
+    found = ask(session, sql)
+    assert sum(row["calls"] for row in found.record.call_rows() if row["function"] == "ai_filter") == 240
+    assert found.rows[0]["accuracy"] > 0.9
+
+
+def test_fixed_options(session: Session) -> None:
+    """Options of a learned filter cannot vary, and the error has the expression to evaluate instead."""
+    with pytest.raises(
+        AICallError, match=r"only layouts can vary: evaluate its expression instead, ai_filter\('Is \{t\} spam"
+    ):
+        ask(session, "SELECT * FROM ai_evaluate(labelled, spam(t), label, examples => [0, 2])")
+
+
+def test_next_rows_of_learned_rows(session: Session) -> None:
+    """The rows to label can come from a call with labels, whose fit is made first."""
+    call = "ai_filter('Is {t} spam, as rows?', t, labels => 'labelled')"
+    text = "SELECT t FROM ai_next_labels('spam', (SELECT t FROM messages WHERE {}), 100) ORDER BY t"
+    assert rows(session, text.format(call)) == rows(session, text.format("spam(t)")) != []
 
 
 def test_rights(database: Database) -> None:
