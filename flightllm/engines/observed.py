@@ -15,6 +15,7 @@ from flightllm.errors import EngineError, EngineUnavailableError
 from flightllm.llm.cost import Costs, Work
 from flightllm.llm.engine import Choice, Completion, Engine, Parameters, PrefixCache, Request
 from flightllm.quality.forecast import Seen
+from flightllm.quality.likely_first import Effort
 from flightllm.quality.targets import Targets
 
 Asked: TypeAlias = tuple[str, str, Parameters, tuple[str, ...]]
@@ -104,6 +105,12 @@ class Learned:
         with self._lock:
             seen = self._runs.get(call)
         return () if seen is None else seen.scored
+
+    def first_of_run(self, call: Hashable, units: int, rows: int, price: float) -> Effort | None:
+        """Return what it takes to find the first `rows` of `units`; None if there was no run."""
+        with self._lock:
+            seen = self._runs.get(call)
+        return None if seen is None else seen.first(units, rows, price)
 
     def has_probabilities(self) -> bool:
         """Return False where the latest answers came without the probabilities that they were asked with."""

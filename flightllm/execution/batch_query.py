@@ -136,6 +136,7 @@ class BatchQuery:
             record.cancelled.is_set,
             self.services.backends.searcher,
             Calibrator(record.warn, fields_first=self.settings.fields_first),
+            record.warn,
             errors,
         )
         functions.register(context, self.extracted.calls)

@@ -19,6 +19,7 @@ from flightllm.operators.cascade import question_of, targets_of
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.read_through import Peekable, ReadThroughCache
 from flightllm.plan.figures import COUNTED, CallFigures, Figures, average
+from flightllm.quality.likely_first import Effort
 
 MOST_PROMPTS = 30_000
 """The most prompts that a prediction tries. For further prompts, it extrapolates from them."""
@@ -85,6 +86,11 @@ class DryRun:
         learned = self.models[model].learned.of(self.user)
         return lambda call: learned.scored_in_run(question_of(call))
 
+    def _first_effort(self, model: str | None) -> Callable[[AICall, int, int, float], Effort | None]:
+        """Return how the calls of a promise under a LIMIT are predicted: by its last run."""
+        learned = self.models[model].learned.of(self.user)
+        return lambda call, units, rows, price: learned.first_of_run(question_of(call), units, rows, price)
+
     def _once(
         self,
         run: Run,
@@ -114,6 +120,7 @@ class DryRun:
                 has_probabilities=self.models[name].learned.of(self.user).has_probabilities,
                 asked_share=self._asked_share(name),
                 scored_shares=self._scored_shares(name),
+                first_effort=self._first_effort(name),
             )
             for name, engine in engines.items()
         }

@@ -228,8 +228,12 @@ def _rewritten(planned: PlannedQuery, left_out: str) -> tuple[Node, tuple[str, .
 def _without_proxies(node: Node) -> Node:
     if not isinstance(node, AiMap):
         return node
-    calls = tuple(replace(call, ai=call.ai.asking_all("the proxies are left out")) for call in node.calls)
-    return replace(node, calls=calls)
+    return replace(node, calls=tuple(replace(call, ai=_asking_all(call.ai)) for call in node.calls))
+
+
+def _asking_all(call: AICall) -> AICall:
+    """Return a call that asks its model about every row, without a promise and its budget."""
+    return replace(call, promise=None)
 
 
 def _read_once(planned: PlannedQuery) -> Node:

@@ -162,6 +162,14 @@ class AICall:
         """Return whether a proxy can decide rows in place of the call's model."""
         return self.promise is not None and not self.promise.exact
 
+    @property
+    def finds_first(self) -> bool:
+        """Return whether a proxy can tell which rows are likely to reach a LIMIT: a language model that scores yes."""
+        promise = self.promise
+        if promise is None or not self.cascades or not pa.types.is_boolean(self.output):
+            return False
+        return any(proxy != EMBEDDING for proxy in promise.proxies)
+
     def asking_all(self, reason: str) -> "AICall":
         """Return the same call without help by a proxy; `reason` says why, for EXPLAIN. It keeps its stub."""
         return replace(self, promise=replace(self.promise, exact=reason)) if self.promise and self.cascades else self

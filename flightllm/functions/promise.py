@@ -1,8 +1,12 @@
 """The promise of a call: how near its rows come to those of its model, while a cheaper proxy decides most of them."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from flightllm.quality.targets import Targets
+
+A_FEW_AT_A_TIME: Final = "a LIMIT takes its rows a few at a time"
+"""Why a call asks its model about every row under a LIMIT: waves of a few rows are too few to sample."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from flightllm.datafusion.run import Batches
 from flightllm.errors import InternalError
 from flightllm.functions.call import EMBEDDING, SEARCH, AICall
+from flightllm.functions.promise import A_FEW_AT_A_TIME
 from flightllm.llm.cost import Work
 from flightllm.observe.query_record import CallRecord, sums
 from flightllm.operators.arrange import ArgumentColumns, Arranged, How, arrange, growing_sizes
@@ -22,6 +23,7 @@ from flightllm.operators.call_executor import CallExecutor
 from flightllm.operators.cascade import answer_rows, decide, predict
 from flightllm.operators.first_rows import FirstRows, PartSize
 from flightllm.operators.joint import JointOracle, JointPopulation, JointProxy, JointRows, figures_of, joint_call
+from flightllm.operators.label_budget import LabelBudget
 from flightllm.operators.oracle import Oracle
 from flightllm.operators.population import Population
 from flightllm.operators.prompts import PromptLister
@@ -32,6 +34,7 @@ from flightllm.operators.runtime import Runtime, SpooledArguments, with_row_ids
 from flightllm.operators.searches import run_searches
 from flightllm.plan.stages import Operator, StageCall
 from flightllm.quality.forecast import Seen
+from flightllm.quality.waves import FEWEST_UNITS
 
 _Sampler: TypeAlias = Callable[[StageCall], Sequence[tuple[str | None, ...]]]
 """Returns the values of a call's fields in some of its rows."""
@@ -61,7 +64,7 @@ def run_operator(operator: Operator, rows: Batches, runtime: Runtime, tracker: L
 def _waved(
     operator: Operator, rows: Batches, runtime: Runtime, counters: Sequence[CallRecord], tracker: LimitTracker
 ) -> Batches:
-    if not tracker.limited or not (operator.ordered or _asks_below(operator)):
+    if not tracker.limited or not operator.takes_waves:
         yield from _run(operator, rows, runtime, counters, tracker)
         return
     if any(call.ai.by_rows for call in operator.calls):
@@ -96,14 +99,8 @@ def _calibration(
 
 def _exact(operator: Operator) -> Operator:
     """Return the operator without help by proxies: a few rows at a time are too few to sample."""
-    calls = tuple(
-        replace(call, ai=call.ai.asking_all("a LIMIT takes its rows a few at a time")) for call in operator.calls
-    )
+    calls = tuple(replace(call, ai=call.ai.asking_all(A_FEW_AT_A_TIME)) for call in operator.calls)
     return replace(operator, calls=calls)
-
-
-def _asks_below(operator: Operator) -> bool:
-    return operator.input.streams and isinstance(operator.input.inputs[0], Operator)
 
 
 def _waves(rows: Iterator[pa.RecordBatch], tracker: LimitTracker) -> Iterator[pa.RecordBatch]:
@@ -187,7 +184,8 @@ def _passes(operator: Operator) -> list[tuple[int, ...]]:
 
     def alike(place: int) -> tuple[str, tuple[int, ...], int]:
         call = operator.calls[place]
-        return call.ai.binding, call.arguments, place if call.ai.cascades else -1
+        has_own = call.ai.cascades or (call.ai.promise is not None and call.ai.promise.label_budget is not None)
+        return call.ai.binding, call.arguments, place if has_own else -1
 
     if operator.steps:
         return [tuple(range(len(operator.calls)))]
@@ -201,6 +199,7 @@ class _Pass:
         self, operator: Operator, members: tuple[int, ...], runtime: Runtime, counters: Sequence[CallRecord]
     ) -> None:
         self._operator = operator
+        self._members = members
         self._calls = [operator.calls[i] for i in members]
         self._counters = [counters[i] for i in members]
         self._runtime = runtime
@@ -267,9 +266,12 @@ class _Pass:
             expected,
         )
         places = range(len(self._calls))
-        with closing(CallExecutor(context).answer(arranged.batches(), runtime.cancelled)) as done:
-            for prompt_batch in done:
-                yield prompt_batch.finish(places, schema)
+        try:
+            with closing(CallExecutor(context).answer(arranged.batches(), runtime.cancelled)) as done:
+                for prompt_batch in done:
+                    yield prompt_batch.finish(places, schema)
+        finally:
+            self._note_budgets(sites)
 
     @property
     def _promises(self) -> bool:
@@ -329,11 +331,11 @@ class _Pass:
         return made
 
     def _takes_likeliest(self, tracker: LimitTracker) -> bool:
-        """Return whether a proxy tells which rows are likely to reach a LIMIT; a dry run has no such proxy."""
-        call = self._calls[0].ai
-        if call.promise is None or not call.cascades or self._operator.steps or self._binding.asked_share is not None:
+        """Return whether a proxy tells which rows are likely to reach a LIMIT; a dry run must know an earlier run."""
+        call, foresee = self._calls[0].ai, self._binding.first_effort
+        if not tracker.limited or self._operator.steps or not call.finds_first:
             return False
-        return tracker.limited and pa.types.is_boolean(call.output) and call.promise.proxies[0] != EMBEDDING
+        return foresee is None or foresee(call, 1, 1, 1.0) is not None
 
     def _first_rows(
         self,
@@ -361,12 +363,20 @@ class _Pass:
             self._counters[0],
             runtime.cancelled,
         )
+        if self._binding.first_effort is not None:
+            for prompt_batch in first.foreseen(self._binding.first_effort):
+                self._counters[0].promise = first.prediction()
+                yield prompt_batch.finish((0,), schema)
+            self._counters[0].promise = first.prediction()
+            return
         try:
             for prompt_batch in first.batches():
                 self._counters[0].promise = first.figures()
                 yield prompt_batch.finish((0,), schema)
         finally:
             self._counters[0].promise = first.figures()
+            if self._binding.note_run is not None and len(first.order.scores) >= FEWEST_UNITS:
+                self._binding.note_run(call, first.seen)
         for notice in first.notices:
             runtime.record.warn(notice)
 
@@ -441,7 +451,24 @@ class _Pass:
             arranged.keeps_field_order,
             None if calibration is None else calibration.ask,
             sampled=None if calibration is None else calibration.sampled,
+            label_budget=self._label_budget(place),
         )
+
+    def _label_budget(self, place: int) -> LabelBudget | None:
+        """Return the label budget of a call, which all of its waves share."""
+        call, runtime = self._calls[place].ai, self._runtime
+        if call.promise is None or call.promise.label_budget is None:
+            return None
+        key = self._operator.name, self._members[place]
+        if key not in runtime.label_budgets:
+            runtime.label_budgets[key] = LabelBudget(call, call.promise.label_budget, runtime.record.warn)
+        return runtime.label_budgets[key]
+
+    def _note_budgets(self, sites: Sequence[CallSite]) -> None:
+        """Note which promises are not held, because the label budget is spent; a dry run promises nothing."""
+        for site, counters in zip(sites, self._counters, strict=True):
+            if site.label_budget is not None and self._binding.asked_share is None:
+                counters.promise = site.label_budget.figures()
 
     def _note(self, rows: int, arranged: Arranged) -> None:
         by_sql = "rows, by DataFusion" if arranged.keeps_field_order else "fixed, by DataFusion"

@@ -13,11 +13,13 @@ from datafusion import SessionContext, udf
 from flightllm.functions.call import SEARCH, AICall
 from flightllm.functions.normalize import normalised_tuple
 from flightllm.llm.engine import Completion, Dispatch, Request
+from flightllm.observe.query_record import CallRecord
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.budget import Reservation
 from flightllm.operators.calibrator import Calibrator
 from flightllm.operators.call_context import CallContext, CallSite, ModelBinding, all_at_once
 from flightllm.operators.call_executor import CallExecutor
+from flightllm.operators.label_budget import LabelBudget
 from flightllm.operators.prompt_sender import Trace, Tries
 from flightllm.operators.repair import repair_prompt, repaired
 from flightllm.operators.rows import Counters, Reading, Response, answer_column, given_fields, read_answer, sql_value
@@ -35,12 +37,14 @@ class BatchFunctions:
     """Each distinct prompt of a batch is sent once; otherwise each row has a call of its own, and nothing is reused."""
     fields_first: bool
     """Prompts begin with the fields, and not with the instruction."""
-    counters: Callable[[AICall], Counters]
+    counters: Callable[[AICall], CallRecord]
     cancelled: Callable[[], bool]
     searcher: Callable[[], Searcher]
     """Returns the object that answers searches."""
     calibrator: Calibrator
     """Puts the cut between the options of calls with examples right, before their first row."""
+    warn: Callable[[str], None]
+    """Gets what the query's result lacks."""
     errors: list[Exception]
     """The exceptions of the functions. DataFusion itself keeps only their text."""
 
@@ -57,6 +61,11 @@ class BatchFunctions:
             return lambda queries: QueryColumn(search, queries, counters).answers(0, len(queries))
         each = _each_prompt if self.distinct and not call.fresh else _each_row
         return each(self, call, self.bindings[call.binding])
+
+    def label_budget(self, call: AICall) -> LabelBudget | None:
+        """Return the label budget of a call."""
+        most = None if call.promise is None else call.promise.label_budget
+        return None if most is None else LabelBudget(call, most, self.warn)
 
     def _kept(self, answer: _Function, name: str) -> _Function:
         bound = structlog.contextvars.get_contextvars()  # DataFusion calls the function in its own threads
@@ -95,6 +104,7 @@ def _each_prompt(shared: BatchFunctions, call: AICall, binding: ModelBinding) ->
         shared.fields_first,
         binding.prompt_format,
         prepare=None if calibration is None else calibration.ask,
+        label_budget=shared.label_budget(call),
     )
 
     def answer(*columns: pa.Array) -> pa.Array:
@@ -106,18 +116,26 @@ def _each_prompt(shared: BatchFunctions, call: AICall, binding: ModelBinding) ->
         prompt_batch = PromptBatch(rows, run, [first for _, first in runs.values()])
         context = CallContext(binding, binding.in_flight.open(), [site], all_at_once(1))
         [done] = CallExecutor(context).answer(iter([prompt_batch]), shared.cancelled)
+        _note(site.label_budget, counters, binding)
         return answer_column(done.answers[0], call.type).take(pa.array(run))
 
     return answer
+
+
+def _note(budget: LabelBudget | None, record: CallRecord, binding: ModelBinding) -> None:
+    """Note that a promise is not held, where the label budget is spent; a dry run promises nothing."""
+    if budget is not None and binding.asked_share is None:
+        record.promise = budget.figures()
 
 
 def _each_row(shared: BatchFunctions, call: AICall, binding: ModelBinding) -> _Function:
     """Answer a batch by one call per row."""
     counters = shared.counters(call)
     calibration = shared.calibrator.of(call, binding, counters)
+    budget = shared.label_budget(call)
 
     def answer(*columns: pa.Array) -> pa.Array:
-        rows = _Rows(binding, call, counters, len(columns[0]), fields_first=shared.fields_first)
+        rows = _Rows(binding, call, counters, len(columns[0]), budget, fields_first=shared.fields_first)
         if calibration is not None and rows.any_asked(columns):
             rows.call = calibration.ask(shared.cancelled)
         try:
@@ -126,6 +144,7 @@ def _each_row(shared: BatchFunctions, call: AICall, binding: ModelBinding) -> _F
         finally:
             rows.abandon()
         counters.add(rows=len(rows.values))
+        _note(budget, counters, binding)
         return answer_column(rows.values, call.type)
 
     return answer
@@ -135,8 +154,16 @@ class _Rows:
     """The rows of one batch, each with its own call."""
 
     def __init__(
-        self, binding: ModelBinding, call: AICall, counters: Counters, count: int, *, fields_first: bool
+        self,
+        binding: ModelBinding,
+        call: AICall,
+        counters: Counters,
+        count: int,
+        label_budget: LabelBudget | None,
+        *,
+        fields_first: bool,
     ) -> None:
+        self._label_budget = label_budget
         self._budget = binding.budget
         self._tenant, self._user = binding.tenant, binding.user
         self._precedence = binding.precedence
@@ -168,6 +195,12 @@ class _Rows:
             if fields is None:
                 continue
             self._counters.add(distinct_prompts=1)
+            if self._label_budget is not None:
+                paid = self._label_budget.take()
+                self._label_budget.count("asked" if paid else "left", 1)
+                if not paid:
+                    self._fill(row, Reading(None))
+                    continue
             prompt = call.prompt(fields, fields_first=self._fields_first, prompt_format=self._prompt_format)
             request = Request(
                 row,

@@ -18,10 +18,12 @@ from flightllm.operators.batches import Conditions
 from flightllm.operators.budget import RequestBudget
 from flightllm.operators.cache import CacheKeys
 from flightllm.operators.in_flight import InFlightRequests, Leases
+from flightllm.operators.label_budget import LabelBudget
 from flightllm.operators.read_through import Answers
 from flightllm.operators.rows import Counters, Named
 from flightllm.plan.stages import BoundStep, Condition
 from flightllm.quality.forecast import Seen
+from flightllm.quality.likely_first import Effort
 
 _CAUTION = 0.75
 """One wave under a LIMIT takes this part of the likely need, because every superfluous prompt is wasted."""
@@ -86,6 +88,8 @@ class ModelBinding:
     It returns None where no earlier run tells it."""
     scored_shares: Callable[[AICall], Sequence[float]] | None = None
     """In a dry run of filters with one promise: returns for each filter the predicted share of prompts to its proxy."""
+    first_effort: Callable[[AICall, int, int, float], Effort | None] | None = None
+    """In a dry run: returns what it takes to find the first of some units under a LIMIT; see `Learned.first_of_run`."""
     note_run: Callable[[AICall, Seen], None] | None = None
     """Keeps what a run of a call with a promise told about its proxy, for predictions."""
 
@@ -266,6 +270,8 @@ class CallSite:
     """The call asks an example or a sampled row, so it adds no row to the counters."""
     sampled: set[bytes] | None = None
     """The keys of the prompts about sampled rows. The sample counts these prompts, so the rows do not."""
+    label_budget: LabelBudget | None = None
+    """The prompts that the model can get, where it is asked about every row; None for any number."""
 
     @property
     def repeats(self) -> bool:

@@ -25,12 +25,14 @@ from flightllm.operators.arrange import ArgumentColumns, Arranged
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.call_context import CallSite, LimitTracker, ModelBinding
 from flightllm.operators.cascade import Decision, answer_rows
+from flightllm.operators.label_budget import SPENT
 from flightllm.operators.oracle import NO_ANSWER, UNASKED, Oracle
 from flightllm.operators.population import Population, Units
 from flightllm.operators.prompts import PromptLister
 from flightllm.operators.proxy import Proxy
 from flightllm.operators.rows import Counters
-from flightllm.quality.likely_first import LikelyFirst, Missing
+from flightllm.quality.forecast import Seen
+from flightllm.quality.likely_first import Effort, LikelyFirst, Missing
 
 _MOST_SCORED: Final = 512
 """The most prompts that the proxy gets before the next decision."""
@@ -151,6 +153,51 @@ class FirstRows:
                 self._score(part, new)
             else:
                 yield from self._ask_next(part, new)
+
+    def foreseen(self, effort: Callable[[AICall, int, int, float], Effort | None]) -> Iterator[PromptBatch]:
+        """Yield rows in a dry run, which asks as many prompts as an earlier run of the question lets expect.
+
+        Raises:
+            CancelledError: the query was cancelled.
+        """
+        parts: list[tuple[_Part, Units]] = []
+        known, expected, scored, wanted = 0, Effort(0, 0, 0), 0, self.tracker.rows_left
+        self.size.wanted = _MOST_SCORED
+        for batch in self.arranged.batches():
+            part, new = self._opened(batch)
+            if not parts:
+                expected = effort(self.call, self.arranged.distinct, wanted, self.order.price) or expected
+            labels, weights = part.oracle.labels, part.oracle.population.weights
+            known += int(weights[labels == part.oracle.values.index(True)].sum())
+            parts.append((part, new))
+            if known >= wanted:
+                break
+            if scores := round(expected.scored) - scored:
+                self.proxy(part.oracle).scores(new[:scores])
+                scored += len(new[:scores])
+            some = new[: int(min(round(expected.asked) - self._asked, self._room))]
+            part.oracle.ask(some)
+            self._asked += len(some)
+            if self._asked >= min(round(expected.asked), self._asked + self._room) and scored >= round(expected.scored):
+                break
+        left = round(expected.found)
+        for part, new in parts:
+            yes = np.cumsum(part.oracle.population.weights[new]) <= left
+            left -= int(part.oracle.population.weights[new[yes]].sum())
+            hit = part.oracle.values.index(True)
+            part.oracle.labels[new] = np.where(yes, hit, 1 - hit)
+            yield from self._out(part, np.arange(len(part.oracle.labels)), "asked")
+
+    def prediction(self) -> dict[str, Any]:
+        """Return the figures of a dry run: the share of its prompts that the model gets."""
+        return {"predicted_share": self._asked / max(1, self._read), "learned": True}
+
+    @property
+    def seen(self) -> Seen:
+        """The scores and answers of the run, for predictions."""
+        answers = self.order.answers
+        hits = np.where(answers < 0, -1, answers).astype(np.int8)
+        return Seen(self.order.scores, hits, np.empty(0), 0)
 
     def figures(self) -> dict[str, Any]:
         """Return the figures of the call site so far, see `CallRecord.promise`."""
@@ -291,7 +338,7 @@ class FirstRows:
             yield from self._out(part, new, "left")
 
     def _refuse(self) -> None:
-        self.reason = self.reason or "The label budget is spent."
+        self.reason = self.reason or SPENT
 
     @property
     def _allowed(self) -> int:

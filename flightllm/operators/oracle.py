@@ -182,7 +182,7 @@ def few(missing: int, count: int) -> bool:
 def alone(site: CallSite) -> CallSite:
     """Return the site of a call about units, which are rows that need an answer; it adds no rows to the counters."""
     ai = site.ai if site.ai.on_error == "fail" else replace(site.ai, on_error="struct")
-    return replace(site, ai=ai, when=None, guard=None, prepare=None, asks_example=True, sampled=None)
+    return replace(site, ai=ai, when=None, guard=None, prepare=None, asks_example=True, sampled=None, label_budget=None)
 
 
 def answered(

@@ -18,6 +18,7 @@ from flightllm.llm.cost import Work
 from flightllm.llm.engine import Completion, Dispatch, Request, Reuse, call_site
 from flightllm.operators.budget import RequestBudget, Reservation
 from flightllm.operators.call_context import CallContext
+from flightllm.operators.label_budget import UNPAID
 from flightllm.operators.prompts import Answered, PendingPrompt
 from flightllm.operators.repair import repair_prompt, repaired
 from flightllm.operators.rows import AnswerReader, Counters, Reading, Response, read_answer
@@ -95,7 +96,7 @@ class PromptSender:
         self._ready.extend(prompts)
 
     def next(self) -> Request | Answered | None:
-        """Return the next request, or a prompt that the budget refuses, with the failure.
+        """Return the next request, or a prompt that a budget refuses: the query's with the failure, or that of labels.
 
         Return None if no prompt is ready, or if the budget allows no prompt before an answer comes.
 
@@ -105,6 +106,9 @@ class PromptSender:
         if not self._ready:
             return None
         prompt, budget = self._ready[0], self._binding.budget
+        if not self._is_paid(prompt):
+            self._ready.popleft()
+            return Answered(prompt, UNPAID, Reading(None))
         request = self._requests.make(prompt, self._ready[1] if len(self._ready) > 1 else None)
         if budget is not None:
             prompt.reservation = budget.take(request, waits=bool(self._sent))
@@ -124,6 +128,15 @@ class PromptSender:
         if self._trace:
             self._trace.sent(request)
         return request
+
+    def _is_paid(self, prompt: PendingPrompt) -> bool:
+        """Return whether a prompt can be sent: its label budget pays for it, or another call needs it in any case."""
+        budgets = [self._sites[slot.call].label_budget for slot in prompt.slots]
+        if prompt.paid or not budgets or None in budgets:
+            return True
+        labels = self._sites[prompt.call].label_budget
+        prompt.paid = labels is None or labels.take()
+        return prompt.paid
 
     def receive(self, completion: Completion) -> Answered | None:
         """Receive an answer; return None if it is unusable and the prompt is ready to be sent again."""

@@ -12,6 +12,7 @@ from flightllm.llm.engine import Dispatch
 from flightllm.operators.batches import Conditions, PromptBatch
 from flightllm.operators.budget import Reservation
 from flightllm.operators.call_context import CallContext, CallSite
+from flightllm.operators.label_budget import UNPAID, Fate
 from flightllm.operators.rows import Named, Reading, Response, given_fields, read_answer, sql_value
 
 Fields: TypeAlias = list[tuple[str, str]]
@@ -69,6 +70,8 @@ class PendingPrompt:
     """The unusable first answer, if the prompt is sent again."""
     repair: str | None = None
     """The text that is sent the second time; it begins with the text of the prompt."""
+    paid: bool = False
+    """Whether the label budget of the call has paid for the prompt."""
 
     def has_followers(self, steps: int) -> bool:
         """Return whether calls over the same values can follow the answer, in a pass with this many steps."""
@@ -354,8 +357,11 @@ def write_answer(answered: Answered, sites: Sequence[CallSite]) -> None:
     for slot in prompt.slots:
         call, open_batch = slot.call, slot.open_batch
         site, batch = sites[call], open_batch.batch
-        own = reading if call == prompt.call else read_answer(site.ai, response)
+        own = reading if call == prompt.call or response is UNPAID else read_answer(site.ai, response)
         batch.answers[call][slot.tuple_index] = sql_value(site.ai, own.value, own.failure)
         open_batch.pending -= 1
         if own.failure is not None and not site.asks_example:
             site.counters.add(failed_rows=batch.kept_rows_of(slot.tuple_index))
+        if site.label_budget is not None:
+            fate: Fate = "left" if response is UNPAID else "asked" if prompt.paid else "known"
+            site.label_budget.count(fate, batch.kept_rows_of(slot.tuple_index))

@@ -20,6 +20,7 @@ from flightllm.observe.query_record import CallRecord, QueryRecord
 from flightllm.operators.calibrator import Calibrator
 from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.encoded_rows import EncodedRows
+from flightllm.operators.label_budget import LabelBudget
 from flightllm.operators.searches import Searcher
 from flightllm.plan.stages import register, stage_frame
 
@@ -114,6 +115,8 @@ class Runtime:
     counters: dict[str, list[CallRecord]] = field(default_factory=dict)
     """The call sites of operators that began, by name. Kept here, because an operator can run once per wave of rows."""
 
+    label_budgets: dict[tuple[str, int], LabelBudget] = field(default_factory=dict)
+    """The label budgets of calls that ask their model about every row, by operator and place."""
     _proxies: dict[tuple[str, str, str], CallRecord] = field(default_factory=dict)
     """The call sites of proxies, by operator, call and binding."""
     _first: dict[int, int] = field(default_factory=dict)

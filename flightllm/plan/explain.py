@@ -10,8 +10,8 @@ from datafusion.plan import LogicalPlan
 
 from flightllm.access.store import DEFAULT_MODEL
 from flightllm.datafusion.contexts import analyzed
-from flightllm.functions.call import EMBEDDING, model_of
-from flightllm.functions.promise import Promise
+from flightllm.functions.call import EMBEDDING, AICall, model_of
+from flightllm.functions.promise import A_FEW_AT_A_TIME, Promise
 from flightllm.plan.nodes import ALL_ROWS
 from flightllm.plan.parts import PlanPart, operators
 from flightllm.plan.stages import (
@@ -48,7 +48,10 @@ def explain_stages(stage: Relational, context: SessionContext, *, folded: bool =
     return [replace(part, text=f"{part.text}\n{_SEVERAL}") if part in promising else part for part in parts]
 
 
-def _explain(stage: Relational, context: SessionContext, name: str, *, folded: bool) -> Iterator[PlanPart]:
+def _explain(
+    stage: Relational, context: SessionContext, name: str, wanted: int | None = None, *, folded: bool
+) -> Iterator[PlanPart]:
+    """Yield the parts of a stage and of those below it; a LIMIT above takes the first `wanted` rows."""
     frame = stage_frame(context, stage.plan)
     logical = frame.optimized_logical_plan() if folded else analyzed(context, frame).logical_plan()
     how = "batch by batch as answers arrive" if stage.streams else "all at once"
@@ -57,14 +60,16 @@ def _explain(stage: Relational, context: SessionContext, name: str, *, folded: b
     for stage_input in stage.inputs:
         title = stage_input.name
         below = (f"below {title}",)
+        above, rows = wanted if stage.streams else None, None
         match stage_input:
             case Operator():
-                yield PlanPart("ai operator", title, _operator(stage_input, context), below)
+                yield PlanPart("ai operator", title, _operator(stage_input, context, above), below)
             case RowIdStage():
                 yield PlanPart("numbered rows", title, "kept, so that several stages can read them", below)
             case Limit():
                 limit = "no limit" if stage_input.limit is None else f"stops after {stage_input.limit} rows"
                 yield PlanPart("limit", title, f"skips {stage_input.offset} rows, {limit}", below)
+                rows = None if stage_input.limit is None else stage_input.offset + stage_input.limit
             case GroupLimited():
                 yield PlanPart("group limit", title, _group_limit(stage_input), (f"of {title}", *below))
                 yield from _explain(stage_input.chain, context, f"of {title}", folded=folded)
@@ -72,9 +77,9 @@ def _explain(stage: Relational, context: SessionContext, name: str, *, folded: b
                 names = [f"{number} below {title}" for number, _ in enumerate(stage_input.inputs, start=1)]
                 yield PlanPart("union", title, "one input after the other, as long as rows are needed", tuple(names))
                 for one, input_ in zip(names, stage_input.inputs, strict=True):
-                    yield from _explain(input_, context, one, folded=folded)
+                    yield from _explain(input_, context, one, above, folded=folded)
                 continue
-        yield from _explain(stage_input.input, context, *below, folded=folded)
+        yield from _explain(stage_input.input, context, *below, rows, folded=folded)
 
 
 def _operators(logical: LogicalPlan) -> tuple[str, ...]:
@@ -94,7 +99,7 @@ def _group_limit(stage_input: GroupLimited) -> str:
     return f"asks about a few rows of a group at a time and is done with the group after {rows}: {group}{whole}"
 
 
-def _operator(operator: Operator, context: SessionContext) -> str:
+def _operator(operator: Operator, context: SessionContext, wanted: int | None) -> str:
     lines = []
     for i, call in enumerate(operator.calls):
         arguments = ", ".join(f"{n} = c{a}" for n, a in zip(call.ai.fields, call.arguments, strict=False))
@@ -107,7 +112,8 @@ def _operator(operator: Operator, context: SessionContext) -> str:
             lines.append(indent(f"prompt: {_in_one_line(call.ai.instruction)}", "    "))
         lines.append(indent(f"{call.ai.function}: fields ({arguments}){when}, returns {call.ai.type}{model}", "    "))
         if call.ai.promise is not None:
-            lines.append(indent(_promise(call.ai.promise), "    "))
+            text = _promise(call.ai.promise) if wanted is None else _under_limit(operator, call.ai, wanted)
+            lines.append(indent(text, "    "))
     lines += [f"step {n}: {_step(step, operator, context)}" for n, step in enumerate(operator.steps, start=1)]
     if sum(step.condition is not None for step in operator.steps) > 1:
         lines.append("runs the steps that drop rows in the order that is cheapest on the rows so far")
@@ -119,12 +125,33 @@ def _operator(operator: Operator, context: SessionContext) -> str:
 def _promise(promise: Promise) -> str:
     """Tell which models decide about the rows of a call with a promise."""
     if promise.exact:
-        return f"promises {promise}, and asks its model about every row: {promise.exact}"
+        budget = "" if promise.label_budget is None else f" with at most {promise.label_budget:,} prompts"
+        return f"promises {promise}, and asks its model about every row{budget}: {promise.exact}"
     proxies = " or ".join(
         EMBEDDING if p == EMBEDDING else f"model {model_of(p) or DEFAULT_MODEL}" for p in promise.proxies
     )
     budget = "" if promise.label_budget is None else f", and at most {promise.label_budget:,} of its prompts"
     return f"promises {promise}: {proxies} {_PROMISES}{budget}"
+
+
+def _under_limit(operator: Operator, call: AICall, wanted: int) -> str:
+    """Tell how a call with a promise finds the first `wanted` rows; the calls of one operator are alike."""
+    promise = call.promise
+    if promise is None:
+        return ""
+    if promise.exact:
+        return _promise(promise)
+    budget = "" if promise.label_budget is None else f", with at most {promise.label_budget:,} prompts"
+    until = f"asks its model in waves until a LIMIT has {wanted:,} rows{budget}"
+    if operator.takes_waves:
+        return f"promises {promise}, and {until}: {A_FEW_AT_A_TIME}"
+    if not call.finds_first:
+        return f"promises {promise}, and {until}: only for a filter a language model can tell the likeliest rows"
+    names = [model_of(one) or DEFAULT_MODEL for one in promise.proxies if one != EMBEDDING]
+    return (
+        f"promises {promise}, of which a LIMIT keeps the precision: {until}, and lets model {names[0]} score rows while"
+        " that makes a row cheaper; the calls are at most those without a proxy, and a wave"
+    )
 
 
 def _in_one_line(text: str) -> str:

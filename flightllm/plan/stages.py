@@ -146,6 +146,11 @@ class Operator(_Named):
         """Return whether the query needs the rows in the order of the input."""
         return self.input.ordered
 
+    @property
+    def takes_waves(self) -> bool:
+        """Return whether a LIMIT takes the rows a few at a time: they have an order, or come from another operator."""
+        return self.ordered or (self.input.streams and isinstance(self.input.inputs[0], Operator))
+
 
 @dataclass(frozen=True, slots=True)
 class Limit(_Named):

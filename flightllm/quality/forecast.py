@@ -1,5 +1,7 @@
 """Predict how many units of other rows an oracle will be asked about, from one run over some rows."""
 
+from dataclasses import astuple
+from statistics import fmean
 from typing import Final
 
 import numpy as np
@@ -9,6 +11,7 @@ from flightllm.quality.bins import Floats
 from flightllm.quality.calibration import rates
 from flightllm.quality.filter_cascade import FilterCascade
 from flightllm.quality.label_cascade import LabelCascade
+from flightllm.quality.likely_first import Effort, effort
 from flightllm.quality.targets import Targets
 from flightllm.quality.waves import Answer, Waves
 
@@ -43,6 +46,7 @@ class Seen:
         self._taught = taught
         self._labels = shares
         self._kept: dict[tuple[int, Targets], float] = {}
+        self._efforts: dict[tuple[int, int, float], Effort] = {}
         order = there[np.argsort(scores[there], kind="stable")]
         ranks = np.array_split(order, min(_RANKS, max(1, len(order))))
         known = [hits[rank][hits[rank] >= 0] for rank in ranks]
@@ -54,6 +58,28 @@ class Seen:
         picked = np.linspace(0, len(order) - 1, min(len(order), _MOST_SCORES)).astype(np.int64)
         self._scores = scores[order[picked]] if len(order) else np.empty(0)
         self._rates = found[np.minimum(picked * len(ranks) // max(1, len(order)), len(ranks) - 1)]
+
+    def first(self, units: int, rows: int, price: float) -> Effort | None:
+        """Return what it takes to find the first `rows` of `units` other units, by trials on drawn answers.
+
+        `price` is that of a score, where a question costs 1. Return None for a run without scores.
+        """
+        if units <= 0 or not len(self._scores):
+            return None
+        effort_of = self._efforts.get((units, rows, price))
+        if effort_of is None:
+            rng, tried = np.random.default_rng(_SEED), min(units, _MOST_UNITS)
+            found = []
+            for _ in range(_TRIALS):
+                drawn = rng.integers(0, len(self._scores), tried)
+                truth = rng.random(len(drawn)) < self._rates[drawn]
+                found.append(effort(self._scores[drawn], truth, rows, price))
+            asked, scored, got = (fmean(column) for column in zip(*map(astuple, found), strict=True))
+            effort_of = Effort(asked, scored, got)
+            if len(self._efforts) >= _MOST_KEPT:
+                self._efforts.clear()
+            self._efforts[units, rows, price] = effort_of
+        return effort_of
 
     def share(self, units: int, targets: Targets) -> float:
         """Return the share of `units` other units that the oracle is asked about, by a trial on drawn answers."""

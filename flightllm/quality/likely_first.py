@@ -9,6 +9,7 @@ from math import ceil, inf
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flightllm.quality.bins import Floats, Ints
 from flightllm.quality.calibration import logits, rates
@@ -171,3 +172,42 @@ class LikelyFirst:
         middle = 1 / (1 + np.exp(-np.bincount(rank, odds) / size))
         found[known] = rates(hits, seen, middle)[rank]
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """The work that finds some rows."""
+
+    asked: float
+    """The units that are asked."""
+    scored: float
+    """The units that the proxy scores."""
+    found: float
+    """The rows with yes that are found; fewer than wanted if there are no more."""
+
+
+def effort(scores: Floats, truth: NDArray[np.bool_], rows: int, price: float) -> Effort:
+    """Find `rows` units with yes, and return what it took; the arrays have an entry for each unit as it comes."""
+    order, read, found, asked = LikelyFirst(price), 0, 0, 0
+    scored = np.empty(0, np.int64)
+    while found < rows and (read < len(scores) or len(order.best())):
+        move, count = order.move(Missing(rows - found, len(scores) - read))
+        if move == "ask":
+            units = order.best()[:count]
+            yes = truth[scored[units]]
+            order.tell(units, yes.astype(np.int64))
+            order.by_score += len(units)
+            order.by_score_passed += int(yes.sum())
+        else:
+            units = np.arange(read, min(read + count, len(scores)))
+            read += len(units)
+            if move == "score":
+                order.add(scores[units], np.ones(len(units), np.int64))
+                scored = np.append(scored, units)
+                continue
+            yes = truth[units]
+            order.asked += len(units)
+            order.passed += int(yes.sum())
+        found += int(yes.sum())
+        asked += len(units)
+    return Effort(asked, len(scored), min(found, rows))

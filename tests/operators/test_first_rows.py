@@ -1,5 +1,6 @@
 """A filter with a promise under a LIMIT, over simulated models."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from flightllm.operators.oracle import Oracle
 from flightllm.operators.population import Units
 from flightllm.session.database import Database
 from flightllm.session.session import Session
-from tests.databases import Ran, ask, open_database
+from tests.databases import Ran, ask, open_database, plan_lines
 from tests.simulated import Labels, Model, Simulation, simulated
 
 ROWS = 2_000
@@ -177,3 +178,47 @@ def test_a_spent_label_budget_leaves_null(world: World) -> None:
     ran = ask(world[1], f"SELECT i FROM t WHERE {call} IS NULL LIMIT 1500")
     assert asked(world) <= 7
     assert len(ran.rows) == 1_500
+
+
+def plan(world: World, sql: str) -> str:
+    """Return what EXPLAIN says of the AI operators of a query, without predictions."""
+    return "\n".join(text for title, text in plan_lines(world[1], sql).items() if title.startswith("ai operator"))
+
+
+def test_explain_says_how_a_limit_finds_rows(world: World) -> None:
+    """EXPLAIN names the wanted rows, and how the rows are found."""
+    shown = plan(world, query("rare", 5, words("good", ", label_budget => 9")) + " OFFSET 3")
+    assert "until a LIMIT has 8 rows, with at most 9 prompts, and lets model good score rows while" in shown
+    call = f"ai_filter('Is it rare?', t{words('good')})"
+    assert "LIMIT" not in plan(world, f"SELECT i FROM t WHERE {call}")
+    ordered = plan(world, f"SELECT i FROM t WHERE {call} ORDER BY i LIMIT 5")
+    assert "asks its model in waves until a LIMIT has 5 rows: a LIMIT takes its rows a few at a time" in ordered
+    alone = plan(world, query("rare", 5, words("embedding")))
+    assert "until a LIMIT has 5 rows: only for a filter a language model can tell the likeliest rows" in alone
+    kind = "ai_classify(t, ['a', 'b'], accuracy => 0.9, proxy => 'good')"
+    labels = plan(world, f"SELECT i, {kind} FROM t WHERE length({kind}) > 3 LIMIT 5")
+    assert "until a LIMIT has 5 rows: only for a filter" in labels
+
+
+@pytest.mark.parametrize("proxies", ["good, embedding", "embedding, good"])
+def test_a_language_model_finds_rows_beside_an_embedding_proxy(world: World, proxies: str) -> None:
+    """Of several proxies, the first language model scores the rows."""
+    ran = ask(world[1], query("rare", 5, words(proxies)))
+    assert len(ran.rows) == 5
+    assert promise(ran)["proxy"] == "good"
+
+
+@pytest.mark.slow
+def test_prediction_by_an_earlier_run(world: World) -> None:
+    """After a run of the question over all rows, EXPLAIN predicts the calls of both models under a LIMIT."""
+    ask(world[1], f"SELECT count(*) FROM t WHERE ai_filter('Is it rare?', t{words('good')})")
+    world[1].update("TRUNCATE system.cache")
+    sql = query("rare", 10, words("good"))
+    (row,) = ask(world[1], f"EXPLAIN (FORMAT JSON) {sql}").rows
+    calls = json.loads(row["plan"])["operators"][0]["calls"]
+    own, scores = (call["predicted"]["calls"] for call in calls)
+    asked(world)
+    asked(world, "good")
+    assert len(ask(world[1], sql).rows) == 10
+    assert own / 3 < asked(world) < 3 * own
+    assert scores / 2 < asked(world, "good") < 2 * scores

@@ -6,7 +6,7 @@ from statistics import mean
 import numpy as np
 import pytest
 
-from flightllm.quality.likely_first import LikelyFirst, Missing
+from flightllm.quality.likely_first import LikelyFirst, Missing, effort
 
 UNITS = 2_000
 LOGITS = {"good": 3.3, "poor": 1.05, "random": 0.0, "inverted": -3.3}
@@ -22,30 +22,9 @@ def found(rate: float, limit: int, proxy: str, seed: int, price: float = 0.1) ->
     seen = rng.normal(size=UNITS) + abs(apart) * truth
     odds = np.sign(apart) * (abs(apart) * seen - apart**2 / 2 + np.log(rate / (1 - rate)))
     scores = 1 / (1 + np.exp(-(odds if apart else 3 * seen)))
-    order, read, got, asked, scored = LikelyFirst(price), 0, 0, 0, np.empty(0, np.int64)
-    while got < limit and (read < UNITS or len(order.best())):
-        move, count = order.move(Missing(limit - got, UNITS - read))
-        assert count > 0
-        if move == "ask":
-            units = order.best()[:count]
-            yes = truth[scored[units]]
-            order.tell(units, yes.astype(np.int64))
-            order.by_score += len(units)
-            order.by_score_passed += int(yes.sum())
-        else:
-            rows = np.arange(read, min(read + count, UNITS))
-            read += len(rows)
-            if move == "score":
-                order.add(scores[rows], np.ones(len(rows), np.int64))
-                scored = np.append(scored, rows)
-                continue
-            yes = truth[rows]
-            order.asked += len(rows)
-            order.passed += int(yes.sum())
-        got += int(yes.sum())
-        asked += len(yes)
+    took = effort(scores, truth, limit, price)
     alone = int(np.searchsorted(np.cumsum(truth), limit)) + 1 if truth.sum() >= limit else UNITS
-    return asked, len(scored), alone
+    return int(took.asked), int(took.scored), alone
 
 
 @pytest.mark.parametrize(("rate", "limit"), [(0.01, 5), (0.05, 5), (0.05, 50), (0.3, 50)])
