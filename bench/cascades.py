@@ -5,8 +5,9 @@
                              [--json] [--quick]
 
 A file has the columns `proxy_pred_true_prob`, the cheap model's probability of yes, and `oracle_pred`, the dear
-model's answer, 0 or 1. Without `--scores`, the files are those in the folder `cascades` of `FLIGHTLLM_DATA`, and
-simulated proxies follow. Each seed draws a table of `--rows` rows. The peers are those of `bench.peers.cascades`.
+model's answer: 1 or 0, true or false, yes or no. Without `--scores`, the files are those in the folder `cascades` of
+`FLIGHTLLM_DATA`, and simulated proxies follow. Each seed draws a table of `--rows` rows. The peers are those of
+`bench.peers.cascades`.
 
 With `--accuracy` the only target is the accuracy. A method misses if a recount finds one of its rates below the target.
 """
@@ -20,16 +21,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench.common import Options, at_least_one, markdown, report
 from bench.peers.cascades import ACCURACY_PEERS, PEERS
 from bench.plot import plot_curves
+from flightllm.evaluation.truth import Question
 from flightllm.quality.filter_cascade import FilterCascade
 from flightllm.quality.targets import Targets
 
 _OURS: Final = "flightllm"
 _HALF: Final = 0.5
+_SCORE, _ANSWER = "proxy_pred_true_prob", "oracle_pred"
 Draw = Callable[[int, Any], tuple[Any, Any]]
 """Returns scores and answers of as many rows, drawn from a generator."""
 
@@ -46,16 +51,49 @@ class Figures:
 
 
 def from_file(path: Path) -> Draw:
-    """Return the tables that are drawn from the scores of a file, with replacement if it has too few rows."""
-    table = pq.read_table(path, columns=["proxy_pred_true_prob", "oracle_pred"])
-    scores = table["proxy_pred_true_prob"].to_numpy().astype(np.float64)
-    answers = table["oracle_pred"].to_numpy().astype(np.int8)
+    """Return the tables that are drawn from the scores of a file, with replacement if it has too few rows.
+
+    Raises:
+        ValueError: the file is not a Parquet file, has no rows, or lacks a score or an answer.
+    """
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(f"it is not a Parquet file: {str(error).splitlines()[0]}") from error
+    if missing := [name for name in (_SCORE, _ANSWER) if name not in table.column_names]:
+        raise ValueError(f"it lacks the column {missing[0]}; it has {', '.join(table.column_names) or 'none'}")
+    if not len(table):
+        raise ValueError("it has no rows")
+    scores, answers = _scores(table[_SCORE]), _answers(table[_ANSWER])
 
     def draw(rows: int, rng: Any) -> tuple[Any, Any]:
         chosen = rng.choice(len(scores), rows, replace=rows > len(scores))
         return scores[chosen], answers[chosen]
 
     return draw
+
+
+def _scores(column: Any) -> Any:
+    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type) or pa.types.is_decimal(column.type)):
+        raise ValueError(f"{_SCORE} has the type {column.type}: give numbers")
+    scores = column.cast(pa.float64()).to_numpy().astype(np.float64)
+    if wrong := int((~np.isfinite(scores)).sum()):
+        raise ValueError(f"{_SCORE} is NULL, NaN or infinite in {wrong:,} of {len(scores):,} rows: leave these out")
+    return scores
+
+
+def _answers(column: Any) -> Any:
+    question, read = Question("yes/no"), dict[Any, bool]()
+    for value in pc.unique(column).to_pylist():
+        try:
+            answer = question.value(value)
+        except ValueError:
+            answer = None
+        if answer is None:
+            told = "NULL" if value is None else repr(str(value)[:40])
+            raise ValueError(f"{_ANSWER} is {told} in a row: give 1 and 0, true and false, or yes and no")
+        read[value] = answer
+    return np.array([read[value] for value in column.to_pylist()], np.int8)
 
 
 def _calibrated(rows: int, rng: Any) -> tuple[Any, Any]:
@@ -148,7 +186,10 @@ def sources(given: argparse.Namespace, parser: argparse.ArgumentParser) -> dict[
     for path in files:
         if not path.is_file():
             parser.error(f"there is no file {path}")
-        found[path.stem] = from_file(path)
+        try:
+            found[path.stem] = from_file(path)
+        except ValueError as error:
+            parser.error(f"{path}: {error}")
     return found if given.scores else {**found, **SIMULATED}
 
 
