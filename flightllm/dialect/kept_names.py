@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from flightllm.functions.call import ERROR_FIELDS
+
 if TYPE_CHECKING:
     from sqlglot import exp
 
@@ -35,3 +37,20 @@ def keep_names(tree: "exp.Expr", dialect: str) -> None:
         bare = isinstance(item, exp.Column) and isinstance(item.this, exp.Identifier) and not item.this.quoted
         if bare and item.name != item.name.lower():
             item.replace(exp.alias_(item.copy(), item.name, quoted=True))
+
+
+def quote_error_fields(tree: "exp.Expr") -> None:
+    """Rewrite `r.errorMessage` as `r."errorMessage"` in a text with a call that returns this field.
+
+    A column of this name after a table stays.
+    """
+    from sqlglot import exp
+
+    _, field = ERROR_FIELDS["result"]
+    flagged = any(one.name.lower() == "on_error" for one in tree.find_all(exp.Var, exp.Identifier))
+    tables = {one.alias_or_name.lower() for one in tree.find_all(exp.Table, exp.Subquery, exp.CTE)}
+    for name in tree.find_all(exp.Identifier) if flagged else ():
+        around = name.parent
+        after = isinstance(around, exp.Dot) or (isinstance(around, exp.Column) and around.table.lower() not in tables)
+        if after and name.arg_key in {"this", "expression"} and name.name.lower() == field.lower():
+            name.replace(exp.to_identifier(field, quoted=True))

@@ -22,11 +22,9 @@ _NUMBERED: Final = (
 _OFFSET: Final = (
     "SELECT __e AS {names[0]}, __n - 1 AS {names[1]} FROM unnest(__given) WITH ORDINALITY AS __rows(__e, __n)"
 )
-_PARTS: Final = (
-    "SELECT 1 AS seq, __n AS {names[0]}, __e AS {names[1]} FROM unnest(__given) WITH ORDINALITY AS __rows(__e, __n)"
-)
+_PARTS: Final = "SELECT __n AS {names[0]}, __e AS {names[1]} FROM unnest(__given) WITH ORDINALITY AS __rows(__e, __n)"
 _FLATTENED: Final = (
-    'SELECT 1 AS seq, {text}(__e, \'$."key"\') AS "key", {text}(__e, \'$."path"\') AS "path",'
+    'SELECT {text}(__e, \'$."key"\') AS "key", {text}(__e, \'$."path"\') AS "path",'
     ' CAST({text}(__e, \'$."index"\') AS BIGINT) AS "index", {text}(__e, \'$."value"\') AS "value",'
     ' {text}(__e, \'$."this"\') AS "this" FROM unnest(__given) AS __rows(__e)'
 )
@@ -53,12 +51,24 @@ def write_row_sources(tree: "exp.Expr", dialect: str) -> None:
                     _unnest(found)
             case exp.Table():
                 _table(found, dialect)
-            case _ if isinstance(found.this, exp.Explode) and dialect == "snowflake":
-                _flatten(found)
-            case _ if isinstance(found.this, exp.SplitToTable):
-                _split(found)
-            case _ if isinstance(found.this, exp.Generator):
-                _name_column(found, "range")
+            case _:
+                _function(found, dialect)
+
+
+def _function(found: Any, dialect: str) -> None:
+    """Write a function after LATERAL or TABLE."""
+    from sqlglot import exp
+
+    function = found.this
+    if isinstance(function, exp.Explode | exp.Posexplode) and dialect in _SPARK:
+        alias, names = _alias(found, "__exploded")
+        _replace(found, _rows_of(function, names, alias, outer=False))
+    elif isinstance(function, exp.Explode) and dialect == "snowflake":
+        _flatten(found)
+    elif isinstance(function, exp.SplitToTable):
+        _split(found)
+    elif isinstance(function, exp.Generator):
+        _name_column(found, "range")
 
 
 def _join(query: str, names: Sequence[str], given: Any, alias: str, *, outer: bool = False) -> Any:
@@ -190,8 +200,6 @@ def _unnest(found: Any) -> None:
     names = [one.name for one in alias.columns] if alias is not None else []
     number = offset.name if isinstance(offset, exp.Identifier) else "offset"
     outer = isinstance(found.parent, exp.Join) and found.parent.side == "LEFT"
-    if outer and found.parent.args.get("on") is not None:
-        raise UnsupportedError("LEFT JOIN UNNEST WITH OFFSET takes no ON: filter in WHERE, or in a subquery")
     value = names[0] if names else "value"
     _replace(found, _join(_OFFSET, (value, number), found.expressions[0], f"__{value}", outer=outer))
 
@@ -252,7 +260,8 @@ def _check_unnumbered(found: Any, alias: str) -> None:
     for column in found.root().find_all(exp.Column):
         if column.name.lower() == "seq" and column.table.lower() in {"", alias.lower()}:
             raise UnsupportedError(
-                "SEQ of FLATTEN has no counterpart: number the rows of the table by row_number() in a subquery"
+                "SEQ has no counterpart, and a star leaves it out: number the rows of the table by row_number() in a"
+                " subquery, and read this number"
             )
 
 

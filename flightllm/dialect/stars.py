@@ -7,12 +7,20 @@ from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.sql.names import read_parts
 from flightllm.sql.scopes import Scope, Table
+from flightllm.sql.tokens import TokenKind
 
 
 def stars(source: Source) -> Iterator[Edit]:
-    """Rewrite `SELECT pt.* FROM public.pt` as `SELECT "public"."pt".* FROM public.pt`, and the reverse."""
+    """Rewrite `SELECT pt.* FROM public.pt` as `SELECT "public"."pt".* FROM public.pt`, and the reverse.
+
+    `SELECT (r).*` of PostgreSQL becomes `SELECT r.*`.
+    """
     for select in source.selects:
         for first, last in select.items:
+            if source.is_symbol(first, "(") and _is_star(source, closing := source.closing[first]):
+                for at in (first, closing):
+                    yield Edit(source.tokens[at].start, source.tokens[at].end, "")
+                continue
             parts, after = read_parts(source.tokens, first)
             if not parts or not source.is_symbol(after, "*") or after >= last:
                 continue
@@ -20,6 +28,12 @@ def stars(source: Source) -> Iterator[Edit]:
             if table is not None and table.parts != parts:
                 written = ".".join(map(quoted, table.parts))
                 yield Edit(source.tokens[first].start, source.tokens[after - 2].end, written)
+
+
+def _is_star(source: Source, closing: int) -> bool:
+    """Return whether a star follows a name in parentheses."""
+    named = source.tokens[closing - 1].kind in {TokenKind.WORD, TokenKind.QUOTED}
+    return named and source.is_symbol(closing + 1, ".") and source.is_symbol(closing + 2, "*")
 
 
 def _table(source: Source, scope: Scope, parts: tuple[str, ...]) -> Table | None:

@@ -8,7 +8,7 @@ from flightllm.dialect.generator.calls import TooLongError
 from flightllm.dialect.generator.ours import write
 from flightllm.dialect.generator.reading import read
 from flightllm.dialect.integer_casts import ROUNDING, round_integer_casts
-from flightllm.dialect.kept_names import keep_names
+from flightllm.dialect.kept_names import keep_names, quote_error_fields
 from flightllm.dialect.plain_texts import plain_texts
 from flightllm.dialect.quoted_columns import check_quoted_columns
 from flightllm.dialect.row_sources import write_row_sources
@@ -31,6 +31,7 @@ _MOST_COPIED = 5
 """The most nested calls of these functions."""
 _FIRST_MATCHES = {"duckdb": 0, "spark": 1, "databricks": 1}
 """For each dialect, the group that `regexp_extract` returns by default."""
+_SPARK = ("databricks", "spark")
 _JOINED_CLOSELY = ("snowflake", "databricks", "spark")
 """Dialects whose LISTAGG has an empty separator by default."""
 _AI = "_of_flightllm"
@@ -210,6 +211,8 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
     write_row_sources(tree, dialect)
     check_counterparts(tree, dialect)
     keep_names(tree, dialect)
+    if dialect in _SPARK:
+        quote_error_fields(tree)
     if dialect == "bigquery":
         _make_weeks_exact(tree)
     _name_pivots(tree, dialect)

@@ -53,5 +53,6 @@ def vendor_calls(source: Source) -> Iterator[Edit]:
         dropped += [edit for edit in given if not edit.text]
         yield from text_path(call)
         yield from given
-        yield from path(call)
+        flagged = call.named("on_error") is not None or any("on_error =>" in edit.text for edit in given)
+        yield from path(call, has_errors=flagged)
         yield from named(call)

@@ -1,11 +1,12 @@
 """The types of the answers of AI calls, as far as the text of a call tells them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
 
+from flightllm.functions.call import ERROR_FIELDS
 from flightllm.sql.nodes import Json, body, kind, name_of
 
 _TEXTS: Final = frozenset(
@@ -23,10 +24,20 @@ def answer_type(name: str, function: Json) -> pa.DataType | None:
 
     A struct has the fields that the text names, or none if it names none.
     """
-    if name not in _TEXTS and name != "ai_extract":
+    if not name.startswith("ai_") and name not in _TEXTS:
         return None
     unnamed, named = _arguments(function)
-    if "on_error" in named:
+    fields = ERROR_FIELDS.get(_text(named["on_error"]) or "") if "on_error" in named else None
+    value = _value_type(name, unnamed, named)
+    if fields is None:
+        return value
+    return pa.struct([(fields[0], pa.struct([]) if value is None else value), (fields[1], pa.string())])
+
+
+def _value_type(name: str, unnamed: Sequence[Json], named: Mapping[str, Json]) -> pa.DataType | None:
+    if name == "ai_filter":
+        return pa.bool_()
+    if name not in _TEXTS and name != "ai_extract":
         return None
     if name == "ai_extract":
         given = named.get("schema", named.get("labels", unnamed[1] if len(unnamed) > 1 else None))

@@ -66,7 +66,7 @@ def _rows(session: Session, sql: str, dialect: str) -> list[tuple[object, ...]]:
         (
             "snowflake",
             "SELECT * FROM TABLE(FLATTEN(INPUT => PARSE_JSON('[]'), OUTER => TRUE)) f",
-            [(1, None, None, None, None, None)],
+            [(None, None, None, None, None)],
         ),
         (
             "snowflake",
@@ -123,6 +123,32 @@ def _rows(session: Session, sql: str, dialect: str) -> list[tuple[object, ...]]:
             "SELECT id, (SELECT COUNT(*) FROM UNNEST(a)) AS n FROM lists ORDER BY id",
             [(1, 2), (2, 2), (3, 0), (4, 0)],
         ),
+        (
+            "bigquery",
+            "SELECT id, x, o FROM lists LEFT JOIN UNNEST(a) AS x WITH OFFSET o ON o = 1 AND x > 'q' ORDER BY id",
+            [(1, None, None), (2, "r", 1), (3, None, None), (4, None, None)],
+        ),
+        (
+            "bigquery",
+            "SELECT id, x, o FROM lists LEFT JOIN UNNEST(['u', 'v']) AS x WITH OFFSET o ON o = id ORDER BY id",
+            [(1, "v", 1), (2, None, None), (3, None, None), (4, None, None)],
+        ),
+        (
+            "snowflake",
+            "SELECT id, f.value FROM lists LEFT JOIN LATERAL FLATTEN(input => a) f ON f.index = 1 ORDER BY id",
+            [(1, "q"), (2, "r"), (3, None), (4, None)],
+        ),
+        (
+            "snowflake",
+            "SELECT s.* FROM people, LATERAL SPLIT_TO_TABLE(note, ' ') s WHERE id = 1 ORDER BY 1",
+            [(1, "likes"), (2, "tea")],
+        ),
+        (
+            "databricks",
+            "SELECT id, x FROM lists LEFT JOIN LATERAL explode(a) AS t(x) ON x > 'q' ORDER BY id",
+            [(1, None), (2, "r"), (3, None), (4, None)],
+        ),
+        ("databricks", "SELECT id, x FROM lists, LATERAL posexplode(a) AS t(i, x) ORDER BY id, i", _IDS),
         ("databricks", "SELECT id, x FROM lists LATERAL VIEW posexplode(a) v AS i, x ORDER BY id, i", _IDS),
         ("databricks", "SELECT id, x FROM lists LATERAL VIEW explode(a) AS x WHERE x > 'p'", [(1, "q"), (2, "r")]),
         (

@@ -29,13 +29,26 @@ def variants() -> Mapping[type, Written]:
     """Return the function that writes a path, by sqlglot's class."""
     from sqlglot import exp
 
-    return {exp.JSONExtract: _extracted, exp.Bracket: _subscript}
+    return {exp.JSONExtract: _extracted, exp.GetExtract: _got, exp.Bracket: _subscript}
 
 
 def _extracted(generator: Any, found: Any) -> str:
     """Write `d:brand` of Snowflake and Databricks; other dialects have the arrow of DuckDB."""
     if not found.args.get("variant_extract") and generator.read_from != "snowflake":
         return _arrow(generator, found)
+    return _read(generator, found, found.this, _steps(found.expression))
+
+
+def _got(generator: Any, found: Any) -> str:
+    """Write `GET(j, 'labels')` of Snowflake.
+
+    Raises:
+        UnsupportedError: the name or the place is computed.
+    """
+    from sqlglot import exp
+
+    if not isinstance(found.expression, exp.Literal):
+        raise UnsupportedError("the second argument of GET must be a literal: write GET(j, 'name') or GET(a, 0)")
     return _read(generator, found, found.this, _steps(found.expression))
 
 
@@ -67,10 +80,10 @@ def _subscript(generator: Any, found: Any) -> str:
             break
         keys.insert(0, step)
         inner = inner.this
-    reads = isinstance(inner, exp.Column | exp.JSONExtract | exp.ParseJSON) and not isinstance(inner, exp.Bracket)
+    reads = isinstance(inner, exp.Column | exp.JSONExtract | exp.GetExtract | exp.ParseJSON)
     if generator.read_from != "snowflake" or not keys or not reads:
         return str(generator.bracket_sql(found))
-    before = list(_steps(inner.expression)) if isinstance(inner, exp.JSONExtract) else []
+    before = list(_steps(inner.expression)) if isinstance(inner, exp.JSONExtract | exp.GetExtract) else []
     return _read(generator, found, inner.this if before else inner, [*before, *keys])
 
 
@@ -116,7 +129,7 @@ def _read(generator: Any, found: Any, value: Any, steps: Sequence[Step]) -> str:
     while isinstance(around, exp.Paren):
         around = around.parent
     by_name = {vendor_call().__name__.lower(), "anonymous"}
-    called = str(around.args["this"]).upper() if around.key in by_name else ""
+    called = str(around.args["this"]).upper() if around is not None and around.key in by_name else ""
     if called in _OF_LISTS:
         return f"{ELEMENTS}({json})"
     if isinstance(around, exp.Cast):
@@ -143,7 +156,7 @@ def _as_scalar(generator: Any, around: Any, text: str) -> str | None:
     match around:
         case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod() | exp.Neg() | exp.Sum() | exp.Avg():
             return number
-        case exp.Where() | exp.And() | exp.Or() | exp.Not():
+        case exp.Where() | exp.And() | exp.Or() | exp.Not() | exp.Join():
             return truth
         case exp.Is() if isinstance(around.expression, exp.Boolean):
             return truth

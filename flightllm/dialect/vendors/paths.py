@@ -15,8 +15,10 @@ NUMBERS = {"ai.generate_int": "integer", "ai.generate_double": "number"}
 _WORDS = (TokenKind.WORD, TokenKind.QUOTED)
 
 
-def path(call: VendorCall) -> Iterator[Edit]:
+def path(call: VendorCall, *, has_errors: bool = False) -> Iterator[Edit]:
     """Rewrite `AI_CLASSIFY(…):labels[0]` as `AI_CLASSIFY(…)`, `AI_EXTRACT(…):response.city` as `AI_EXTRACT(…)."city"`.
+
+    With `has_errors`, a call returns a struct of its value and its error, and the path stays for a later step.
 
     Raises:
         SqlError: the path leads to a value that the function does not return.
@@ -27,7 +29,7 @@ def path(call: VendorCall) -> Iterator[Edit]:
         yield from _result(call, name, after)
         return
     steps, end = _steps(call, after)
-    if not steps:
+    if not steps or has_errors:  # the type of the answer decides what the path reads
         return
     tokens = call.source.tokens
     if (place := _element(call, name, steps)) is not None:
@@ -69,6 +71,9 @@ def _result(call: VendorCall, name: str, after: int) -> Iterator[Edit]:
     source, end = call.source, after
     dotted = source.is_symbol(after, ".") and after + 1 < len(source.tokens)
     field = source.tokens[after + 1].text.lower() if dotted else ""
+    if field == "status" and call.named("on_error") is None:
+        yield from _status(call, after)
+        return
     if field in {"full_response", "status"}:
         raise call.error(
             f".{field} is not returned here: leave it out; an unusable answer is NULL, and on_error => 'struct' returns"
@@ -79,6 +84,15 @@ def _result(call: VendorCall, name: str, after: int) -> Iterator[Edit]:
     number = ".value" if name in NUMBERS else ""
     if end > after or number:
         yield Edit(source.tokens[after - 1].end, source.tokens[end - 1].end, number)
+
+
+def _status(call: VendorCall, after: int) -> Iterator[Edit]:
+    """Write the status of a call: its error, or an empty text if the call has no error."""
+    tokens = call.source.tokens
+    begin, closing = tokens[call.first - (after - call.closing - 1)].start, tokens[call.closing].start
+    yield Edit(begin, begin, "coalesce(")
+    yield Edit(closing, closing, ", on_error => 'struct'")
+    yield Edit(tokens[after - 1].end, tokens[after + 1].end, ".error, '')")
 
 
 def _steps(call: VendorCall, at: int) -> tuple[list[str | int], int]:

@@ -64,6 +64,7 @@ from flightllm.sql.passes.series_items import series_items
 from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations_all
 from flightllm.sql.passes.shifts import SHIFTS, shifts
 from flightllm.sql.passes.stored_texts import default_texts, has_default_text
+from flightllm.sql.passes.struct_stars import struct_stars
 from flightllm.sql.passes.subqueries.subqueries import subqueries
 from flightllm.sql.passes.substring_places import SUBSTRINGS, substring_places
 from flightllm.sql.passes.table_functions import has_table_function, table_functions
@@ -156,6 +157,7 @@ PASSES = (
     Pass(windows, frozenset({"over"}), has_named_windows, since=1),
     # Before the passes that write such keys: theirs have a second condition.
     Pass(constant_keys, frozenset(), has_test_as_key, TESTS, since=4),
+    Pass(struct_stars, frozenset(), some=frozenset({".*"}), since=7),
     # Before all passes that read types: the value at a path is a call or a field.
     Pass(variants, frozenset(), some=VARIANTS),
     Pass(lambda_bodies, frozenset({"lambda"})),

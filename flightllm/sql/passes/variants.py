@@ -47,6 +47,8 @@ _VALUES: Final = frozenset(
 _PATHS: Final = frozenset({VARIANT_TEXT, VARIANT_JSON})
 _OF_STRUCTS: Final = ("response", "result", "choices", "messages", "message", "content")
 """The steps that lead to an answer, before its fields."""
+_ERRORS: Final = frozenset({"error", "errormessage"})
+"""The fields of errors. A struct with one of them has the answer in another field."""
 
 
 def variants(tree: Tree, columns_of: TableColumns) -> Tree:
@@ -129,21 +131,35 @@ def _value(value: Json, steps: Sequence[Step], reader: str, types: ExpressionTyp
     found = types.of(value)
     if found is not None and pa.types.is_struct(found):
         return _field(value, list(steps), reader, found)
-    if found is not None and _is_list(found):
-        return _element(value, list(steps), reader, found)
+    if _returns_list(value) or (found is not None and _is_list(found)):
+        return _element(value, list(steps), reader, found or pa.list_(pa.string()))
     return written(f"{reader}(v, {text_literal(written_path(tuple(steps)))})", v=value)
 
 
 def _field(value: Json, steps: list[Step], reader: str, type_: Type) -> Json:
-    names = {one.name for one in type_} if type_ is not None else set()
-    while steps and steps[0] not in names and (steps[0] in _OF_STRUCTS or steps[0] == 0):
+    fields = {one.name.lower(): one for one in type_} if type_ is not None else {}
+    while steps and str(steps[0]).lower() not in fields and _ERRORS.isdisjoint(fields) and _is_wrapper(steps[0]):
         steps = steps[1:]
+    field = fields.get(str(steps[0]).lower()) if steps else None
+    if field is not None:
+        steps = [field.name, *steps[1:]]
+        read = written(f"v[{text_literal(field.name)}]", v=value)
+        if len(steps) > 1 and pa.types.is_struct(field.type):
+            return _field(read, steps[1:], reader, field.type)
+        if len(steps) > 1 and _is_list(field.type):
+            return _element(read, steps[1:], reader, field.type)
+        if len(steps) > 1 and pa.types.is_string(field.type):
+            return written(f"{reader}(v, {text_literal(written_path(tuple(steps[1:])))})", v=read)
     text = "v"
     for step in steps:
         text += f"[{text_literal(step)}]" if isinstance(step, str) else f"[{step + 1}]"
     return written(
         f"CAST({text} AS TEXT)" if reader == VARIANT_TEXT and steps and _is_plain(type_, steps) else text, v=value
     )
+
+
+def _is_wrapper(step: Step) -> bool:
+    return step in _OF_STRUCTS or step == 0
 
 
 def _is_plain(type_: Type, steps: Sequence[Step]) -> bool:
