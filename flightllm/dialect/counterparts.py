@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
-from flightllm.dialect.generator.written import DAYS, MONTHS, SECONDS, unit_of
+from flightllm.dialect.generator.written import DAYS, MONTHS, NATIVE, SECONDS, unit_of
 from flightllm.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _refused(found: "exp.Expr", dialect: str) -> str | None:
     from sqlglot import exp
 
     match found:
-        case exp.Lambda() | exp.Comprehension():
+        case exp.Lambda() | exp.Comprehension() if dialect not in NATIVE:
             return (
                 "a lambda such as x -> x + 1 has no counterpart: split the list by unnest(list) in a subquery,"
                 " compute, and join the values by array_agg"

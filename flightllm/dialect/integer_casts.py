@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 _PLACE = "integer_cast"
 """The key under which a cast keeps its place in the copy of a tree that has types."""
-ROUNDING = ("bigquery", "duckdb", "snowflake")
-"""The dialects whose casts round as these rules do; a pass rounds for PostgreSQL."""
+ROUNDING = ("bigquery", "snowflake")
+"""The dialects whose casts round as these rules do; a pass rounds for PostgreSQL and DuckDB."""
 _MOST_PARTS = 100
 """The most syntax nodes of an operand, because the rewritten cast repeats the operand three times."""
 

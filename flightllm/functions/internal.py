@@ -80,10 +80,12 @@ from flightllm.functions.value_texts import (
     DOUBLE_TEXT,
     INTERVAL_TEXT,
     REAL_TEXT,
+    VENDOR_DOUBLE,
     array_text,
     double_text,
     interval_text,
     real_text,
+    vendor_double_text,
 )
 from flightllm.functions.variants import (
     ELEMENTS,
@@ -116,6 +118,7 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     (interval_sum, list(INTERVAL_SUM_ARGUMENTS), INTERVAL_SUM_OUTPUT, "immutable", INTERVAL_SUM),
     (half_even, list(HALF_EVEN_ARGUMENTS), HALF_EVEN_OUTPUT, "immutable", HALF_EVEN),
     (double_text, [pa.float64()], pa.string(), "immutable", DOUBLE_TEXT),
+    (vendor_double_text, [pa.float64(), pa.string()], pa.string(), "immutable", VENDOR_DOUBLE),
     (real_text, [pa.float32()], pa.string(), "immutable", REAL_TEXT),
     (interval_text, [pa.month_day_nano_interval(), pa.bool_()], pa.string(), "immutable", INTERVAL_TEXT),
     (with_days, [pa.month_day_nano_interval()], pa.month_day_nano_interval(), "immutable", WITH_DAYS),
@@ -170,6 +173,7 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
 CALLED: Final = (
     *(VARIANT_TEXT, VARIANT_JSON, ELEMENTS, MEMBERS, FLATTENED, OF_LIST, SCALARS, JSON_SCALAR, PARSED_JSON),
     *(ZONED_TIME, INTERVAL_TIMES, INTERVAL_SUM, HALF_EVEN, DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT),
+    VENDOR_DOUBLE,
     TEXT_INTERVAL,
     *(WITH_DAYS, INTERVAL_EPOCH, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES, LONGEST_RUN, TYPE_NAME),
     *(

@@ -16,6 +16,10 @@ _REAL_DIGITS: Final = 6
 """The most digits before the point of a text without an exponent."""
 _SMALLEST: Final = -4
 """The least exponent of a text without an exponent."""
+_LEAST_PLAIN, _MOST_PLAIN = -3, 7
+"""The least exponent of a text of Java without an exponent, and the first exponent that it writes."""
+VENDOR_DOUBLE: Final = "__vendor_double"
+"""The name in SQL of the texts in other styles than PostgreSQL's."""
 _DAY: Final = 86_400_000_000_000
 _QUOTED: Final = re.compile(r'[{}",\\\s]')
 
@@ -25,6 +29,24 @@ def double_text(values: pa.Array) -> pa.Array:
     return pa.array(
         [None if one is None else _number(repr(one), _DOUBLE_DIGITS) for one in values.to_pylist()], pa.string()
     )
+
+
+def vendor_double_text(values: pa.Array, styles: pa.Array) -> pa.Array:
+    """Return the texts of doubles in a style: `10000000000.0` for duckdb, `1.0E10` for spark, as Java writes it."""
+    rows = zip(values.to_pylist(), styles.to_pylist(), strict=True)
+    found = (None if one is None else repr(one) if style == "duckdb" else _as_java(one) for one, style in rows)
+    return pa.array(found, pa.string())
+
+
+def _as_java(number: float) -> str:
+    value = Decimal(repr(number))
+    if not value.is_finite():
+        return {"inf": "Infinity", "-inf": "-Infinity"}.get(str(number), "NaN")
+    exponent = value.adjusted()
+    if not value or _LEAST_PLAIN <= exponent < _MOST_PLAIN:
+        return format(value, "f") if "." in format(value, "f") else f"{format(value, 'f')}.0"
+    digits = "".join(map(str, value.as_tuple().digits)).rstrip("0")
+    return f"{'-' if value.is_signed() else ''}{digits[0]}.{digits[1:] or '0'}E{exponent}"
 
 
 def real_text(values: pa.Array) -> pa.Array:

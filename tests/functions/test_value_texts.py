@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from flightllm.functions.value_texts import array_text, double_text, interval_text, real_text
+from flightllm.functions.value_texts import array_text, double_text, interval_text, real_text, vendor_double_text
 
 SECOND = 1_000_000_000
 
@@ -46,3 +46,23 @@ def test_arrays() -> None:
     """Elements are in quotes where their text could be read in another way."""
     given = pa.array([["a", "b c", None, "", "null", 'x"\\', "{"], [], None], pa.list_(pa.string()))
     assert array_text(given).to_pylist() == [r'{a,"b c",NULL,"","null","x\"\\","{"}', "{}", None]
+
+
+@pytest.mark.parametrize(
+    ("value", "duckdb", "spark"),
+    [
+        (2.0, "2.0", "2.0"),
+        (-1e10, "-10000000000.0", "-1.0E10"),
+        (1.25e7, "12500000.0", "1.25E7"),
+        (2.5e-5, "2.5e-05", "2.5E-5"),
+        (0.001, "0.001", "0.001"),
+        (0.0, "0.0", "0.0"),
+        (float("inf"), "inf", "Infinity"),
+        (float("nan"), "nan", "NaN"),
+    ],
+)
+def test_vendor_double_text(value: float, duckdb: str, spark: str) -> None:
+    """Doubles have the text of DuckDB, and that of Java in Spark; NULL stays NULL."""
+    styles = pa.array(["duckdb", "spark", "spark"])
+    found = vendor_double_text(pa.array([value, value, None]), styles)
+    assert found.to_pylist() == [duckdb, spark, None]

@@ -6,6 +6,7 @@ from typing import Any
 from flightllm.dialect.generator.aggregates import aggregates
 from flightllm.dialect.generator.calls import Table, TooLongError, vendor_call, write_call
 from flightllm.dialect.generator.dates import dates
+from flightllm.dialect.generator.forms import text_of
 from flightllm.dialect.generator.json_texts import json_texts
 from flightllm.dialect.generator.json_values import json_values
 from flightllm.dialect.generator.kept import refused
@@ -23,6 +24,8 @@ _MOST_PARTS, _MOST_COPIES = 50_000, 20
 
 _CUTTING = ("snowflake", "postgres")
 """Dialects whose cast to a text of some length cuts longer texts."""
+_OWN_TEXTS = ("bigquery", "databricks", "duckdb", "snowflake", "spark")
+"""Dialects that write the texts of times and doubles in another way than PostgreSQL."""
 
 
 def write(tree: Any, dialect: str) -> str:
@@ -89,6 +92,8 @@ def _ours() -> Any:
                 from sqlglot import exp
 
                 length = next((one.this for one in expression.to.expressions), None)
+                if length is None and expression.to.this in exp.DataType.TEXT_TYPES and self.read_from in _OWN_TEXTS:
+                    return text_of(self.sql(expression, "this"), self.read_from)
                 if length is None or expression.to.this not in exp.DataType.TEXT_TYPES:
                     return str(super().cast_sql(expression, safe_prefix=safe_prefix))
                 if self.read_from == "bigquery":
@@ -98,6 +103,13 @@ def _ours() -> Any:
                     )
                 whole = f"{safe_prefix or ''}CAST({self.sql(expression, 'this')} AS VARCHAR)"
                 return f"left({whole}, {self.sql(length)})" if self.read_from in _CUTTING else whole
+
+            def withingroup_sql(self, expression: Any) -> str:
+                """Write an aggregate over an order; a call by its dialect's own name keeps its order after it."""
+                if not isinstance(expression.this, vendor_call()):
+                    return str(super().withingroup_sql(expression))
+                order = self.sql(expression, "expression").strip()
+                return f"{self.sql(expression, 'this')} WITHIN GROUP ({order})"
 
             def sql(self, *args: Any, **options: Any) -> str:
                 """Write one part, and count it."""

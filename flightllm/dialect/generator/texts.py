@@ -5,7 +5,7 @@ from typing import Any
 
 from flightllm.dialect.generator.calls import Call
 from flightllm.dialect.generator.forms import substring
-from flightllm.dialect.generator.written import NATIVE, Written
+from flightllm.dialect.generator.written import Written
 
 
 def texts() -> Mapping[type, Written]:
@@ -15,6 +15,7 @@ def texts() -> Mapping[type, Written]:
     return {
         exp.RegexpExtract: _extracted,
         exp.RegexpLike: _matches,
+        exp.SimilarTo: _is_similar,
         exp.Substring: _part,
         exp.ToChar: lambda generator, found: generator.func("TO_CHAR", found.this, found.args.get("format")),
     }
@@ -23,7 +24,7 @@ def texts() -> Mapping[type, Written]:
 def _part(generator: Any, found: Any) -> str:
     """Write a part of a text, whose start can be negative in some dialects."""
     args = [one for one in (found.this, found.args.get("start"), found.args.get("length")) if one is not None]
-    if generator.read_from not in NATIVE:
+    if generator.read_from != "postgres":
         return substring(Call(generator, generator.read_from, "SUBSTRING", args))
     return str(generator.func("SUBSTRING", *args))
 
@@ -37,3 +38,10 @@ def _matches(generator: Any, found: Any) -> str:
     if found.args.get("full_match"):
         pattern = f"'^(?:' || ({pattern}) || ')$'"
     return str(generator.func("REGEXP_LIKE", text, pattern, flag))
+
+
+def _is_similar(generator: Any, found: Any) -> str:
+    """Write SIMILAR TO, whose pattern is a regular expression in DuckDB."""
+    if generator.read_from != "duckdb":
+        return str(generator.binary(found, "SIMILAR TO"))
+    return f"regexp_like({generator.sql(found, 'this')}, '^(?:' || ({generator.sql(found, 'expression')}) || ')$')"

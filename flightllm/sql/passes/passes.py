@@ -177,7 +177,7 @@ PASSES = (
     Pass(series_items, frozenset({"generate_series"}), of_postgres=True),
     Pass(exact_numbers, frozenset(), has_decimal, ARITHMETIC, of_postgres=True),
     Pass(decimal_literals, frozenset(), has_decimal, BESIDE_DECIMALS, of_postgres=True, since=5),
-    Pass(integer_casts, frozenset(), has_integer_cast, CASTS, of_postgres=True),
+    Pass(integer_casts, frozenset(), has_integer_cast, CASTS, of_duckdb=True),
     Pass(round_calls, frozenset({"round"}), of_postgres=True),
     Pass(date_truncs, frozenset({"date_trunc"}), of_postgres=True),
     # Before the texts of values: a date with a zone has another text.

@@ -1,16 +1,14 @@
 """Write the functions over times of other dialects, whose results have the type of their argument."""
 
-from collections.abc import Collection
 from typing import Final
 
 import pyarrow as pa
 
 from flightllm.common.names import ADD_UNITS, AS_TIMESTAMP, TRUNCATE_UNIT, VALUE_TEXT
-from flightllm.errors import UnsupportedError
 from flightllm.functions.json_scalars import JSON_SCALAR
+from flightllm.functions.value_texts import DOUBLE_TEXT, VENDOR_DOUBLE
 from flightllm.sql.nodes import Json, Node, body, kind
-from flightllm.sql.query_columns import TableColumns, Type, own_functions
-from flightllm.sql.select_shapes import changes_per_call
+from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import ExpressionTypes, arguments, function_name
 
@@ -28,18 +26,17 @@ def time_units(tree: Tree, columns_of: TableColumns) -> Tree:
     `__as_timestamp(value)` reads a whole number as seconds since 1970.
     `__value_text(value, dialect)` is the text of a value as the dialect writes it.
     """
-    own = own_functions(columns_of)
     types = ExpressionTypes(tree.root, columns_of)
-    return tree.rebuilt(lambda node: _written(node, types, own))
+    return tree.rebuilt(lambda node: _written(node, types))
 
 
-def _written(node: Node, types: ExpressionTypes, own: Collection[str]) -> Json:
+def _written(node: Node, types: ExpressionTypes) -> Json:
     fields = body(node)
     if kind(node) != "Function" or (name := function_name(fields)) not in UNITS:
         return node
     given = arguments(fields)
     if name == VALUE_TEXT:
-        return _text(given, types.of(given[0]), own)
+        return _text(given, types.of(given[0]))
     if name == AS_TIMESTAMP:
         found = types.of(given[0])
         whole = found is not None and pa.types.is_integer(found)
@@ -66,29 +63,31 @@ def _added(count: Json, time: Json, unit: str, *, day: bool) -> Json:
     return written(f"CAST({text} AS DATE)" if day else text, t=time, n=count)
 
 
-def _text(given: list[Json], found: Type, own: Collection[str]) -> Json:
+def _text(given: list[Json], found: Type) -> Json:
     value, dialect = given[0], _literal(given[1])
     if dialect == "bigquery" and found == pa.string():  # STRING of BigQuery takes no text: the value is JSON
         return written(f"{JSON_SCALAR}(v, 'STRING', 'strict')", v=value)
-    if found is None or not (pa.types.is_floating(found) or pa.types.is_timestamp(found) or pa.types.is_list(found)):
+    if found is None:
         return written("CAST(v AS VARCHAR)", v=value)
-    if changes_per_call([value], own):
-        raise UnsupportedError("the text of this value would compute it twice: compute it in a subquery")
     if pa.types.is_timestamp(found):
-        form = _TIMES.get(dialect)
-        return written(f"to_char(v, '{form}')" if form else "CAST(v AS VARCHAR)", v=value)
-    if pa.types.is_floating(found) and dialect in _WITH_POINT:
-        return written(
-            "CASE WHEN v = trunc(v) AND abs(v) < 1e7 THEN CAST(v AS VARCHAR) || '.0' ELSE CAST(v AS VARCHAR) END",
-            v=value,
-        )
+        return written(_time_text(dialect, zoned=found.tz is not None), v=value)
+    if pa.types.is_floating(found) and dialect in _STYLES:
+        return written(f"{VENDOR_DOUBLE}(CAST(v AS DOUBLE), '{_STYLES[dialect]}')", v=value)
+    if pa.types.is_floating(found):
+        return written(f"{DOUBLE_TEXT}(CAST(v AS DOUBLE))", v=value)
     return written("CAST(v AS VARCHAR)", v=value)
 
 
-_TIMES: Final = {"snowflake": "%Y-%m-%d %H:%M:%S%.3f"}
-"""The form of a timestamp's text."""
-_WITH_POINT: Final = ("databricks", "spark", "duckdb")
-"""Dialects that write 1.0 for a whole number of the type DOUBLE."""
+def _time_text(dialect: str, *, zoned: bool) -> str:
+    """Return the text of a timestamp: Snowflake writes milliseconds, other dialects as many digits as there are."""
+    if dialect == "snowflake":
+        return "to_char(v, '%Y-%m-%d %H:%M:%S%.3f')"
+    text = "rtrim(rtrim(to_char(v, '%Y-%m-%d %H:%M:%S%.6f'), '0'), '.')"
+    return f"({text} || '+00')" if zoned and dialect in {"bigquery", "duckdb"} else text
+
+
+_STYLES: Final = {"databricks": "spark", "spark": "spark", "duckdb": "duckdb"}
+"""How a dialect writes doubles, if not as PostgreSQL does."""
 
 
 def _literal(given: Json) -> str:

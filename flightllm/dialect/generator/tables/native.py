@@ -3,12 +3,13 @@
 from functools import cache
 from typing import Any, Final
 
-from flightllm.dialect.generator.calls import Table, form, same
+from flightllm.dialect.generator.calls import Table, same
+from flightllm.dialect.generator.tables.duckdb import DUCKDB
 
 _BY_SQLGLOT: Final = frozenset({"DATE_DIFF", "DATEDIFF", "REGEXP_EXTRACT"})
 """Functions that mean something else here; the generator writes what they mean in their dialect."""
-_OTHERS: Final[Table] = {"APPROX_COUNT_DISTINCT": form("approx_distinct({0})")}
-"""Functions that have another name here."""
+_OTHERS: Final[dict[str, Table]] = {"duckdb": DUCKDB}
+"""By dialect, the functions that have another form here."""
 
 
 @cache
@@ -17,4 +18,7 @@ def native(dialect: str) -> Table:
     from sqlglot.dialects.dialect import Dialect
 
     parser: Any = Dialect.get_or_raise(dialect).parser_class
-    return {**same(*(parser.FUNCTIONS.keys() - parser.FUNCTION_PARSERS.keys() - _BY_SQLGLOT)), **_OTHERS}
+    return {
+        **same(*(parser.FUNCTIONS.keys() - parser.FUNCTION_PARSERS.keys() - _BY_SQLGLOT)),
+        **_OTHERS.get(dialect, {}),
+    }

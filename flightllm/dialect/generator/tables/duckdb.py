@@ -1,0 +1,77 @@
+"""Write the functions of DuckDB that the server has in another form."""
+
+from typing import Final
+
+from flightllm.dialect.generator.calls import Call, Rule, Table, form, named, no
+from flightllm.dialect.generator.forms import substring
+
+_KNOWN: Final = "CAST(coalesce(array_length(array_compact({0})), 0) AS BIGINT)"
+"""The number of items that are not NULL."""
+_RANDOM_ACCESS: Final = "write it over the rows of unnest(list) in a subquery"
+
+
+def _of_list(text: str) -> Rule:
+    """Return a rule for a text that is NULL only for the list NULL."""
+    return form(f"(CASE WHEN {{0}} IS NOT NULL THEN {text} END)")
+
+
+def _within(call: Call) -> str:
+    """Write QUANTILE(value, fraction) as the aggregate over an order."""
+    if len(call.args) != 2:
+        call.refuse("write quantile_disc(x, 0.5)")
+    return f"percentile_disc({call.sql(1)}) WITHIN GROUP (ORDER BY {call.sql(0)})"
+
+
+_HAS: Final = form("(CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN coalesce(array_has({0}, {1}), false) END)")
+
+DUCKDB: Final[Table] = {
+    "APPROX_COUNT_DISTINCT": form("approx_distinct({0})"),
+    "APPROX_QUANTILE": no("write quantile_cont(x, 0.5)"),
+    **dict.fromkeys(("ARRAY_CONTAINS", "ARRAY_HAS", "LIST_CONTAINS", "LIST_HAS"), _HAS),
+    "ARRAY_TO_STRING": form(f"(CASE WHEN {_KNOWN} > 0 THEN array_to_string({{0}}, {{1}}) END)"),
+    "BIT_COUNT": no("write the bits by & and >>, and add them"),
+    "CENTURY": form("CAST(ceil(date_part('year', {0}) / 100.0) AS BIGINT)"),
+    **dict.fromkeys(
+        ("DATE_SUB", "DATESUB"), no("it counts whole elapsed units: write date_diff('day', a, b) for days, and divide")
+    ),
+    "DECADE": form("CAST(floor(date_part('year', {0}) / 10.0) AS BIGINT)"),
+    "EPOCH_MS": form("CAST(floor(date_part('epoch', {0}) * 1000) AS BIGINT)"),
+    "EPOCH_US": form("CAST(round(date_part('epoch', {0}) * 1000000) AS BIGINT)"),
+    "EVEN": form("(signum({0}) * ceil(abs(CAST({0} AS DOUBLE)) / 2) * 2)"),
+    **dict.fromkeys(("FAVG",), named("avg")),
+    "FMOD": form("(CAST({0} AS DOUBLE) % {1})"),
+    **dict.fromkeys(("FSUM", "KAHAN_SUM", "SUMKAHAN"), named("sum")),
+    "HEX": form("upper(encode({0}, 'hex'))"),
+    "ISFINITE": form("(abs({0}) < CAST('Infinity' AS DOUBLE))"),
+    "ISINF": form("(abs({0}) = CAST('Infinity' AS DOUBLE))"),
+    "JSON_TYPE": no("write json_get_str(text, 'name'), or starts_with(text, '[')"),
+    **dict.fromkeys(("LIST_COUNT", "ARRAY_COUNT"), _of_list(_KNOWN)),
+    **dict.fromkeys(("LIST_DISTINCT", "ARRAY_DISTINCT"), form("array_distinct(array_compact({0}))")),
+    **dict.fromkeys(("LIST_MIN", "ARRAY_MIN"), named("array_min")),
+    **dict.fromkeys(("LIST_REVERSE_SORT", "ARRAY_REVERSE_SORT"), form("array_reverse(array_sort({0}))")),
+    **dict.fromkeys(
+        ("LIST_UNIQUE", "ARRAY_UNIQUE"),
+        _of_list("CAST(coalesce(array_length(array_distinct(array_compact({0}))), 0) AS BIGINT)"),
+    ),
+    "LIST_VALUE": named("make_array"),
+    **dict.fromkeys(("LIST_SELECT", "LIST_WHERE", "LIST_REDUCE"), no(_RANDOM_ACCESS)),
+    "MAD": no("write median(abs(x - m)) over a subquery with the median m"),
+    "MAKE_TIMESTAMP": form(
+        "(CAST(make_date({0}, {1}, {2}) AS TIMESTAMP) + CAST({3} AS BIGINT) * INTERVAL '1 hour'"
+        " + CAST({4} AS BIGINT) * INTERVAL '1 minute'"
+        " + CAST(round(CAST({5} AS DOUBLE) * 1000000) AS BIGINT) * INTERVAL '1 microsecond')"
+    ),
+    **dict.fromkeys(("ORD", "UNICODE"), form("ascii({0})")),
+    **dict.fromkeys(("QUANTILE", "QUANTILE_DISC"), _within),
+    "REGEXP_FULL_MATCH": form("regexp_like({0}, '^(?:' || {1} || ')$')"),
+    "SHA1": no("write sha256(text)"),
+    "SHA256": form("encode(sha256({0}), 'hex')"),
+    "STRIP_ACCENTS": no("write translate(text, 'äöü', 'aou')"),
+    "STRLEN": form("CAST(octet_length({0}) AS BIGINT)"),
+    **dict.fromkeys(("SUBSTR", "SUBSTRING"), substring),
+    "TIME_BUCKET": no("write date_trunc('month', t), or date_bin(INTERVAL '15 minutes', t)"),
+    "TRY_STRPTIME": no("write TRY_CAST(text AS TIMESTAMP)"),
+    "XOR": form("(({0} | {1}) - ({0} & {1}))"),
+    "YEARWEEK": form("CAST(date_part('isoyear', {0}) * 100 + date_part('week', {0}) AS BIGINT)"),
+}
+"""The functions that differ from the server's; it reads the others under their own names."""
