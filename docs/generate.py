@@ -98,7 +98,7 @@ def pages() -> Mapping[Path, str]:
         "errors": ("errors.md", _errors),
         "cli": ("cli.md", lambda _: "\n".join(_commands(command_line, "flightllm"))),
         **{
-            f"vendor-{dialect}": ("vendor-functions.md", partial(_vendor_functions, calls))
+            f"vendor-{dialect}": (f"vendors/{dialect}.md", partial(_vendor_functions, calls))
             for dialect, calls in tomllib.loads(_VENDORS.read_text(encoding="utf-8")).items()
         },
         "shell": ("cli.md", lambda _: f"```text\n{HELP}```"),
@@ -277,13 +277,16 @@ def _allowed(option: Option) -> str:
 
 def _vendor_functions(calls: Sequence[Mapping[str, str]], _: Mapping[str, Any]) -> str:
     """Return what each call of a vendor does, from the table that the tests run."""
+    names = [one["pasted"].partition("(")[0] for one in calls]
+    named = sorted(zip(names, calls, strict=True), key=lambda one: one[0].lower())
     return table(
-        ["As pasted", "Here"],
-        ([f"`{one['pasted']}`", f"works, as `{one['ours']}`" if "ours" in one else _instead(one)] for one in calls),
+        ["Function", "Pasted", "Here"], ([f"`{name}`", f"`{one['pasted']}`", _here(one)] for name, one in named)
     )
 
 
-def _instead(one: Mapping[str, str]) -> str:
+def _here(one: Mapping[str, str]) -> str:
+    if "ours" in one:
+        return "as pasted" if one["ours"] == one["pasted"] else f"as pasted; ours is `{one['ours']}`"
     return f"write `{one['write']}`" if "write" in one else f"not there: {one['absent']}"
 
 

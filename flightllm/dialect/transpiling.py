@@ -34,6 +34,8 @@ _FIRST_MATCHES = {"duckdb": 0, "spark": 1, "databricks": 1}
 _SPARK = ("databricks", "spark")
 _JOINED_CLOSELY = ("snowflake", "databricks", "spark")
 """Dialects whose LISTAGG has an empty separator by default."""
+_DISTANCES = {"<=>": "cosine_distance(a, b)", "<->": "array_distance(a, b)"}
+"""The operators of pgvector, and the functions with the same values."""
 _AI = "_of_flightllm"
 """Follows the name of an AI function while sqlglot reads."""
 _SIGN = "\ufdd2"
@@ -56,6 +58,8 @@ def transpile(sql: str, dialect: str, place: NameContext) -> Rewritten:
         raise UnsupportedError("parameters of a text in another dialect need numbers: write $1, $2 in place of ?")
     _check_nesting(plain, source, dialect)
     check_quoted_columns(plain, source, dialect)
+    if dialect == "postgres":
+        _check_distances(plain, source)
     try:
         ours = plain.with_edits(vendor_calls(source))
     except (SqlError, UnsupportedError) as error:
@@ -79,6 +83,15 @@ def _start(source: Source) -> int | None:
     while source.is_symbol(opened, "("):
         opened += 1
     return first if source.is_word(opened, *_STATEMENTS) else None
+
+
+def _check_distances(plain: Rewritten, source: Source) -> None:
+    """Raise `UnsupportedError` for pgvector's operators: `<=>` compares values in the other dialects."""
+    for token in source.tokens:
+        if token.kind is TokenKind.SYMBOL and token.text in _DISTANCES:
+            place = position(plain.sent, plain.sent_at(token.start))
+            line = _DISTANCES[token.text]
+            raise UnsupportedError(f"{token.text} at {place} does not measure a distance here: write {line}")
 
 
 def _check_nesting(plain: Rewritten, source: Source, dialect: str) -> None:

@@ -14,6 +14,7 @@ from flightllm.dialect.vendors.names import OURS, named
 from flightllm.dialect.vendors.paths import path
 from flightllm.dialect.vendors.postgres import text_path
 from flightllm.dialect.vendors.refused import REFUSED, refuse
+from flightllm.dialect.vendors.sentiment import has_sentiment, sentiment
 from flightllm.dialect.vendors.tables import NAMES as TABLES
 from flightllm.dialect.vendors.tables import returns_rows, table
 
@@ -47,6 +48,9 @@ def vendor_calls(source: Source) -> Iterator[Edit]:
             continue
         if returns_rows(call):
             yield from table(call)
+            continue
+        if has_sentiment(call):
+            yield from sentiment(call)
             continue
         refuse(call)
         given = list(arguments(call))

@@ -33,6 +33,7 @@ _OBJECTS: Mapping[str, Callable[[Sequence[Token], str], Statement | None]] = {
     "row": read_access_statement,
     "column": read_access_statement,
     **dict.fromkeys(("model", "models", "prompt", "prompts"), read_object_statement),
+    **dict.fromkeys(("global", "local", "secret", "persistent"), read_object_statement),
     **dict.fromkeys(("function", "user"), read_function_statement),
     **dict.fromkeys(("filter", "filters"), read_filter_statement),
     "external": read_external_table,

@@ -12,6 +12,7 @@ from flightllm.sql.arguments import read_constant
 from flightllm.sql.cursor import Cursor
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Token, TokenKind
+from flightllm.sql.vendor_objects import vendor_model, vendor_prompt
 
 MODELS = TableName("system", "models")
 PROMPTS = TableName("system", "prompts")
@@ -38,6 +39,10 @@ def read_object_statement(tokens: Sequence[Token], text: str) -> Statement | Non
     if not cursor.take("create"):
         return None
     replaces = cursor.take("or", "replace")
+    if cursor.take("secret") or cursor.take("persistent", "secret"):
+        raise SqlError("the server's environment holds keys: write api_key 'env:NAME' in the OPTIONS of CREATE MODEL")
+    if tokens[cursor.at + 1 : cursor.at + 2] and tokens[cursor.at + 1].is_word("model", "prompt"):
+        cursor.take("global") or cursor.take("local")
     if cursor.take("model"):
         return _model(cursor, text, replaces=replaces)
     return _prompt(cursor, text, replaces=replaces) if cursor.take("prompt") else None
@@ -58,6 +63,8 @@ def _dropped(kind: str, cursor: Cursor, text: str) -> Statement:
 
 def _model(cursor: Cursor, text: str, *, replaces: bool) -> Statement:
     exists_ok = cursor.take("if", "not", "exists")
+    if (line := vendor_model(cursor.tokens[cursor.at :])) is not None:
+        raise SqlError(f"a model has another form here: write {line}")
     name = cursor.name("a model", _MODEL)
     if not cursor.take("options") and not cursor.take("with"):
         raise SqlError(f"OPTIONS was expected after the name: {_MODEL}")
@@ -94,6 +101,8 @@ def _value(option: str, token: Token) -> str | int | float | bool:
 
 def _prompt(cursor: Cursor, text: str, *, replaces: bool) -> Statement:
     exists_ok = cursor.take("if", "not", "exists")
+    if (line := vendor_prompt(cursor.tokens[cursor.at :])) is not None:
+        raise SqlError(f"a prompt has another form here: write {line}")
     name = cursor.name("a prompt", _PROMPT)
     if not cursor.take("as"):
         raise SqlError(f"AS was expected after the name: {_PROMPT}")

@@ -162,7 +162,7 @@ DATABRICKS = [
     ("ai_summarize(note, 0)", "ai_summarize(note)"),
 ]
 REFUSED = [
-    ("AI_SENTIMENT(note, ['price', 'taste'])", "ai_classify(note, ['positive', 'negative', 'neutral', 'mixed']"),
+    ("AI_SENTIMENT(note, name)", "ai_classify(note, ['positive', 'negative', 'neutral', 'mixed']"),
     ("AI_CLASSIFY(note, ['a', 'b']):labels", "write :labels[0]"),
     ("AI_CLASSIFY(note, ['a', 'b']):label", ":label does not exist"),
     ("AI_CLASSIFY(note, ['a', 'b'], {'colour': 'red'})", "the option 'colour' is not known here"),
@@ -171,7 +171,6 @@ REFUSED = [
     ("AI_TRANSLATE(note, AI.GENERATE('x').result, 'fr')", "write ai_translate(note, 'fr')"),
     ("AI_EMBED('e5', note)", "ai_embed(note)"),
     ("AI_COUNT_TOKENS('ai_complete', 'llama', note)", "ai_count_tokens(note)"),
-    ("SNOWFLAKE.CORTEX.SENTIMENT(note)", "ai_score('How positive is it?', note, low => -1, high => 1)"),
     ("SNOWFLAKE.CORTEX.EXTRACT_ANSWER(note, 'Who?')[0]:answer", "ai_gen('Who?', note)"),
     ("SNOWFLAKE.CORTEX.EMBED_TEXT_768('e5', note)", "ai_embed(note)"),
     ("SNOWFLAKE.CORTEX.COUNT_TOKENS('llama', note)", "ai_count_tokens(note)"),

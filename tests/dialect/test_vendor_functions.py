@@ -8,6 +8,12 @@ from typing import Any
 import pytest
 
 from flightllm.config import ModelsConfig
+from flightllm.dialect.vendors import aggregates, tables
+from flightllm.dialect.vendors.arguments import PROMPTS, WITH_OPTIONS
+from flightllm.dialect.vendors.flock import OURS as FLOCK
+from flightllm.dialect.vendors.flock import RANKED
+from flightllm.dialect.vendors.names import OURS
+from flightllm.dialect.vendors.refused import REFUSED
 from flightllm.errors import FlightLLMError
 from flightllm.session.session import Session
 from tests.databases import ask, small_database
@@ -36,24 +42,31 @@ def _answers(session: Session, expression: str, dialect: str, *, group: bool) ->
 
 @pytest.mark.parametrize(("dialect", "one"), [case for case in _CASES if "ours" in case[1]])
 def test_works(session: Session, dialect: str, one: dict[str, Any]) -> None:
-    """A call as pasted gives the answers of our line, in its dialect and without one."""
+    """A call as pasted gives the answers of our line, in its dialect."""
     group = one.get("group", False)
     expected = sorted(map(str, _answers(session, one["ours"], "default", group=group)))
     assert sorted(map(str, _answers(session, one["pasted"], dialect, group=group))) == expected
-    assert sorted(map(str, _answers(session, one["pasted"], "default", group=group))) == expected
     assert set(expected) != {"None"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("one", [one for _, one in _CASES if "ours" in one])
+def test_works_without_a_dialect(session: Session, one: dict[str, Any]) -> None:
+    """A call as pasted gives the answers of our line in the default dialect too."""
+    pasted, group = one["pasted"].replace("`gemini`", "gemini"), one.get("group", False)
+    expected = sorted(map(str, _answers(session, one["ours"], "default", group=group)))
+    assert sorted(map(str, _answers(session, pasted, "default", group=group))) == expected
 
 
 @pytest.mark.parametrize(("dialect", "one"), [case for case in _CASES if "ours" not in case[1]])
 def test_refused(session: Session, dialect: str, one: dict[str, Any]) -> None:
     """A call without a counterpart names the line, which runs as it stands."""
     line = one.get("write", "")
-    for name in (dialect, "default"):
-        with pytest.raises(FlightLLMError) as error:
-            _answers(session, one["pasted"], name, group=False)
-        assert (f"write {line}" if line.startswith("ai_emb") else line or one["absent"]) in str(error.value)
+    with pytest.raises(FlightLLMError) as error:
+        _answers(session, one["pasted"], dialect, group=False)
+    assert (f"write {line}" if line.startswith("ai_emb") else line or one["absent"]) in str(error.value)
     if line.startswith(_RUN):
-        order = "ORDER BY " if " DESC" in line else ""
+        order = "ORDER BY " if " DESC" in line or " ASC" in line else ""
         query = f"SELECT id FROM people {order}{line}" if order else f"SELECT {line} FROM people"
         assert ask(session, query).rows
 
@@ -65,6 +78,7 @@ def test_refused(session: Session, dialect: str, one: dict[str, Any]) -> None:
         ("AI_COMPLETE('default', [{'role': 'robot', 'content': note}])", "its role can be system, user"),
         ("AI_COMPLETE('default', [{'role': 'system', 'content': 'x'}])", "role 'user' is missing"),
         ("AI_COMPLETE('default', [{'role': 'user', 'content': [{'type': 'image'}]}])", "no function here reads files"),
+        ("AI_CLASSIFY(PROMPT('Is {1} {0}?', note, name), ['a', 'b'])", "PROMPT must use each value once and in order"),
         ("AI_AGG(note, name)", "the instruction must be a text literal: write ai_gen("),
         ("AI_AGG(note, 'x') OVER ()", "OVER and FILTER cannot follow it"),
         ("llm_filter('default', 'Is it?')", "it takes objects"),
@@ -82,6 +96,52 @@ def test_nothing_is_silent(session: Session, pasted: str, message: str) -> None:
     """What has no counterpart is an error that says what is there."""
     with pytest.raises(FlightLLMError, match=message.replace("(", r"\(")):
         session.execute(f"SELECT {pasted} FROM people")
+
+
+def test_every_function_has_a_line() -> None:
+    """The table, from which the pages come, has each function of a vendor that the server knows."""
+    known = {*OURS, *REFUSED, *aggregates.NAMES, *FLOCK, *RANKED, *tables.NAMES, *PROMPTS, *WITH_OPTIONS}
+    pasted = " ".join(one["pasted"].lower() for _, one in _CASES)
+    assert sorted(name for name in known - {"ai_if", "ai_score"} if f"{name}(" not in pasted) == []
+
+
+def test_sentiment_by_aspect(session: Session) -> None:
+    """The object of aspects costs one call for each text; the path to one aspect gives the word in the object."""
+    whole = "AI_SENTIMENT(note, ['tea', 'the price'])"
+    ran = ask(session, f"SELECT {whole} AS s, {whole}:categories AS c FROM people", dialect="snowflake")
+    assert ran.calls <= 4
+    for row in ran.rows:
+        assert [one["name"] for one in row["c"]] == ["overall", "tea", "the price"]
+        assert row["s"]["categories"] == row["c"]
+    with pytest.raises(FlightLLMError, match="its path must be :categories"):
+        ask(session, f"SELECT {whole}:labels FROM people", dialect="snowflake")
+    with pytest.raises(FlightLLMError, match="compute the text in a subquery"):
+        ask(session, "SELECT AI_SENTIMENT(AI_TRANSLATE(note, '', 'en'), ['tea']) FROM people", dialect="snowflake")
+
+
+def test_result_of_an_alias(session: Session) -> None:
+    """`.result` of the alias of AI.GENERATE gives the text, under the name that BigQuery gives the column."""
+    query = "SELECT r.result FROM (SELECT AI.GENERATE(note) AS r FROM people WHERE id < 3) AS q"
+    assert [list(row) for row in ask(session, query, dialect="bigquery").rows] == [["result"]] * 2
+
+
+def test_versions_of_prompts(session: Session) -> None:
+    """Flock's prompts by name have their version."""
+    session.update("CREATE OR REPLACE PROMPT about AS 'About {note}'")
+    pasted = (
+        "llm_complete({{'model_name': 'default'}}, {{'prompt_name': 'about'{}, 'context_columns': [{{'data': note}}]}})"
+    )
+    expected = _answers(session, "ai_gen(prompt => 'about', note)", "default", group=False)
+    for version in ("", ", 'version': 1"):
+        assert _answers(session, pasted.format(version), "duckdb", group=False) == expected
+    session.update("DROP PROMPT about")
+
+
+@pytest.mark.parametrize("operator", ["<=>", "<->"])
+def test_distances_of_pgvector(session: Session, operator: str) -> None:
+    """An operator of pgvector is an error with the function, as `<=>` compares values in other dialects."""
+    with pytest.raises(FlightLLMError, match=r"write (cosine|array)_distance"):
+        ask(session, f"SELECT id FROM people ORDER BY [1.0, 2.0] {operator} [2.0, 1.0]", dialect="postgres")
 
 
 def test_names_of_options_as_columns(session: Session) -> None:

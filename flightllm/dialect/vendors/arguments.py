@@ -1,6 +1,7 @@
 """Rewrite vendors' arguments: options under other names or in an object, prompts as tuples, further positions."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -13,6 +14,7 @@ from flightllm.dialect.vendors.options import details, mode, options_of
 from flightllm.dialect.vendors.paths import NUMBERS
 from flightllm.dialect.vendors.refused import scale_of
 from flightllm.functions.base import Literal
+from flightllm.functions.questions import ANY_OBJECT
 from flightllm.functions.type_schemas import schema_of_columns, schema_of_type
 from flightllm.sql.arguments import read_column, read_constant, split_arguments
 from flightllm.sql.literals import text_literal
@@ -39,7 +41,8 @@ RENAMED: Mapping[str, Mapping[str, str]] = {
     "ai.classify": {"categories": "labels", "endpoint": "model"},
     "ai_query": {"request": "prompt", "endpoint": "model", "responseformat": "response_format"},
     **dict.fromkeys(("google_ml.if", "google_ml.generate"), _ENDPOINT),
-    **dict.fromkeys(("ai.openai_chat_complete", "ai.ollama_chat_complete"), _MESSAGES),
+    **dict.fromkeys(("ai.openai_chat_complete", "ai.ollama_chat_complete", "ai.cohere_chat_complete"), _MESSAGES),
+    "azure_openai.create_chat_completion": {"messages": "prompt", "deployment_name": "model"},
     **dict.fromkeys(("ai.if", "ai.score", "ai.generate", "ai.generate_text", "ai.generate_bool", *NUMBERS), _ENDPOINT),
 }
 """For each function, the vendor's names of arguments and this server's names."""
@@ -53,6 +56,7 @@ WITH_OPTIONS: Mapping[str, int] = {
 _DETAILS_PLACE = 4
 """The position at which AI_COMPLETE takes its flag for details of the answer."""
 _COMPLETES = ("ai_complete", "cortex.complete", "cortex.try_complete")
+_PLACES = re.compile(r"\{(\d+)\}")
 _NOT_SQL = ("connection_id", "request_type", "api_key", "api_key_name", "base_url", "host", "keep_alive", "verbose")
 """Arguments that say only how a vendor reaches a model."""
 
@@ -66,6 +70,7 @@ def arguments(call: VendorCall) -> Iterator[Edit]:
     name = call.name.removeprefix("cortex.") if call.name.startswith("cortex.ai_") else call.name
     said, told = messages(call, name)
     yield from said or _prompt(call, name)
+    yield from _template(call, name)
     unnamed = kept = 0
     for place, given in enumerate(call.arguments):
         written = _argument(call, name, given, unnamed)
@@ -100,6 +105,8 @@ def _argument(call: VendorCall, name: str, given: Given, place: int) -> str | No
     if given.name is None:
         return _unnamed(call, name, given, place)
     value = constant(call.source, given.first, given.last)
+    if (text := _named_prompt(call, name, given)) is not None:
+        return text
     match name, given.name:
         case (_, "model_parameters" | "modelparameters" | "config_object" | "options" | "model_params"):
             return ", ".join(options_of(call, value)) if name in WITH_OPTIONS or name in PROMPTS else None
@@ -109,10 +116,23 @@ def _argument(call: VendorCall, name: str, given: Given, place: int) -> str | No
             return ", ".join(options_of(call, value, given.name))
         case ("ai_query", "failonerror"):
             return _on_error(call, value)
+        case ("ai_query", "responseformat") if value in {"json_object", "text"}:
+            return f"response_format => {text_literal(ANY_OBJECT)}" if value == "json_object" else ""
         case ("ai_query", "returntype") | ("ai.generate", "output_schema"):
             return _schema(call, value, given.name)
         case _:
             return _plumbing(call, given.name) if name.startswith("ai.") else None
+
+
+def _named_prompt(call: VendorCall, name: str, given: Given) -> str | None:
+    """Return a prompt by name as a computed text, because a single word is the name of a prompt here; else None."""
+    ours = RENAMED.get(name, {}).get(given.name or "", given.name)
+    tokens = call.source.tokens[given.first : given.last]
+    is_theirs = "." in name or given.name == "request"
+    is_text = len(tokens) == 1 and tokens[0].kind is TokenKind.STRING and is_theirs
+    if ours != "prompt" or name not in PROMPTS or not (is_text or read_column(tokens) is not None):
+        return None
+    return f"prompt => ('' || {call.text(given)})"
 
 
 def _unnamed(call: VendorCall, name: str, given: Given, place: int) -> str | None:
@@ -189,6 +209,10 @@ def _schema(call: VendorCall, value: Literal, name: str) -> str:
     if databricks and text.strip().upper() == "STRING":
         return ""
     schema = schema_of_type(text) if databricks else schema_of_columns(text)
+    if schema is None and databricks and text.upper().replace(" ", "") in {"ARRAY<FLOAT>", "ARRAY<DOUBLE>"}:
+        asked = call.named("request", "prompt") or call.positional(1)
+        shown = "text" if asked is None else call.text(asked)
+        raise call.error(f"the server has one embedding model: write ai_embed({shown})")
     if schema is None:
         shown = "returnType" if databricks else name
         raise call.error(
@@ -237,6 +261,32 @@ def _prompt(call: VendorCall, name: str) -> Iterator[Edit]:
     if struct:
         yield Edit(source.tokens[first].start, source.tokens[first].end, "")
     yield from _joined(call, opening, items)
+
+
+def _template(call: VendorCall, name: str) -> Iterator[Edit]:
+    """Rewrite `PROMPT('Is it {0}?', a)`, as the text to classify, as `('Is it ' || a || '?')`.
+
+    Raises:
+        SqlError: the template does not use each value once and in order.
+    """
+    given = call.positional(0) if name in {"ai_classify", "cortex.classify_text"} else None
+    source = call.source
+    if (
+        given is None
+        or not source.is_word(given.first, "prompt")
+        or source.closing.get(given.first + 1) != given.last - 1
+    ):
+        return
+    items = list(split_arguments(source.tokens, given.first + 2, given.last - 1, source.closing))
+    template = constant(source, *items[0]) if items else None
+    parts = _PLACES.split(template) if isinstance(template, str) else []
+    if parts[1::2] != [str(place) for place in range(len(items) - 1)] or len(parts) < 3:
+        raise call.error("PROMPT must use each value once and in order: write a || ' text ' || b")
+    tokens, start = source.tokens, source.tokens[given.first].start
+    for at, ((first, last), before) in enumerate(zip(items[1:], parts[::2], strict=False)):
+        yield Edit(start, tokens[first].start, f"{') || ' if at else '('}{text_literal(before)} || (")
+        start = tokens[last - 1].end
+    yield Edit(start, tokens[given.last - 1].end, f") || {text_literal(parts[-1])})")
 
 
 def _joined(call: VendorCall, opening: int, items: Sequence[tuple[int, int]]) -> Iterator[Edit]:

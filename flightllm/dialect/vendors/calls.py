@@ -78,7 +78,7 @@ def find_calls(source: Source) -> Iterator[VendorCall]:
             first = opening - 1 - 2 * len(prefix)
             if first >= 0 and _is_named(source, first, opening, prefix):
                 name = source.tokens[opening - 1].text.lower()
-                if prefix or name.startswith(("ai_", "llm_")):
+                if prefix or name.startswith(("ai_", "llm_")) or name == "to_file":
                     shown = f"{prefix[-1]}.{name}" if prefix else name
                     yield VendorCall(
                         source, shown, first, opening, closing, tuple(_arguments(source, opening, closing))

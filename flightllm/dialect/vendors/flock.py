@@ -28,7 +28,18 @@ RANKED: Mapping[str, str] = MappingProxyType(
     {"llm_rerank": "", "llm_first": " LIMIT 1", "llm_last": " ASC LIMIT 1", "llm_embedding": ""}
 )
 """Functions of Flock that a query with another form replaces."""
-_PLUMBING = ("secret_name", "batch_size", "tuple_format", "model_name", "model", "context_window")
+_PLUMBING = (
+    "secret_name",
+    "batch_size",
+    "max_batch_size",
+    "is_async",
+    "rate_limit",
+    "usage_limit",
+    "tuple_format",
+    "model_name",
+    "model",
+    "context_window",
+)
 _REFERENCE = re.compile(r"\{\{\s*([\w.]+)\s*\}\}")
 _BRACES = re.compile(r"[{}]")
 _KNOWN = (
@@ -76,9 +87,9 @@ def _read(call: VendorCall) -> tuple[list[str], str, list[tuple[str, Value]]]:
             case "prompt":
                 prompt = _prompt(call, value)
             case "prompt_name":
-                prompt = f"prompt => {written(call, value)}"
+                prompt = f"prompt => {_named(call, value, second)}"
             case "version":
-                raise call.error("a version is part of the name of a prompt: write prompt => 'name@2'")
+                pass  # a part of the name
             case "context_columns":
                 columns = [*_columns(call, value), *columns]
             case _ if call.name == "llm_embedding":
@@ -88,6 +99,15 @@ def _read(call: VendorCall) -> tuple[list[str], str, list[tuple[str, Value]]]:
     if prompt is None:
         raise call.error("the second object needs a 'prompt'")
     return _model(call, first), prompt, sorted(columns, key=lambda one: one[1].first)
+
+
+def _named(call: VendorCall, value: Value, found: list[Value]) -> str:
+    """Return the name of a prompt as a literal, such as `about@2` for version 2."""
+    name = constant(call.source, value.first, value.last)
+    if not isinstance(name, str):
+        raise call.error("prompt_name must be a text literal: write 'prompt_name': 'name'")
+    versions = [constant(call.source, one.first, one.last) for one in found if one.key.lower() == "version"]
+    return text_literal(f"{name}@{versions[0]}" if versions else name)
 
 
 def _prompt(call: VendorCall, value: Value) -> str:

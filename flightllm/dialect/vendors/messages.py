@@ -13,7 +13,8 @@ PLACES: Mapping[str, int] = MappingProxyType(
     {
         **dict.fromkeys(("ai_complete", "cortex.complete", "cortex.try_complete", "ai_query"), 1),
         **dict.fromkeys(("ai.openai_chat_complete", "ai.ollama_chat_complete", "ai.anthropic_generate"), 1),
-        **dict.fromkeys(("ai.litellm_chat_complete",), 1),
+        **dict.fromkeys(("ai.litellm_chat_complete", "ai.cohere_chat_complete"), 1),
+        "azure_openai.create_chat_completion": 1,
     }
 )
 """For each function, the position of its messages."""
@@ -72,8 +73,9 @@ def _prompt(call: VendorCall, given: Given, said: list[tuple[str, Value]]) -> It
     tokens = call.source.tokens
     if len(said) == 1:
         content = said[0][1]
-        yield Edit(tokens[given.first].start, tokens[content.first].start, "")
-        yield Edit(tokens[content.last - 1].end, tokens[given.last - 1].end, "")
+        opened, closed = ("('' || (", "))") if given.name is not None else ("", "")  # a word by name names a prompt
+        yield Edit(tokens[given.first].start, tokens[content.first].start, opened)
+        yield Edit(tokens[content.last - 1].end, tokens[given.last - 1].end, closed)
         return
     start, text, last = tokens[given.first].start, "(", ""
     for role, content in said:

@@ -28,7 +28,7 @@ def path(call: VendorCall, *, has_errors: bool = False) -> Iterator[Edit]:
     if name in _GENERATED:
         yield from _result(call, name, after)
         return
-    steps, end = _steps(call, after)
+    steps, end = steps_after(call, after)
     if not steps or has_errors:  # the type of the answer decides what the path reads
         return
     tokens = call.source.tokens
@@ -74,11 +74,15 @@ def _result(call: VendorCall, name: str, after: int) -> Iterator[Edit]:
     if field == "status" and call.named("on_error") is None:
         yield from _status(call, after)
         return
-    if field in {"full_response", "status"}:
+    if field == "full_response":
         raise call.error(
-            f".{field} is not returned here: leave it out; an unusable answer is NULL, and on_error => 'struct' returns"
-            " {value, error}"
+            ".full_response is not returned here: leave it out; an unusable answer is NULL, and on_error => 'struct'"
+            " returns {value, error}"
         )
+    if name == "ai.generate" and not dotted and call.named("output_schema") is None and _is_read(call, after):
+        yield Edit(source.tokens[call.first].start, source.tokens[call.first].start, "named_struct('result', ")
+        yield Edit(source.tokens[call.closing].end, source.tokens[call.closing].end, ")")
+        return
     if field == "result" and call.named("output_schema") is None:
         end = after + 2
     number = ".value" if name in NUMBERS else ""
@@ -95,7 +99,19 @@ def _status(call: VendorCall, after: int) -> Iterator[Edit]:
     yield Edit(tokens[after - 1].end, tokens[after + 1].end, ".error, '')")
 
 
-def _steps(call: VendorCall, at: int) -> tuple[list[str | int], int]:
+def _is_read(call: VendorCall, after: int) -> bool:
+    """Return whether the text reads `.result` of the alias that follows a call."""
+    source = call.source
+    if not source.is_word(after, "as") or after + 1 >= len(source.tokens):
+        return False
+    alias = source.tokens[after + 1].text.lower()
+    return any(
+        token.text.lower() == alias and source.is_symbol(at + 1, ".") and source.is_word(at + 2, "result")
+        for at, token in enumerate(source.tokens)
+    )
+
+
+def steps_after(call: VendorCall, at: int) -> tuple[list[str | int], int]:
     """Read `:a.b[0]:c` from a token on; return its steps and the token after it."""
     source = call.source
     if not source.is_symbol(at, ":"):

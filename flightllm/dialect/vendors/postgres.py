@@ -11,6 +11,7 @@ OURS: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("ai.openai_chat_complete", "ai.ollama_chat_complete", "ai.anthropic_generate"), "ai_complete"),
         **dict.fromkeys(("ai.ollama_generate", "ai.litellm_chat_complete"), "ai_complete"),
+        **dict.fromkeys(("ai.cohere_chat_complete", "azure_openai.create_chat_completion"), "ai_complete"),
         "ai.openai_chat_complete_simple": "ai_gen",
         "google_ml.if": "ai_if",
         "google_ml.generate": "ai_gen",
@@ -23,6 +24,8 @@ _OF_OPENAI = ("choices", "0", "message", "content")
 PATHS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         **dict.fromkeys(("ai.openai_chat_complete", "ai.litellm_chat_complete"), _OF_OPENAI),
+        "azure_openai.create_chat_completion": _OF_OPENAI,
+        "ai.cohere_chat_complete": ("message", "content", "0", "text"),
         "ai.ollama_chat_complete": ("message", "content"),
         "ai.anthropic_generate": ("content", "0", "text"),
         "ai.ollama_generate": ("response",),
@@ -82,6 +85,11 @@ def _predicted(call: VendorCall) -> str:
     return f"it sends a request of a provider's own form: write ai_complete({named}, 'a prompt')"
 
 
+_LABEL = "ai_classify(text, ['a', 'b'])"
+_TOKENS = ("ai.openai_tokenize", "ai.openai_detokenize", "ai.cohere_tokenize", "ai.cohere_detokenize")
+_LISTS = tuple(f"ai.{name}_list_models" for name in ("openai", "ollama", "anthropic", "cohere"))
+
+
 def _instead(line: str) -> Callable[[VendorCall], str]:
     return lambda call: f"write {line.format(text=_text(call, 0))}"
 
@@ -101,7 +109,13 @@ REFUSED: Mapping[str, Callable[[VendorCall], str]] = MappingProxyType(
         "azure_cognitive.recognize_entities": _instead("ai_extract({text}, ['person', 'place'])"),
         "azure_cognitive.extract_key_phrases": _instead("ai_gen('List the key phrases', {text})"),
         "azure_cognitive.detect_language": _instead("ai_gen('Name the language', {text})"),
-        "ai.openai_moderate": _instead("ai_filter('Is this text harmful?', {text})"),
+        "ai.openai_moderate": lambda call: f"write ai_filter('Is this text harmful?', {_text(call, 1)})",
+        **dict.fromkeys(
+            ("ai.cohere_classify", "ai.cohere_classify_simple"), lambda _: f"it returns rows: write {_LABEL}"
+        ),
+        "ai.cohere_rerank_simple": _ranked,
+        **dict.fromkeys(_TOKENS, lambda _: "no function here returns tokens: write ai_count_tokens(text)"),
+        **dict.fromkeys(_LISTS, lambda _: "write SELECT * FROM system.models, or SHOW MODELS"),
         "ai.chunk_text": lambda _: "no function here splits documents: split the text in a client",
         "ai.chunk_text_recursively": lambda _: "no function here splits documents: split the text in a client",
     }

@@ -42,14 +42,6 @@ def _extract_answer(call: VendorCall) -> str:
     return f"it returns a list with scores, which is not supported here: write ai_gen({asked}, {text})"
 
 
-def _number_of_sentiment(call: VendorCall) -> str:
-    text = _argument(call, 0, "text")
-    return (
-        "it returns a number from -1 to 1, while ai_sentiment returns a word: write"
-        f" ai_score('How positive is it?', {text}, low => -1, high => 1)"
-    )
-
-
 def _sentiment_by_category(call: VendorCall) -> str | None:
     if len(call.arguments) < 2 or call.arguments[1].name is not None:
         return None
@@ -76,6 +68,10 @@ def _count_tokens(call: VendorCall) -> str | None:
         return None
     last = call.text(call.arguments[-1]) if call.arguments else "text"
     return f"it counts with the server's own model here: write ai_count_tokens({last})"
+
+
+def _plain_similarity(call: VendorCall) -> str | None:
+    return _similarity(call) if len(call.arguments) > 2 else None
 
 
 def _similarity(call: VendorCall) -> str:
@@ -118,11 +114,13 @@ _FILES = _no("no function here reads files: keep their text in a column")
 REFUSED: Mapping[str, Callable[[VendorCall], str | None]] = {
     **OF_POSTGRES,
     "cortex.extract_answer": _extract_answer,
-    "cortex.sentiment": _number_of_sentiment,
     "cortex.entity_sentiment": _no("write ai_classify(text, labels) for each entity"),
     "ai_sentiment": _sentiment_by_category,
     "ai_embed": _embed,
     "ai.embed": _embed,
+    "ai_similarity": _plain_similarity,
+    "to_file": _FILES,
+    "cortex.embed_text": _embed,
     "cortex.embed_text_768": _embed,
     "cortex.embed_text_1024": _embed,
     "ai_count_tokens": _count_tokens,
