@@ -208,8 +208,8 @@ def explain_change(explain: Statement, statement: Statement, services: Services,
     """
     if statement.kind == "create_function":
         planned = checked_function(statement, services, settings)
-        told = [("change", "CREATE FUNCTION: EXPLAIN changes nothing"), ("returns", returned_type(planned))]
-        return ExplainQuery(planned, explain, told)
+        lines = [("change", "CREATE FUNCTION: EXPLAIN changes nothing"), ("returns", returned_type(planned))]
+        return ExplainQuery(planned, explain, lines)
     services = _storing(services, settings)
     if changes_labels(statement):
         title = f"{statement.kind.upper()} of system.labels: EXPLAIN changes nothing"
