@@ -3,9 +3,11 @@
     python -m bench.promises [--seeds 100] [--error 0.05] [--quick] [--json]
 
 The questions are SemBench's Q3, Q4 and Q8: the number of positive reviews, their share, and the number of positive and
-negative ones. They are asked about one film, as in SemBench, and about all reviews. Models are simulated: the oracle
-answers the hidden labels, and the proxy is wrong in a share of the reviews, with true probabilities. Each seed has
-another proxy and other samples. The reviews are those of SemBench in `FLIGHTLLM_DATA`, or as many made-up ones.
+negative ones. They are asked about one film, as in SemBench, and about all reviews. The last query returns the reviews
+that pass two filters, with one promise for both; the second answer is drawn, and true for half of the reviews. Models
+are simulated: the oracle answers the hidden labels, and the proxy is wrong in a share of the reviews, with true
+probabilities. Each seed has another proxy and other samples. The reviews are those of SemBench in `FLIGHTLLM_DATA`, or
+as many made-up ones.
 """
 
 import argparse
@@ -19,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
@@ -33,6 +36,8 @@ _FILM: Final = "taken_3"
 _POSITIVE: Final = "POSITIVE"
 _FILM_REVIEWS, _FILM_POSITIVE, _OTHER_REVIEWS = 120, 14, 1_880
 """The reviews of the film and of others in SemBench's table, which the made-up table repeats."""
+_ABOUT: Final = 0.5
+"""The share of reviews for which the second of two filters is true."""
 _RATE: Final = 0.9
 """The recall and the precision that filters promise, and the accuracy that classifications promise."""
 
@@ -72,6 +77,8 @@ HEADS: Final = {
     "precision": "precision",
 }
 """The heads of the table, by the names of the figures; misses are a share of the runs."""
+_TWO: Final = """SELECT reviewid FROM reviews WHERE ai_filter('Is this review positive? {{text}}{again}', reviewtext)
+    AND ai_filter('Is this review about actors? {{text}}{again}', reviewtext)"""
 _COUNT = "SELECT kind, count(*) AS n, array_agg(reviewid) AS ids FROM ({rows}) AS found GROUP BY kind"
 """The count that is asked for, and beside it the rows that were counted, to compare them with the labels."""
 
@@ -92,6 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, query in QUERIES.items():
         for where, film in (("one film", f"id = '{_FILM}'"), ("all reviews", "true")):
             found[f"{name}, {where}"] = measured(table, query, film, seeds, given.error, given.confidence)
+    found["two filters, all reviews"] = measured_together(table, seeds, given.error, given.confidence)
     print(markdown("query", {head: partial(_shown, key) for key, head in HEADS.items()}, found), flush=True)
     if given.json:
         sizes = {"error": given.error, "confidence": given.confidence, "seeds": seeds, "reviews": table.num_rows}
@@ -158,6 +166,39 @@ def measured(table: pa.Table, query: Query, film: str, seeds: int, error: float,
     }
 
 
+def measured_together(table: pa.Table, seeds: int, error: float, confidence: float) -> dict[str, float]:
+    """Return the figures of the query with two filters, whose rows `SET flightllm.quality` promises."""
+    positive = dict(zip(table["reviewtext"].to_pylist(), table["positive"].to_pylist(), strict=True))
+    about = dict(zip(positive, np.random.default_rng(0).random(len(positive)) < _ABOUT, strict=True))
+    questions = {"positive": positive, "actors": {text: bool(one) for text, one in about.items()}}
+    models = {"demo": Model(questions)}
+    models |= {f"p{n}": Model(questions, error=error, scores="calibrated", seed=n) for n in range(seeds)}
+    quality = f"recall {_RATE}, precision {_RATE}, confidence {confidence}"
+    with opened(table, models) as (session, simulation):
+        asked = simulation.engines["demo"].asked
+        right = _ids(session, _TWO.format(again=""), {"cache": "off"})
+        without = len(asked)
+        calls, recalls, precisions = [], [], []
+        for number in range(seeds):
+            session.update(f"CREATE MODEL small OPTIONS (engine 'fake', model 'p{number}', proxy_for 'default')")
+            asked.clear()
+            found = _ids(session, _TWO.format(again=" " * (number + 1)), {"cache": "off", "quality": quality})
+            session.update("DROP MODEL small")
+            calls.append(len(asked))
+            recalls.append(len(found & right) / len(right))
+            precisions.append(len(found & right) / len(found) if found else 1.0)
+    return {
+        "rows": table.num_rows,
+        "positive": len(right),
+        "calls_without": without,
+        "calls": statistics.fmean(calls),
+        "times_fewer": without / statistics.fmean(calls),
+        "misses": sum(min(both) < _RATE for both in zip(recalls, precisions, strict=True)) / seeds,
+        "recall": statistics.fmean(recalls),
+        "precision": statistics.fmean(precisions),
+    }
+
+
 @contextmanager
 def opened(table: pa.Table, models: Mapping[str, Model]) -> Iterator[tuple[Session, Simulation]]:
     """Open a database over the reviews with simulated models."""
@@ -182,6 +223,12 @@ def _rows(session: Session, rows: str) -> dict[str, list[str]]:
                 raise ValueError(f"count(*) is {row['n']} for {len(row['ids'])} rows")
             found[row["kind"]] = row["ids"]
     return found
+
+
+def _ids(session: Session, sql: str, settings: Mapping[str, str]) -> set[str]:
+    """Run a query that returns ids of reviews; return them."""
+    result = session.execute(sql, settings=dict(settings))
+    return {row["reviewid"] for batch in result.batches for row in batch.to_pylist()}
 
 
 def _count(table: pa.Table, film: str) -> int:
