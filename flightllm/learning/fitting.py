@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, Final
@@ -11,9 +10,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from flightllm.errors import InvalidInputError, MissingExtraError
+from flightllm.errors import InvalidInputError
 from flightllm.learning.bounds import alpha_of_look, lower_bound, mean_bound, tries_needed
-from flightllm.learning.learned import Feature, Floats, Kind, Learned, Rows
+from flightllm.learning.learned import Answer, Feature, Floats, Kind, Learned, Rows
+from flightllm.learning.regression import lines, one_thread, regression
 
 _STRENGTHS: Final = (0.001, 0.01, 0.1, 1.0, 10.0)
 """The strengths of the fit to choose from: 1 / λ of the squared weights."""
@@ -104,7 +104,7 @@ def fitted(
             " others judge"
         )
     given = labels.at(usable)
-    with _one_thread():
+    with one_thread("a filter that is learned from labels"):
         if kind == "score":
             learned = _score(given, tuple(features), tuple(options))
         else:
@@ -112,10 +112,12 @@ def fitted(
     learned = Learned.of_json(learned.as_json())  # judge the weights as they are kept
     judge = _judged_scores if kind == "score" else _judged_filter if kind == "filter" else _judged_labels
     wanted = replace(wanted, look=look())
-    figures, missed = judge(learned, labels.at(judging), wanted)
+    judged_by = labels.at(judging)
+    answers = learned.decided(judged_by.rows, judged_by.model)
+    figures, missed = judge(learned, answers, judged_by.labels, wanted)
     counts = {"labels": len(labels.labels), "trained_on": len(usable), "judged_on": len(judging)}
     figures = {**counts, **figures, "confidence": wanted.confidence, "looks": wanted.look}
-    notes += constant(learned, labels.at(judging), figures)
+    notes += constant(kind, answers, figures)
     return Fitted(learned, figures, missed, notes)
 
 
@@ -131,27 +133,16 @@ def contradictions(labels: Labels) -> Iterator[str]:
         )
 
 
-def constant(learned: Learned, judging: Labels, figures: Mapping[str, float | int]) -> Iterator[str]:
+def constant(kind: Kind, answers: Sequence[Answer], figures: Mapping[str, float | int]) -> Iterator[str]:
     """Yield a sentence about a fit that gives all rows that judge the same answer, and its figures, if it does."""
-    answers = learned.decided(judging.rows, judging.model)
     if len(answers) < _FEWEST_EACH or len(set(answers)) > 1 or answers[0] is None:
         return
-    shown = ("Yes" if answers[0] else "No") if learned.kind == "filter" else answers[0]
+    shown = ("Yes" if answers[0] else "No") if kind == "filter" else answers[0]
     told = ", ".join(f"{name} {figures[name]:g}" for name in (*TARGETS, "mean_error") if name in figures)
     yield (
         f"the filter answers {shown} to all {len(answers)} rows that judge, so it tells nothing apart: {told}. Label"
         " more rows, or ask another question"
     )
-
-
-def _one_thread() -> AbstractContextManager[Any]:
-    """Let numpy compute in one thread: beside other work, small fits take 15 times as long in several threads."""
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError as error:  # a package of scikit-learn
-        raise MissingExtraError("a filter that is learned from labels", "learn") from error
-    limits: AbstractContextManager[Any] = threadpool_limits(1)
-    return limits
 
 
 def one_of_each(labels: Labels) -> Labels:
@@ -170,14 +161,11 @@ def one_of_each(labels: Labels) -> Labels:
 def halves(labels: Labels) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the places of the rows that train, about half of them, and of those that judge.
 
-    A row stays in its half when further rows come. Rows with equal values can be in different halves, as further draws
-    of the population would be.
+    A row stays in its half when further rows come.
     """
-    seen: dict[str, int] = {}
     parts: tuple[list[int], list[int]] = ([], [])
     for place, value in enumerate(labels.values):
-        number = seen[value] = seen.get(value, 0) + 1
-        parts[0 if trains(draw(value, number)) else 1].append(place)
+        parts[0 if trains(draw(value)) else 1].append(place)
     return np.array(parts[0], dtype=np.int64), np.array(parts[1], dtype=np.int64)
 
 
@@ -187,7 +175,7 @@ def text_of(values: Sequence[str | None]) -> str:
 
 
 def draw(value: str, number: int = 1) -> bytes:
-    """Return the random draw of a row: a hash of its text, and of its number among rows with this text."""
+    """Return the random draw of a row: a hash of its text, and of a number, so that a text can have several draws."""
     return blake2b(f"{number} {value}".encode(errors="replace"), digest_size=16).digest()
 
 
@@ -215,13 +203,16 @@ def _classes(
     places = np.array([classes.index(one) for one in labels])
     folds = min(_FOLDS, *counts.values())
     strength, scores = _chosen(scaled, places, folds)
-    model = _regression(strength).fit(scaled, places)
+    weights, intercepts = lines(_regression(scaled, places, strength))
+    if kind == "filter":  # the log odds of Yes
+        weights, intercepts = weights[1:] - weights[:1], intercepts[1:] - intercepts[:1]
     learned = Learned(
         kind,
         features,
         options,
         tuple(classes) if kind == "label" else (),
-        *_lines(model, len(classes) if kind == "label" else 1),
+        weights,
+        intercepts,
         center,
         scale,
     )
@@ -235,10 +226,8 @@ def _scale(inputs: Floats, width: int) -> Floats:
     return np.asarray(np.maximum(np.concatenate([np.full(width, vectors), others]), 1e-6))
 
 
-def _regression(strength: float) -> Any:
-    from sklearn.linear_model import LogisticRegression
-
-    return LogisticRegression(C=strength, class_weight="balanced", max_iter=1_000)
+def _regression(inputs: Floats, places: NDArray[np.int64], strength: float) -> Any:
+    return regression(inputs, places, strength, most_steps=1_000, tolerance=1e-4, balanced=True)
 
 
 def _chosen(inputs: Floats, places: NDArray[np.int64], folds: int) -> tuple[float, Floats]:
@@ -253,7 +242,7 @@ def _chosen(inputs: Floats, places: NDArray[np.int64], folds: int) -> tuple[floa
         scores: Floats | None = None
         chances = np.zeros((len(places), places.max() + 1))
         for train, test in splits:
-            model = _regression(strength).fit(inputs[train], places[train])
+            model = _regression(inputs[train], places[train], strength)
             made = model.decision_function(inputs[test])
             made = made[:, None] if made.ndim == 1 else made
             scores = np.zeros((len(places), made.shape[1])) if scores is None else scores
@@ -264,14 +253,6 @@ def _chosen(inputs: Floats, places: NDArray[np.int64], folds: int) -> tuple[floa
     if best is None:
         raise InvalidInputError("no fit could be made")
     return best[1], best[2]
-
-
-def _lines(model: Any, lines: int) -> tuple[Floats, Floats]:
-    """Return weights and intercepts; a fit of two classes has one line, for the second class."""
-    weights, intercepts = np.asarray(model.coef_, float), np.asarray(model.intercept_, float)
-    if lines == 2 and len(weights) == 1:
-        return np.concatenate([-weights, weights]) / 2, np.concatenate([-intercepts, intercepts]) / 2
-    return weights, intercepts
 
 
 def _cut(scores: Floats, truth: NDArray[np.bool_], wanted: Wanted) -> float:
@@ -293,9 +274,10 @@ def _cut(scores: Floats, truth: NDArray[np.bool_], wanted: Wanted) -> float:
     return best[1]
 
 
-def _judged_filter(learned: Learned, judging: Labels, wanted: Wanted) -> tuple[dict[str, float | int], str]:
-    truth = np.array([label == "Yes" for label in judging.labels], dtype=bool)
-    answers = learned.decided(judging.rows, judging.model)
+def _judged_filter(
+    _: Learned, answers: Sequence[Answer], labels: Sequence[str], wanted: Wanted
+) -> tuple[dict[str, float | int], str]:
+    truth = np.array([label == "Yes" for label in labels], dtype=bool)
     kept = np.array([one is True for one in answers], dtype=bool)
     right = np.array([one is not None for one in answers], dtype=bool) & (kept == truth)
     true = int((kept & truth).sum())
@@ -308,9 +290,10 @@ def _judged_filter(learned: Learned, judging: Labels, wanted: Wanted) -> tuple[d
     return {"f1": round(2 * true / max(1, int(kept.sum()) + int(truth.sum())), 4), **figures}, missed
 
 
-def _judged_labels(learned: Learned, judging: Labels, wanted: Wanted) -> tuple[dict[str, float | int], str]:
-    answers = learned.decided(judging.rows, judging.model)
-    right = sum(one == label for one, label in zip(answers, judging.labels, strict=True))
+def _judged_labels(
+    _: Learned, answers: Sequence[Answer], labels: Sequence[str], wanted: Wanted
+) -> tuple[dict[str, float | int], str]:
+    right = sum(one == label for one, label in zip(answers, labels, strict=True))
     return _certified({"accuracy": (right, len(answers))}, wanted)
 
 
@@ -362,12 +345,13 @@ def _score(given: Labels, features: tuple[Feature, ...], options: tuple[str, ...
     )
 
 
-def _judged_scores(learned: Learned, judging: Labels, wanted: Wanted) -> tuple[dict[str, float | int], str]:
+def _judged_scores(
+    learned: Learned, answers: Sequence[Answer], labels: Sequence[str], wanted: Wanted
+) -> tuple[dict[str, float | int], str]:
     most = max(learned.numbers) - min(learned.numbers)
-    answers = learned.decided(judging.rows, judging.model)
     missing = [
         most if one is None else min(abs(float(one) - float(label)), most)
-        for one, label in zip(answers, judging.labels, strict=True)
+        for one, label in zip(answers, labels, strict=True)
     ]
     bound = mean_bound(sum(missing), len(missing), most, wanted.alpha)
     figures = {"mean_error": round(sum(missing) / max(1, len(missing)), 4), "mean_error_at_most": round(bound, 4)}

@@ -21,6 +21,8 @@ Feature = Literal["embedding", "model"]
 FEATURES: Final[tuple[Feature, ...]] = ("embedding", "model")
 """The inputs: the vector of the row's text, and the model's log probabilities."""
 Floats: TypeAlias = NDArray[np.float64]
+Answer: TypeAlias = bool | str | float | None
+"""An answer of a filter, a class or a number; None if nobody knows it."""
 _LEAST: Final = 1e-6
 """The least probability in a logarithm: a model that is quite sure must not outweigh everything else."""
 _PARTS: Final = 4_096

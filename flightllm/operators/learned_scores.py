@@ -4,16 +4,14 @@ The model is a logistic regression. Labels are asked in rounds, because the vect
 teach more than others. All of these labels are known answers afterwards, so they prove nothing about the rest.
 """
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flightllm.errors import MissingExtraError
+from flightllm.learning.regression import lines, one_thread, regression
 from flightllm.operators.oracle import UNASKED
 from flightllm.operators.population import Units
 
@@ -37,9 +35,6 @@ _WIDE: Final = 3
 _ROWS_AT_ONCE: Final = 16_384
 _LEAST_GAIN: Final = 0.98
 """A round must lower the expected number of questions to this share, or it is the last."""
-_FITTING: Final = Lock()
-"""Held during a fit. Small matrices are multiplied 50 times faster by one thread than by several, and the number of
-threads is a setting of the process."""
 
 
 class Table(Protocol):
@@ -83,11 +78,8 @@ def fit(vectors: Vectors, labels: Units, strength: float | None = None) -> Class
     if usable is None:
         return None
     vectors, labels = vectors[usable], labels[usable]
-    regression = _regression(vectors, labels, strength or _strength(vectors, labels))
-    weights, offsets = np.asarray(regression.coef_, np.float64), np.asarray(regression.intercept_, np.float64)
-    if len(weights) == 1:  # of two labels, only the weights of the second are there
-        weights, offsets = np.vstack([0 * weights, weights]), np.concatenate([0 * offsets, offsets])
-    return Classifier(np.asarray(regression.classes_, np.int64), weights, offsets)
+    fitted = _regression(vectors, labels, strength or _strength(vectors, labels))
+    return Classifier(np.asarray(fitted.classes_, np.int64), *lines(fitted))
 
 
 def held_out(vectors: Vectors, labels: Units, count: int) -> Floats | None:
@@ -225,10 +217,10 @@ def _strength(vectors: Vectors, labels: Units) -> float:
         if len(np.unique(labels[inside])) < 2:
             continue
         for place, strength in enumerate(_STRENGTHS):
-            regression = _regression(vectors[inside], labels[inside], strength)
-            found = np.asarray(regression.predict_proba(vectors[outside]))
-            column = np.searchsorted(regression.classes_, labels[outside])
-            there = np.isin(labels[outside], regression.classes_)
+            fitted = _regression(vectors[inside], labels[inside], strength)
+            found = np.asarray(fitted.predict_proba(vectors[outside]))
+            column = np.searchsorted(fitted.classes_, labels[outside])
+            there = np.isin(labels[outside], fitted.classes_)
             right = found[np.arange(len(outside)), np.minimum(column, found.shape[1] - 1)]
             losses[place] -= np.log(np.maximum(np.where(there, right, 1e-3), 1e-6)).sum()
     return _STRENGTHS[int(losses.argmin())]
@@ -243,12 +235,5 @@ def _folds(labels: Units) -> Iterator[tuple[Units, Units]]:
 
 
 def _regression(vectors: Vectors, labels: Units, strength: float) -> Any:
-    try:
-        from sklearn.linear_model import LogisticRegression
-        from threadpoolctl import threadpool_limits
-    except ImportError as error:
-        raise MissingExtraError("a proxy that learns from vectors", "learn") from error
-    regression = LogisticRegression(C=strength, max_iter=_MOST_STEPS, tol=1e-3)
-    with _FITTING, threadpool_limits(1, "blas"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a fit that needs more steps is good enough here
-        return regression.fit(np.asarray(vectors, np.float64), labels)
+    with one_thread("a proxy that learns from vectors"):
+        return regression(vectors, labels, strength, most_steps=_MOST_STEPS, tolerance=1e-3)

@@ -33,7 +33,7 @@ def test_runs(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_alias_is_toml(tmp_path: Path) -> None:
-    """The line for the configuration can be pasted there, and has each name as it is."""
+    """The line for the configuration can be pasted there, and spells each name as the user wrote it."""
     for name in ("gpt-4o", 'a"b\\c'):
         line = re.search(r"write (aliases = .*) in \[models\]", creation_advice(name))
         assert line is not None
