@@ -8,6 +8,7 @@ from flightllm.dialect.generator.calls import TooLongError
 from flightllm.dialect.generator.ours import write
 from flightllm.dialect.generator.reading import read
 from flightllm.dialect.integer_casts import ROUNDING, round_integer_casts
+from flightllm.dialect.json_fields import write_json_fields
 from flightllm.dialect.kept_names import keep_names, quote_error_fields
 from flightllm.dialect.plain_texts import plain_texts
 from flightllm.dialect.quoted_columns import check_quoted_columns
@@ -227,6 +228,7 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
     if dialect in _SPARK:
         quote_error_fields(tree)
     if dialect == "bigquery":
+        write_json_fields(tree)
         _make_weeks_exact(tree)
     _name_pivots(tree, dialect)
     if dialect in ROUNDING:

@@ -330,10 +330,16 @@ def _function(fields: Json, types: Sequence[Type]) -> Type:
             return _of_list(name, first)
         case "generate_series" | "range" if first is not None:
             return _series(types)
-        case "timezone" | "map" if len(types) == 2:
-            return _other_zone(types[1]) if name == "timezone" else _map_of(types)
+        case "timezone" | "map" | "__json_field" if len(types) == (3 if name == "__json_field" else 2):
+            return _of_several(name, types)
         case _:
             return answer_type(name, fields)
+
+
+def _of_several(name: str, types: Sequence[Type]) -> Type:
+    if name == "__json_field":  # a value, a path, and the field as written: see FIELD of the pass over variants
+        return types[0] if types[0] == pa.string() else types[2]
+    return _other_zone(types[1]) if name == "timezone" else _map_of(types)
 
 
 def _of_list(name: str, first: pa.DataType) -> Type:

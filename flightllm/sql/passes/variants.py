@@ -16,6 +16,8 @@ from flightllm.sql.types import ExpressionTypes, arguments, function_name
 
 LISTED: Final = "__variant_listed"
 """The name of a function that makes a list of a JSON text; this pass replaces it. Any other value stays."""
+FIELD: Final = "__json_field"
+"""The name of a function of a value, a path and the field as written; this pass chooses by the type of the value."""
 JOINED: Final = "__variant_joined"
 """The name that `concat_ws` of a dialect has until this pass, if the dialect joins the elements of lists."""
 _LISTS: Final = frozenset(
@@ -27,7 +29,7 @@ _LISTS: Final = frozenset(
     }
 )
 """Functions that return lists."""
-MARKS: Final = frozenset({":", VARIANT_TEXT, VARIANT_JSON, ELEMENTS, JOINED, LISTED, FLATTENED, "list_count"})
+MARKS: Final = frozenset({":", VARIANT_TEXT, VARIANT_JSON, ELEMENTS, JOINED, LISTED, FIELD, FLATTENED, "list_count"})
 """The words and marks of which a text must have one for this pass."""
 _OPERATIONS: Final = frozenset({"BinaryOp", "UnaryOp"})
 _VALUES: Final = frozenset(
@@ -47,6 +49,7 @@ _VALUES: Final = frozenset(
 _PATHS: Final = frozenset({VARIANT_TEXT, VARIANT_JSON})
 _OF_STRUCTS: Final = ("response", "result", "choices", "messages", "message", "content")
 """The steps that lead to an answer, before its fields."""
+_AROUND: Final = frozenset({"result", "status", "full_response"})
 _ERRORS: Final = frozenset({"error", "errormessage"})
 """The fields of errors. A struct with one of them has the answer in another field."""
 
@@ -74,6 +77,8 @@ def _written(node: Node, types: ExpressionTypes, tree: Tree) -> Json:
     if name == ELEMENTS and len(given) == 1:
         found = types.of(given[0])
         return given[0] if found is not None and _is_list(found) else node
+    if name == FIELD and len(given) == 3:
+        return _json_field(given, types)
     if name == LISTED and given:
         return written(f"{ELEMENTS}(v)", v=given[0]) if types.of(given[0]) == pa.string() else given[0]
     if name == FLATTENED and (text := _as_json(given[0], types)) is not None:
@@ -85,6 +90,24 @@ def _written(node: Node, types: ExpressionTypes, tree: Tree) -> Json:
         return _joined(given, types)
     path = _literal(given[1]) if name in _PATHS and len(given) == 2 else None
     return node if path is None else _value(given[0], list(read_path(path)), name, types)
+
+
+def _json_field(given: Sequence[Json], types: ExpressionTypes) -> Json:
+    """Return the field of a JSON text, or the field as written for a value of another type.
+
+    Raises:
+        UnsupportedError: the field is one that BigQuery's calls return around their answer.
+    """
+    value, path, as_written = given
+    if kind(value) not in {"Function", "Cast"} and types.of(value) != pa.string():
+        return as_written
+    step = read_path(_literal(path) or "$")[0]
+    if step in _AROUND:
+        raise UnsupportedError(
+            f".{step} of a text does not exist: an answer is the text itself, so leave .{step} out; for a field of a"
+            f" JSON text, write JSON_VALUE(text, '$.{step}')"
+        )
+    return written("nullif(json_extract(v, p), 'null')", v=value, p=path)
 
 
 def _last(value: Json, change: Callable[[Json], Json], tree: Tree) -> Json:
