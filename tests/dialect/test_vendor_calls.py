@@ -162,6 +162,7 @@ DATABRICKS = [
     ("ai_summarize(note, 0)", "ai_summarize(note)"),
 ]
 REFUSED = [
+    ("AI.GENERATE_BOOL(MODEL demo, note).result", "write AI.GENERATE_BOOL(note, endpoint => 'demo')"),
     ("AI_SENTIMENT(note, name)", "ai_classify(note, ['positive', 'negative', 'neutral', 'mixed']"),
     ("AI_CLASSIFY(note, ['a', 'b']):labels", "write :labels[0]"),
     ("AI_CLASSIFY(note, ['a', 'b']):label", ":label does not exist"),
@@ -189,6 +190,7 @@ TABLES = [
     ("ML.GENERATE_TEXT(MODEL demo, TABLE people, STRUCT('x' AS prompt))", "no function here reads files"),
     ("ML.GENERATE_TEXT(MODEL demo, people)", "write (SELECT … AS prompt)"),
     ("ML.GENERATE_TEXT(demo, TABLE people)", "write (MODEL name, (SELECT text AS prompt FROM t), STRUCT(…))"),
+    ("ML.GENERATE_TEXT(MODEL demo, TABLE people, STRUCT(note AS prompt))", "write (SELECT *, note AS prompt FROM t)"),
     ("AI.GENERATE_TABLE(MODEL demo, TABLE people)", "write STRUCT('city STRING' AS output_schema)"),
     ("AI.GENERATE_TEXT(MODEL demo, TABLE people, STRUCT(0))", "write STRUCT(0 AS temperature)"),
     ("AI.GENERATE_TEXT(MODEL demo, TABLE people, STRUCT(score AS temperature))", "must be constants"),
@@ -267,6 +269,24 @@ def test_refused_in_from(session: Session, pasted: str, line: str) -> None:
     with pytest.raises(FlightLLMError) as error:
         session.execute(f"SELECT * FROM {pasted}")
     assert line in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "ml_generate_text_result['candidates'][0]['content']['parts'][0]['text']",
+        "ml_generate_text_result.candidates[0].content.parts[0].text",
+        "JSON_VALUE(ml_generate_text_result, '$.candidates[0].content.parts[0].text')",
+        "ml_generate_text_result['predictions'][0]['content']",
+        "JSON_VALUE(ml_generate_text_result, '$.predictions[0].content')",
+    ],
+)
+def test_paths_to_the_text(session: Session, path: str) -> None:
+    """Each way to the text in the response of ML.GENERATE_TEXT gives the text."""
+    query = f"SELECT id, {path} AS a FROM ML.GENERATE_TEXT(MODEL demo, (SELECT note AS prompt, id FROM people))"
+    found = {row["id"]: row["a"] for row in ask(session, query, dialect="bigquery").rows}
+    plain = ask(session, "SELECT id, ai_gen('' || note) AS a FROM people")
+    assert found == {row["id"]: row["a"] for row in plain.rows}
 
 
 def test_tables_in_queries(session: Session) -> None:

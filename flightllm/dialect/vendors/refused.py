@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from flightllm.dialect.vendors.calls import VendorCall
 from flightllm.dialect.vendors.postgres import REFUSED as OF_POSTGRES
 from flightllm.errors import UnsupportedError
+from flightllm.sql.literals import text_literal
 from flightllm.sql.tokens import TokenKind, position
 
 _SCALE = re.compile(
@@ -24,10 +25,23 @@ def refuse(call: VendorCall) -> None:
     Raises:
         UnsupportedError: the message says what to write instead.
     """
+    _refuse_model(call)
     advice = REFUSED.get(call.name.removeprefix("cortex.") if "cortex.ai_" in call.name else call.name)
     message = advice(call) if advice is not None else None
     if message is not None:
         raise UnsupportedError(f"{call.shown} at {position(call.source.sql, call.start)}: {message}")
+
+
+def _refuse_model(call: VendorCall) -> None:
+    """Refuse `AI.GENERATE(MODEL m, 'text')`: MODEL begins the arguments of functions in FROM only."""
+    first = call.positional(0)
+    if first is None or first.last < first.first + 2 or not call.source.is_word(first.first, "model"):
+        return
+    prompt = call.positional(1)
+    asked = "prompt" if prompt is None else call.text(prompt)
+    name = text_literal("".join(token.text for token in call.source.tokens[first.first + 1 : first.last]))
+    place = position(call.source.sql, call.start)
+    raise UnsupportedError(f"{call.shown} at {place}: write {call.shown}({asked}, endpoint => {name})")
 
 
 def _argument(call: VendorCall, place: int, instead: str, *names: str) -> str:

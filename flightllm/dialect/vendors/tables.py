@@ -14,7 +14,7 @@ from flightllm.dialect.vendors.options import options_of
 from flightllm.dialect.vendors.pieces import around, written
 from flightllm.functions.base import Literal
 from flightllm.functions.type_schemas import schema_of_columns
-from flightllm.sql.arguments import read_constant, split_arguments
+from flightllm.sql.arguments import read_column, read_constant, split_arguments
 from flightllm.sql.literals import text_literal
 from flightllm.sql.tokens import TokenKind
 
@@ -44,6 +44,9 @@ _OLD_JSON = (
     " || __json_object(['content'], [__json_text(__answer.value, 'Utf8')]) || ']}' END"
 )
 """The JSON of older models, for a statement that reads it."""
+_STRUCT = "named_struct('candidates', [named_struct('content', named_struct('parts', [named_struct('text', {0})]))])"
+_OLD_STRUCT = "named_struct('predictions', [named_struct('content', {0})])"
+"""The same as structs, for a statement with a path after the column."""
 
 
 class _Read(NamedTuple):
@@ -105,8 +108,19 @@ def _answers(call: VendorCall, options: Mapping[str, Literal]) -> _Answers:
     status = f"{_STATUS} AS ml_generate_text_status"
     if options.get("flatten_json_output") is True:
         return _Answers(["__answer.value AS ml_generate_text_llm_result", status])
-    answer = _OLD_JSON if "predictions" in call.source.sql else _JSON
-    return _Answers([f"{answer} AS ml_generate_text_result", status])
+    is_old, has_path = "predictions" in call.source.sql, _has_path(call)
+    answer = (_OLD_STRUCT if is_old else _STRUCT) if has_path else _OLD_JSON if is_old else _JSON
+    return _Answers([f"{answer.replace('{0}', '__answer.value')} AS ml_generate_text_result", status])
+
+
+def _has_path(call: VendorCall) -> bool:
+    """Return whether the text has a path such as `ml_generate_text_result['candidates']`."""
+    source = call.source
+    return any(
+        token.text.lower() == "ml_generate_text_result"
+        and (source.is_symbol(at + 1, "[") or source.is_symbol(at + 1, "."))
+        for at, token in enumerate(source.tokens)
+    )
 
 
 def _has_model(call: VendorCall) -> bool:
@@ -143,7 +157,10 @@ def _struct(call: VendorCall, given: Given) -> dict[str, Literal]:
     for start, end in split_arguments(source.tokens, given.first + 2, given.last - 1, source.closing):
         if end - start < 3 or not source.is_word(end - 2, "as"):
             raise call.error("each option of STRUCT needs a name: write STRUCT(0 AS temperature)")
-        found[source.tokens[end - 1].text.lower()] = _constant(call, start, end - 2)
+        name = source.tokens[end - 1].text.lower()
+        if name == "prompt" and read_column(source.tokens[start : end - 2]) is not None:
+            raise call.error(f"the query must have the prompt: write (SELECT *, {source.text(start, end)} FROM t)")
+        found[name] = _constant(call, start, end - 2)
     return found
 
 
