@@ -55,6 +55,8 @@ def _refused(found: "exp.Expr", dialect: str) -> str | None:
             return "LAST_DAY accepts the units WEEK, MONTH, QUARTER and YEAR: write one of them"
         case exp.Split() | exp.RegexpSplit():
             return _split_refused(found)
+        case exp.GroupConcat():
+            return _joined_refused(found)
         case exp.ArgMax() | exp.ArgMin():
             return _extreme_refused(found)
         case _:
@@ -87,6 +89,19 @@ def _split_refused(found: "exp.Split | exp.RegexpSplit") -> str | None:
         return "SPLIT by a pattern has no counterpart: write split(regexp_replace(text, pattern, ';', 'g'), ';')"
     if found.args.get("limit") is not None:
         return "SPLIT with a limit has no counterpart: leave the limit out, or write split_part(text, ',', 1)"
+    return None
+
+
+def _joined_refused(found: "exp.GroupConcat") -> str | None:
+    from sqlglot import exp
+
+    if isinstance(found.this, exp.Limit):
+        return "LIMIT in STRING_AGG has no counterpart: keep the first rows by row_number() in a subquery"
+    if isinstance(found.parent, exp.Window) and isinstance(found.this, exp.Order):
+        return (
+            "an order of joined texts beside OVER has no counterpart: join the texts in a subquery with GROUP BY, and"
+            " join its rows to the others"
+        )
     return None
 
 

@@ -194,6 +194,13 @@ def test_lists_in_concat_ws(session: Session, sql: str, values: Sequence[str]) -
     assert _values(session, f"SELECT {sql} AS x FROM lists ORDER BY id", "databricks") == [(one,) for one in values]
 
 
+@pytest.mark.parametrize(("dialect", "text"), [("default", "{p,q}"), ("postgres", "{p,q}"), ("duckdb", "[p, q]")])
+def test_concat_ws_of_others(session: Session, dialect: str, text: str) -> None:
+    """In other dialects a list is one value of concat_ws, written as the dialect writes lists."""
+    found = _values(session, "SELECT concat_ws('; ', a, 'z') AS x FROM lists ORDER BY id", dialect)
+    assert (found[0], found[2]) == ((f"{text}; z",), ("z",))
+
+
 def test_texts_of_a_group(session: Session) -> None:
     """The texts of a group go into a prompt joined."""
     sql = "SELECT concat_ws('; ', sort_array(collect_list(name))) AS x FROM people WHERE id < 6"

@@ -11,8 +11,8 @@ from flightllm.common.names import ADD_UNITS, AS_TIMESTAMP, TRUNCATE_UNIT, VALUE
 from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.ours import write
 from flightllm.dialect.generator.tables import table_of
-from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
 from flightllm.errors import UnsupportedError
+from flightllm.functions import FunctionRegistry
 from flightllm.functions.internal import INTERNAL
 from flightllm.sql.passes.variants import JOINED
 
@@ -25,7 +25,8 @@ def known() -> frozenset[str]:
     """Return the names of the functions that the server has, and of those that its passes rewrite."""
     context = SessionContext()
     own = {udf_name for *_, udf_name in INTERNAL} | {ADD_UNITS, AS_TIMESTAMP, JOINED, TRUNCATE_UNIT, VALUE_TEXT}
-    return frozenset([*context.udfs(), *context.udafs(), *context.udwfs(), *own, *JSON_FUNCTIONS])
+    own |= {name for function in FunctionRegistry.load() for name in function.names}
+    return frozenset([*context.udfs(), *context.udafs(), *context.udwfs(), *own])
 
 
 def _calls(name: str) -> Iterator[exp.Expression]:
