@@ -40,7 +40,7 @@ def _refused(found: "exp.Expr", dialect: str) -> str | None:
     match found:
         case exp.Lambda() | exp.Comprehension() if dialect not in NATIVE:
             return (
-                "a lambda such as x -> x + 1 has no counterpart: split the list by unnest(list) in a subquery,"
+                "a lambda such as x -> x + 1 has no counterpart: write unnest(list) in a subquery,"
                 " compute, and join the values by array_agg"
             )
         case exp.TableSample():

@@ -17,7 +17,8 @@ _SYNTAX: Final = (
 )
 _WINDOWS: Final = "RowNumber Rank DenseRank PercentRank CumeDist Ntile Lag Lead FirstValue LastValue NthValue"
 _AGGREGATES: Final = (
-    "AnyValue ArrayAgg ArrayConcatAgg Avg BitwiseAndAgg BitwiseOrAgg BitwiseXorAgg Corr Count CountIf CovarPop"
+    "AnyValue ArrayAgg ArrayConcatAgg ArrayUniqueAgg"
+    " Avg BitwiseAndAgg BitwiseOrAgg BitwiseXorAgg Corr Count CountIf CovarPop"
     " CovarSamp Grouping LogicalAnd LogicalOr Max Median Min Mode PercentileCont RegrAvgx RegrAvgy RegrCount"
     " RegrIntercept RegrR2 RegrSlope RegrSxx RegrSxy RegrSyy Stddev StddevPop StddevSamp Sum VariancePop"
 )
@@ -25,10 +26,10 @@ _TIMES: Final = (
     "CurrentDate CurrentTime CurrentTimestamp Localtimestamp Date DateFromUnixDate DateStrToDate DateTrunc Datetime"
     " DatetimeTrunc StrToTime TimeStrToTime TimeToStr TimestampTrunc TsOrDsToDate TsOrDsToTimestamp UnixDate"
 )
-_LISTS: Final = (
-    "ArrayContains ArraySize Generator GenerateSeries GenerateDateArray JSONExtract JSONExtractArray JSONValueArray"
-)
-_KEPT: Final = frozenset(f"{_SYNTAX} {_WINDOWS} {_AGGREGATES} {_TIMES} {_LISTS}".split())
+_LISTS: Final = "ArrayContainedBy ArrayContains ArrayContainsAll ArrayOverlaps ArraySize"
+_ROWS: Final = "Generator GenerateSeries GenerateDateArray"
+_JSON: Final = "JSONExtract JSONExtractArray JSONValueArray"
+_KEPT: Final = frozenset(f"{_SYNTAX} {_WINDOWS} {_AGGREGATES} {_TIMES} {_LISTS} {_ROWS} {_JSON}".split())
 """The names of sqlglot's classes."""
 _REFUSED_WITH: Final = {"ArrayContains": "check_null", "StrToTime": "safe", "TsOrDsToDate": "safe"}
 """Arguments with which sqlglot writes a function that the server does not have."""

@@ -10,10 +10,14 @@ def lists() -> Mapping[type, Written]:
     """Return the function that writes an expression over lists, by sqlglot's class."""
     from sqlglot import exp
 
-    return {exp.RegexpSplit: _split, exp.Split: _split}
+    return {exp.ArrayOverlaps: _overlaps, exp.RegexpSplit: _split, exp.Split: _split}
 
 
 def _split(generator: Any, found: Any) -> str:
     """Write a list of parts: an empty text has one part, though `string_to_array` returns an empty list for it."""
     text, between = generator.sql(found, "this"), generator.sql(found, "expression")
     return f"ARRAY_POP_FRONT(STRING_TO_ARRAY({between} || ({text}), {between}))"
+
+
+def _overlaps(generator: Any, found: Any) -> str:
+    return str(generator.func("ARRAY_HAS_ANY", found.this, found.expression))

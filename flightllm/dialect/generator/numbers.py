@@ -10,8 +10,13 @@ def numbers() -> Mapping[type, Written]:
     """Return the function that writes an expression over numbers, by sqlglot's class."""
     from sqlglot import exp
 
-    return {exp.IntDiv: _whole}
+    return {exp.IntDiv: _whole, exp.BitwiseXor: _exclusive}
 
 
 def _whole(generator: Any, found: Any) -> str:
     return f"CAST(({generator.sql(found, 'this')}) / ({generator.sql(found, 'expression')}) AS BIGINT)"
+
+
+def _exclusive(generator: Any, found: Any) -> str:
+    left, right = (f"({generator.sql(found, side)})" for side in ("this", "expression"))
+    return f"(({left} | {right}) - ({left} & {right}))"

@@ -6,6 +6,7 @@ from typing import Any
 from flightllm.dialect.generator.calls import Call
 from flightllm.dialect.generator.forms import substring
 from flightllm.dialect.generator.written import Written
+from flightllm.errors import UnsupportedError
 
 
 def texts() -> Mapping[type, Written]:
@@ -14,6 +15,7 @@ def texts() -> Mapping[type, Written]:
 
     return {
         exp.RegexpExtract: _extracted,
+        exp.RegexpILike: lambda generator, found: generator.func("REGEXP_LIKE", found.this, found.expression, "'i'"),
         exp.RegexpLike: _matches,
         exp.SimilarTo: _is_similar,
         exp.Substring: _part,
@@ -24,6 +26,10 @@ def texts() -> Mapping[type, Written]:
 def _part(generator: Any, found: Any) -> str:
     """Write a part of a text, whose start can be negative in some dialects."""
     args = [one for one in (found.this, found.args.get("start"), found.args.get("length")) if one is not None]
+    if generator.read_from == "postgres" and len(args) > 1 and args[1].is_string:
+        raise UnsupportedError(
+            "SUBSTRING(text FROM pattern) of postgres has no counterpart here: write (regexp_match(text, pattern))[1]"
+        )
     if generator.read_from != "postgres":
         return substring(Call(generator, generator.read_from, "SUBSTRING", args))
     return str(generator.func("SUBSTRING", *args))

@@ -127,7 +127,7 @@ ROWS: Final[list[tuple[Any, ...]]] = [
     ("date_sub(d, 7)", date(2024, 3, 8)),
     ("date_sub(d, j)", date(2024, 3, 18)),
     ("date_sub(ts, 1)", date(2024, 3, 14)),
-    ("dateadd(MONTH, 1, e)", date(2024, 2, 29)),
+    ("dateadd(MONTH, 1, e)", datetime(2024, 2, 29)),  # noqa: DTZ001
     ("dateadd(HOUR, j, ts)", datetime(2024, 3, 15, 10, 45, 30)),  # noqa: DTZ001
     ("d - INTERVAL 7 DAY", date(2024, 3, 8)),
     ("d + INTERVAL -7 DAY", date(2024, 3, 8)),

@@ -11,7 +11,7 @@ from flightllm.session.session import Session
 from tests.databases import ask, small_database
 from tests.dialect.functions.tables import CREATE, NUMBERS, is_same
 
-DIALECTS = ("snowflake", "bigquery", "databricks", "duckdb")
+DIALECTS = ("snowflake", "bigquery", "databricks", "duckdb", "postgres", "spark")
 """The dialects that have a file of functions here."""
 
 

@@ -4,6 +4,7 @@ from typing import Final
 
 from flightllm.dialect.generator.calls import Call, Rule, Table, form, named, no
 from flightllm.dialect.generator.forms import substring
+from flightllm.dialect.generator.tables.shared import TIMESTAMP_FROM_PARTS
 
 _KNOWN: Final = "CAST(coalesce(array_length(array_compact({0})), 0) AS BIGINT)"
 """The number of items that are not NULL."""
@@ -56,11 +57,7 @@ DUCKDB: Final[Table] = {
     "LIST_VALUE": named("make_array"),
     **dict.fromkeys(("LIST_SELECT", "LIST_WHERE", "LIST_REDUCE"), no(_RANDOM_ACCESS)),
     "MAD": no("write median(abs(x - m)) over a subquery with the median m"),
-    "MAKE_TIMESTAMP": form(
-        "(CAST(make_date({0}, {1}, {2}) AS TIMESTAMP) + CAST({3} AS BIGINT) * INTERVAL '1 hour'"
-        " + CAST({4} AS BIGINT) * INTERVAL '1 minute'"
-        " + CAST(round(CAST({5} AS DOUBLE) * 1000000) AS BIGINT) * INTERVAL '1 microsecond')"
-    ),
+    "MAKE_TIMESTAMP": form(TIMESTAMP_FROM_PARTS),
     **dict.fromkeys(("ORD", "UNICODE"), form("ascii({0})")),
     **dict.fromkeys(("QUANTILE", "QUANTILE_DISC"), _within),
     "REGEXP_FULL_MATCH": form("regexp_like({0}, '^(?:' || {1} || ')$')"),

@@ -5,10 +5,11 @@ from typing import Any, Final
 
 from flightllm.dialect.generator.calls import Table, same
 from flightllm.dialect.generator.tables.duckdb import DUCKDB
+from flightllm.dialect.generator.tables.postgres import POSTGRES
 
 _BY_SQLGLOT: Final = frozenset({"DATE_DIFF", "DATEDIFF", "REGEXP_EXTRACT"})
 """Functions that mean something else here; the generator writes what they mean in their dialect."""
-_OTHERS: Final[dict[str, Table]] = {"duckdb": DUCKDB}
+_OTHERS: Final[dict[str, Table]] = {"duckdb": DUCKDB, "postgres": POSTGRES}
 """By dialect, the functions that have another form here."""
 
 

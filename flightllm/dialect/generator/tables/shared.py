@@ -69,6 +69,11 @@ DAYS_FROM_PARTS: Final = (
     "(CAST(make_date({0}, 1, 1) + CAST({1} - 1 AS BIGINT) * INTERVAL '1 month' AS DATE) + CAST({2} - 1 AS BIGINT))"
 )
 """A date by its year, month and day; a month and a day beyond their year and month count on."""
+TIMESTAMP_FROM_PARTS: Final = (
+    "(CAST(make_date({0}, {1}, {2}) AS TIMESTAMP) + CAST({3} AS BIGINT) * INTERVAL '1 hour'"
+    " + CAST({4} AS BIGINT) * INTERVAL '1 minute'"
+    " + CAST(round(CAST({5} AS DOUBLE) * 1000000) AS BIGINT) * INTERVAL '1 microsecond')"
+)
 WIDTH_BUCKET: Final = (
     "(CASE WHEN {0} < {1} THEN 0 WHEN {0} >= {2} THEN {3} + 1"
     " ELSE CAST(floor(CAST({0} - {1} AS DOUBLE) * {3} / ({2} - {1})) AS BIGINT) + 1 END)"
@@ -126,3 +131,15 @@ def previous_day(call: Call) -> str:
     """Write the last such day of a week before a date."""
     day, wanted = f"CAST({call.sql(0)} AS DATE)", _weekday(call)
     return f"({day} - CAST((date_part('dow', {day}) + 6 - {wanted}) % 7 + 1 AS BIGINT))"
+
+
+def decoded(call: Call) -> str:
+    """Write DECODE(value, a, x, b, y, other), in which NULL equals NULL."""
+    if len(call.args) < 3:
+        call.refuse("write DECODE(value, search, result, other)")
+    value, rest = call.sql(0), [call.sql(place) for place in range(1, len(call.args))]
+    cases = "".join(
+        f" WHEN {value} IS NOT DISTINCT FROM {rest[place]} THEN {rest[place + 1]}"
+        for place in range(0, len(rest) - 1, 2)
+    )
+    return f"(CASE{cases}{f' ELSE {rest[-1]}' if len(rest) % 2 else ''} END)"

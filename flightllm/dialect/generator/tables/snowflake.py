@@ -26,6 +26,7 @@ from flightllm.dialect.generator.tables.shared import (
     TEXTS,
     WIDTH_BUCKET,
     add_months,
+    decoded,
     months_between,
     next_day,
     previous_day,
@@ -100,18 +101,6 @@ def _place_of_match(call: Call) -> str:
         call.refuse("it returns the first place of a match: leave out the arguments after the occurrence")
     args = [call.sql(place) for place in range(min(len(call.args), 4))]
     return f"CAST(regexp_instr({', '.join(args)}) AS BIGINT)"
-
-
-def _decode(call: Call) -> str:
-    """Write DECODE(value, a, x, b, y, other), in which NULL equals NULL."""
-    if len(call.args) < 3:
-        call.refuse("write DECODE(value, search, result, other)")
-    value, rest = call.sql(0), [call.sql(place) for place in range(1, len(call.args))]
-    cases = "".join(
-        f" WHEN {value} IS NOT DISTINCT FROM {rest[place]} THEN {rest[place + 1]}"
-        for place in range(0, len(rest) - 1, 2)
-    )
-    return f"(CASE{cases}{f' ELSE {rest[-1]}' if len(rest) % 2 else ''} END)"
 
 
 def _round(call: Call) -> str:
@@ -242,7 +231,7 @@ SNOWFLAKE: Final[Table] = {
     "DAYOFWEEK": part("dow"),
     "DAYOFWEEKISO": part("isodow"),
     "DAYOFYEAR": part("doy"),
-    "DECODE": _decode,
+    "DECODE": decoded,
     "DIV0": form(
         "(CASE WHEN {1} = 0 THEN CASE WHEN {0} IS NOT NULL THEN 0 END ELSE CAST({0} AS DOUBLE) / nullif({1}, 0) END)"
     ),

@@ -3,17 +3,20 @@
 import re
 from typing import Final
 
-from flightllm.dialect.generator.calls import Call, Rule, Table, form, no
+from flightllm.dialect.generator.calls import Call, Rule, Table, form, named, no, same
 from flightllm.dialect.generator.dates import difference
 from flightllm.dialect.generator.forms import added, match, part, substring, truncated, unit
 from flightllm.dialect.generator.tables.shared import (
     NUMBERS,
     TEXTS,
+    TIMESTAMP_FROM_PARTS,
     WIDTH_BUCKET,
+    decoded,
     hashed,
     months_between,
     next_day,
 )
+from flightllm.functions.list_moments import KURTOSIS_POP
 from flightllm.functions.text_parts import ALL_MATCHES
 from flightllm.functions.text_places import CAPITALS, PLACE_IN_TEXT
 from flightllm.functions.variants import VARIANT_JSON, VARIANT_TEXT
@@ -27,7 +30,7 @@ _TYPE: Final = re.compile(
 def _shifted(sign: str) -> Rule:
     def rule(call: Call) -> str:
         if len(call.args) == 3 and not sign:
-            return added(call, unit(call, 0), call.sql(1), call.sql(2))
+            return added(call, unit(call, 0), call.sql(1), f"CAST({call.sql(2)} AS TIMESTAMP)")
         if len(call.args) != 2:
             call.refuse(f"write {call.name}(day, days)")
         count = call.sql(1)
@@ -61,17 +64,6 @@ def _all(call: Call) -> str:
     return f"{ALL_MATCHES}({call.sql(0)}, {call.sql(1)}, {group})"
 
 
-def _sorted(call: Call) -> str:
-    descends = False
-    if len(call.args) > 1:
-        written = call.sql(1).strip("()").lower()
-        if written not in {"true", "false"}:
-            call.refuse("write the order as TRUE or FALSE")
-        descends = written == "false"
-    order = "'DESC', 'NULLS LAST'" if descends else "'ASC', 'NULLS FIRST'"
-    return f"array_sort({call.sql(0)}, {order})"
-
-
 def _truncated(call: Call) -> str:
     if call.name == "DATE_TRUNC":
         return f"date_trunc('{unit(call, 0)}', CAST({call.sql(1)} AS TIMESTAMP))"
@@ -92,9 +84,106 @@ def _at_path(cast: str) -> Rule:
     return rule
 
 
+def _chosen(call: Call) -> str:
+    """Write ELT(n, a, b), the n-th of the other arguments."""
+    cases = "".join(f" WHEN {place} THEN {call.sql(place)}" for place in range(1, len(call.args)))
+    return f"(CASE {call.sql(0)}{cases} END)"
+
+
+def _sorted(call: Call) -> str:
+    """Write SORT_ARRAY(list, ascending), in which NULL is the least value."""
+    rising = str(call.generator.sql(call.args[1])).lower() if len(call.args) > 1 else "true"
+    if rising not in _ORDERS:
+        call.refuse("write the order as true or false")
+    return f"array_sort({call.sql(0)}, {_ORDERS[rising]})"
+
+
+_ORDERS: Final = {"true": "'ASC', 'NULLS FIRST'", "false": "'DESC', 'NULLS LAST'"}
+
+
+def _reversed(call: Call) -> str:
+    from sqlglot import exp
+
+    value = call.args[0]
+    made = isinstance(value, exp.Array) or str(value.this).upper().startswith(("ARRAY", "SPLIT", "COLLECT"))
+    return f"{'array_reverse' if made else 'reverse'}({call.sql(0)})"
+
+
+def _read_date(call: Call) -> str:
+    """Write TO_DATE(text, format), whose format has the letters of Java."""
+    from sqlglot.dialects.dialect import Dialect
+
+    if len(call.args) == 1:
+        return f"CAST({call.sql(0)} AS DATE)"
+    written = call.text(1)
+    if written is None:
+        call.refuse("its format must be a text literal: write to_date(text, 'yyyy-MM-dd')")
+    found = Dialect.get_or_raise("spark").format_time(f"'{written}'")
+    marked = call.generator.sql(found).replace("strict", "")  # sqlglot marks parts with a fixed number of digits
+    return f"CAST(STRPTIME({call.sql(0)}, {marked}) AS DATE)"
+
+
+_IN_BOTH: Final = "array_has_any(array_compact({0}), array_compact({1}))"
+_HAS_NULL: Final = "array_length({0}) > coalesce(array_length(array_compact({0})), 0)"
+LISTS: Final[Table] = {
+    **same("ARRAY_APPEND", "ARRAY_COMPACT", "ARRAY_DISTINCT", "ARRAY_EXCEPT", "ARRAY_INTERSECT", "ARRAY_MAX"),
+    **same("ARRAY_MIN", "FLATTEN"),
+    "ARRAY_CONTAINS": form("array_has({0}, {1})"),
+    "ARRAY_JOIN": form("array_to_string({0}, {1})", "array_to_string({0}, {1}, {2})"),
+    "ARRAY_POSITION": form(
+        "(CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN coalesce(CAST(array_position({0}, {1}) AS BIGINT), 0) END)"
+    ),
+    "ARRAY_PREPEND": form("array_prepend({1}, {0})"),
+    "ARRAY_REMOVE": form("array_remove_all({0}, {1})"),
+    "ARRAY_SORT": form("array_sort({0}, 'ASC', 'NULLS LAST')", advice="write array_sort(list)"),
+    "ARRAYS_OVERLAP": form(
+        f"(CASE WHEN {_IN_BOTH} THEN true WHEN {_HAS_NULL} OR {_HAS_NULL.replace('{0}', '{1}')} THEN NULL"
+        " ELSE false END)"
+    ),
+    "SLICE": form("array_slice({0}, {1}, {1} + {2} - 1)"),
+    "SORT_ARRAY": _sorted,
+}
+"""Functions of lists."""
 SPARK: Final[Table] = {
     **TEXTS,
     **NUMBERS,
+    **LISTS,
+    **dict.fromkeys(("APPROX_PERCENTILE", "PERCENTILE_APPROX"), no("write percentile(x, 0.5)")),
+    "BIT_GET": form("(({0} >> {1}) & 1)"),
+    **dict.fromkeys(("BROUND", "RINT"), no("write round(x)")),
+    "COTH": form("(1 / tanh({0}))"),
+    "CSC": form("(1 / sin({0}))"),
+    "DECODE": decoded,
+    "E": form("exp(1)"),
+    "ELT": _chosen,
+    "EVERY": form("bool_and({0})"),
+    "EXPM1": form("(exp({0}) - 1)"),
+    "FIRST": form("first_value({0})"),
+    **dict.fromkeys(("FORMAT_STRING", "PRINTF"), no("write concat(a, '-', b)")),
+    "HEX": no("write encode(text, 'hex') or to_hex(number) in the default dialect"),
+    "ISNAN": form("coalesce(isnan({0}), false)"),
+    "KURTOSIS": form(f"{KURTOSIS_POP}(array_agg(CAST({{0}} AS DOUBLE)))"),
+    "LAST": form("last_value({0})"),
+    "LOG1P": form("ln(1 + {0})"),
+    "LTRIM": form("ltrim({0})", "ltrim({1}, {0})"),
+    "MAKE_TIMESTAMP": form(TIMESTAMP_FROM_PARTS),
+    "NANVL": form("nanvl({0}, {1})"),
+    "PERCENTILE": form("percentile_cont({1}) WITHIN GROUP (ORDER BY {0})"),
+    "PERCENTILE_DISC": named("percentile_disc"),
+    "POSITIVE": form("({0})"),
+    "REGEXP_INSTR": form("CAST(regexp_instr({0}, {1}) AS BIGINT)"),
+    "REVERSE": _reversed,
+    "RTRIM": form("rtrim({0})", "rtrim({1}, {0})"),
+    "SEC": form("(1 / cos({0}))"),
+    **dict.fromkeys(("SHA", "SHA1"), no("write sha2(text, 256)")),
+    "STD": form("stddev({0})"),
+    "TO_DATE": _read_date,
+    **dict.fromkeys(("TO_NUMBER", "TRY_TO_NUMBER"), no("write CAST(text AS DECIMAL(18, 2))")),
+    "TRY_AVG": form("avg({0})"),
+    "TRY_DIVIDE": form("(CASE WHEN {1} <> 0 THEN CAST({0} AS DOUBLE) / {1} END)"),
+    "TRY_SUM": form("sum({0})"),
+    "TYPEOF": no("write arrow_typeof(x) in the default dialect"),
+    "UNIX_SECONDS": form("CAST(floor(date_part('epoch', {0})) AS BIGINT)"),
     "ADD_MONTHS": form("CAST(CAST({0} AS DATE) + CAST({1} AS BIGINT) * INTERVAL '1 month' AS DATE)"),
     "BIN": no("write to_hex(x)"),
     **dict.fromkeys(("CHARINDEX", "LOCATE"), form("strpos({1}, {0})", f"{PLACE_IN_TEXT}({{1}}, {{0}}, {{2}}, 1)")),
@@ -143,7 +232,6 @@ SPARK: Final[Table] = {
     "SHIFTLEFT": form("({0} << {1})"),
     "SHIFTRIGHT": form("({0} >> {1})"),
     "SHA2": hashed,
-    "SORT_ARRAY": _sorted,
     "SPLIT_PART": form("split_part({0}, {1}, {2})"),
     **dict.fromkeys(("SUBSTR", "SUBSTRING"), substring),
     "SUBSTRING_INDEX": form("substring_index({0}, {1}, {2})"),

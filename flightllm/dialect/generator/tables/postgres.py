@@ -1,0 +1,55 @@
+"""Write the functions of PostgreSQL that the server has in another form."""
+
+from typing import Final
+
+from flightllm.dialect.formats import from_letters
+from flightllm.dialect.generator.calls import Call, Rule, Table, form, named, no
+from flightllm.dialect.generator.forms import match
+from flightllm.dialect.generator.tables.shared import TIMESTAMP_FROM_PARTS, WIDTH_BUCKET
+from flightllm.sql.literals import text_literal
+
+
+def _read(kind: str) -> Rule:
+    """Return a rule for TO_DATE(text, format) and TO_TIMESTAMP(text, format)."""
+
+    def rule(call: Call) -> str:
+        if len(call.args) == 1 and kind == "TIMESTAMPTZ":
+            return f"to_timestamp({call.sql(0)})"
+        written = call.text(1)
+        if written is None:
+            call.refuse(f"its format must be a text literal: write {call.name}(text, 'YYYY-MM-DD')")
+        return f"CAST(to_timestamp({call.sql(0)}, {text_literal(from_letters(written))}) AS {kind})"
+
+    return rule
+
+
+def _counted(test: str) -> Rule:
+    """Return a rule that counts the arguments that pass a test."""
+
+    def rule(call: Call) -> str:
+        if not call.args:
+            call.refuse("write it with arguments")
+        cases = (f"CASE WHEN {call.sql(place)} IS {test} THEN 1 ELSE 0 END" for place in range(len(call.args)))
+        return f"({' + '.join(cases)})"
+
+    return rule
+
+
+POSTGRES: Final[Table] = {
+    "ARRAY_LOWER": form("(CASE WHEN array_length({0}, {1}) > 0 THEN 1 END)"),
+    "ARRAY_UPPER": form("array_length({0}, {1})"),
+    "DIV": form("trunc({0} / {1})"),
+    "EVERY": named("bool_and"),
+    "INITCAP": named("initcap"),
+    **dict.fromkeys(("JSON_TYPEOF", "JSONB_TYPEOF"), no("write starts_with(text, '[')")),
+    "MAKE_TIMESTAMP": form(TIMESTAMP_FROM_PARTS),
+    "NUM_NONNULLS": _counted("NOT NULL"),
+    "NUM_NULLS": _counted("NULL"),
+    **dict.fromkeys(("QUOTE_IDENT", "QUOTE_LITERAL"), no("write '''' || replace(text, '''', '''''') || ''''")),
+    "REGEXP_SUBSTR": lambda call: match(call, call.sql(0), group=0),
+    "TO_DATE": _read("DATE"),
+    "TO_NUMBER": no("write CAST(text AS DECIMAL(18, 2))"),
+    "TO_TIMESTAMP": _read("TIMESTAMPTZ"),
+    "WIDTH_BUCKET": form(WIDTH_BUCKET),
+}
+"""The functions that differ from the server's; it reads the others under their own names."""
