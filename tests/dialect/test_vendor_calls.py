@@ -289,6 +289,14 @@ def test_paths_to_the_text(session: Session, path: str) -> None:
     assert found == {row["id"]: row["a"] for row in plain.rows}
 
 
+@pytest.mark.parametrize("path", ["$.usage_metadata.total_token_count", "$.candidates[0].finish_reason"])
+def test_other_parts_of_a_response(session: Session, path: str) -> None:
+    """A path to a part of the response that is not here is an error, and not NULL."""
+    query = f"SELECT JSON_VALUE(ml_generate_text_result, '{path}') FROM ML.GENERATE_TEXT(MODEL demo, TABLE people)"
+    with pytest.raises(FlightLLMError, match="leave it out; system"):
+        ask(session, query, dialect="bigquery")
+
+
 def test_tables_in_queries(session: Session) -> None:
     """Functions that make tables stand in CTEs and joins, and their queries contain calls."""
     query = (

@@ -33,6 +33,16 @@ _OPTIONS = (
     *("temperature", "max_output_tokens", "max_tokens", "top_p", "seed", "system_instruction", "model_params"),
     *("generation_config", "labels", "thinking_budget"),
 )
+_MISSING = (
+    "usagemetadata",
+    "finishreason",
+    "safetyratings",
+    "safetyattributes",
+    "avglogprobs",
+    "modelversion",
+    "createtime",
+)
+"""Parts of a response of Gemini's models that a text of the answer does not have."""
 _STATUS = "coalesce(__answer.error, '')"
 _JSON = (
     """CASE WHEN __answer.value IS NOT NULL THEN '{"candidates": [{"content": {"role": "model", "parts": ['"""
@@ -108,9 +118,18 @@ def _answers(call: VendorCall, options: Mapping[str, Literal]) -> _Answers:
     status = f"{_STATUS} AS ml_generate_text_status"
     if options.get("flatten_json_output") is True:
         return _Answers(["__answer.value AS ml_generate_text_llm_result", status])
+    _check_paths(call)
     is_old, has_path = "predictions" in call.source.sql, _has_path(call)
     answer = (_OLD_STRUCT if is_old else _STRUCT) if has_path else _OLD_JSON if is_old else _JSON
     return _Answers([f"{answer.replace('{0}', '__answer.value')} AS ml_generate_text_result", status])
+
+
+def _check_paths(call: VendorCall) -> None:
+    """Raise `SqlError` for a JSON path to a part of the response that is not here, as it would give NULL."""
+    for token in call.source.tokens:
+        path = token.text.lower().replace("_", "") if token.kind is TokenKind.STRING else ""
+        if path.startswith("$") and any(part in path for part in _MISSING):
+            raise call.error(f"the response has no {token.text} here: leave it out; system.queries has the tokens")
 
 
 def _has_path(call: VendorCall) -> bool:
