@@ -17,6 +17,7 @@ from flightllm.dialect.field_names import field_names, has_inner_query
 from flightllm.dialect.from_first import from_first
 from flightllm.dialect.functions import NAMES as FUNCTIONS
 from flightllm.dialect.functions import functions
+from flightllm.dialect.half_joins import half_joins
 from flightllm.dialect.identity import NAMES as IDENTITIES
 from flightllm.dialect.identity import identity
 from flightllm.dialect.information_schema import information_schema
@@ -171,6 +172,7 @@ RULES: tuple[Rule, ...] = (
     Rule(top, _words("top")),
     Rule(fetch_first, _words("fetch")),
     Rule(dual, _words("dual")),
+    Rule(half_joins, _words("semi", "anti", "asof")),
     Rule(materialized, _words("materialized")),
     Rule(storage_parameters, Trigger(STORAGE)),
     Rule(national_texts, _marks("n'")),

@@ -81,6 +81,8 @@ def _rows(catalog: Catalog, sql: str, path: Sequence[str] = ("public",)) -> tupl
         ("SELECT max(i) FROM (SELECT TOP 2 i FROM pt ORDER BY i) q", ["max(q.i)"], [(2,)]),
         ("SELECT TOP 1 i FROM pt WHERE i = 3 UNION ALL SELECT i FROM pt ORDER BY i", ["i"], [(1,), (2,), (3,), (3,)]),
         ("SELECT 5 AS a FROM DUAL", ["a"], [(5,)]),
+        ("SELECT i FROM pt SEMI JOIN s.t ON pt.i < t.i WHERE i > 2", ["i"], [(3,)]),
+        ("SELECT i FROM pt ANTI JOIN s.t ON pt.i + 4 = t.i ORDER BY i", ["i"], [(1,), (2,)]),
         ("SELECT N'a' AS a", ["a"], [("a",)]),
         ("SELECT CAST(i AS NVARCHAR(10)) AS a, i::NUMBER(5) b FROM pt WHERE i = 1", ["a", "b"], [("1", 1)]),
         ("SELECT version() = 'FlightLLM 9' AS a, current_user, CURRENT_SCHEMA()", None, [(True, "ann", "public")]),

@@ -151,6 +151,39 @@ PAIRS = [
         "SELECT id, 7 / 2 AS x FROM people ORDER BY score DESC, id",
         "SELECT id, 3 AS x FROM people ORDER BY score DESC NULLS FIRST, id",
     ),
+    (
+        "bigquery",
+        "SELECT EXTRACT(MILLISECOND FROM t + INTERVAL 7 MILLISECOND) AS x, ARRAY_LENGTH([1, 2]) - 3 AS y FROM one",
+        "SELECT 7 AS x, -1 AS y",
+    ),
+    (
+        "duckdb",
+        "SELECT length([7, NULL]) AS x, -length(name) AS y FROM people",
+        "SELECT 2 AS x, -char_length(name) AS y FROM people",
+    ),
+    (
+        "duckdb",
+        "SELECT length(l) - array_length(l) AS x FROM (SELECT [name] AS l FROM people LIMIT 1)",
+        "SELECT 0 AS x",
+    ),
+    ("duckdb", "SELECT extract(dayofyear FROM t) AS x FROM one", "SELECT CAST(65 AS INT) AS x"),
+    ("databricks", "SELECT -SIZE(ARRAY(1, 2)) AS x", "SELECT -2 AS x"),
+    ("snowflake", "SELECT -ARRAY_SIZE([1, 2]) AS x", "SELECT -2 AS x"),
+    (
+        "postgres",
+        "SELECT (ARRAY['a', 'b'])[CASE WHEN 1 < 0 THEN CARDINALITY(ARRAY[1]) ELSE 1 + 1 END] AS x, DATE(t) d FROM one",
+        "SELECT 'b' AS x, DATE '2024-03-05' AS d",
+    ),
+    (
+        "duckdb",
+        "SELECT id FROM people SEMI JOIN likes ON id = person_id ORDER BY id",
+        "SELECT id FROM people WHERE id IN (SELECT person_id FROM likes) ORDER BY id",
+    ),
+    (
+        "databricks",
+        "SELECT id FROM people ANTI JOIN likes ON id = person_id ORDER BY id",
+        "SELECT id FROM people WHERE NOT EXISTS (SELECT 1 FROM likes WHERE person_id = id) ORDER BY id",
+    ),
 ]
 
 
@@ -160,6 +193,19 @@ def test_same_rows(session: Session, dialect: str, sql: str, ours: str) -> None:
     found = ask(session, sql, dialect=dialect).table
     expected = ask(session, ours).table
     assert found.to_pylist() == expected.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql"),
+    [
+        ("duckdb", "SELECT id FROM people ASOF LEFT JOIN likes ON id >= person_id"),
+        ("snowflake", "SELECT id FROM people ASOF JOIN likes MATCH_CONDITION (id >= person_id)"),
+    ],
+)
+def test_joins_to_the_last_row_before(session: Session, dialect: str, sql: str) -> None:
+    """ASOF JOIN is refused with the place and with what to write."""
+    with pytest.raises(UnsupportedError, match=r"ASOF JOIN at 1:23 is not supported: join on b\.at = \(SELECT max"):
+        ask(session, sql, dialect=dialect)
 
 
 def test_setting(session: Session) -> None:

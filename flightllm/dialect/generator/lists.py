@@ -10,7 +10,12 @@ def lists() -> Mapping[type, Written]:
     """Return the function that writes an expression over lists, by sqlglot's class."""
     from sqlglot import exp
 
-    return {exp.ArrayOverlaps: _overlaps, exp.RegexpSplit: _split, exp.Split: _split}
+    return {exp.ArrayOverlaps: _overlaps, exp.ArraySize: _size, exp.RegexpSplit: _split, exp.Split: _split}
+
+
+def _size(generator: Any, found: Any) -> str:
+    """Write the number of items as a signed number: the server's own is unsigned, and `n - 1` of it a DECIMAL."""
+    return f"CAST({generator.func('ARRAY_LENGTH', found.this, found.expression)} AS BIGINT)"
 
 
 def _split(generator: Any, found: Any) -> str:

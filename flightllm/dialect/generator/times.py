@@ -24,6 +24,8 @@ _PARTS: Final = {
     "WEEKISO": "week",
     "EPOCH_SECOND": "epoch",
 }
+_AFTER_SECONDS: Final = {"MILLISECOND": 1_000, "MICROSECOND": 1_000_000}
+"""Parts that BigQuery counts within a second, and PostgreSQL within a minute."""
 
 
 def times() -> Mapping[type, Written]:
@@ -103,6 +105,8 @@ def _extract(generator: Any, found: Any) -> str:
     """Write a part of a time by its meaning in the dialect."""
     written, time, dialect = found.this.name.upper(), generator.sql(found, "expression"), generator.read_from
     if dialect in {"duckdb", "postgres"}:
+        if written == "DAYOFYEAR":
+            return f"EXTRACT(doy FROM {time})"
         return f"EXTRACT({generator.sql(found, 'this')} FROM {time})"
     if written in {"DAYOFWEEK", "DOW"}:
         more = " + 1" if dialect in _SUNDAY_FIRST else ""
@@ -111,4 +115,6 @@ def _extract(generator: Any, found: Any) -> str:
         return f"CAST({time} AS DATE)"
     if written == "TIME":
         return f"CAST({time} AS TIME)"
+    if dialect == "bigquery" and written in _AFTER_SECONDS:
+        return f"CAST(date_part('{written.lower()}', {time}) AS BIGINT) % {_AFTER_SECONDS[written]}"
     return f"CAST(trunc(date_part('{_PARTS.get(written, written.lower())}', {time})) AS BIGINT)"

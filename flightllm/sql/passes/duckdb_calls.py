@@ -76,7 +76,9 @@ _LISTS: Final = frozenset({"array_transform", "array_filter"})
 """Functions with a lambda, which return lists."""
 _COUNT: Final = "CASE WHEN v IS NULL THEN NULL ELSE CAST(coalesce(array_length(v), 0) AS BIGINT) END"
 """The number of elements. `cardinality` counts those of inner lists too, and PostgreSQL's array_length has no 0."""
-CALLS: Final = frozenset({*_RENAMED, *_OF_ONE, *_OF_TWO, *_AGGREGATES, *_SUMS, "len", "struct_pack"})
+_LENGTHS: Final = ("len", "length")
+"""The functions that count the elements of a list or the characters of a text; the engine has `length` for texts."""
+CALLS: Final = frozenset({*_RENAMED, *_OF_ONE, *_OF_TWO, *_AGGREGATES, *_SUMS, *_LENGTHS, "struct_pack"})
 """The functions that the pass rewrites."""
 
 
@@ -116,7 +118,7 @@ def _written(node: Node, types: ExpressionTypes) -> Json:
         return {"Function": {**fields, "name": _name(_RENAMED[name])}}
     if name == "struct_pack":
         return _packed(fields)
-    if name == "len" and len(given) == 1:
+    if name in _LENGTHS and len(given) == 1:
         return _length(node, given[0], types)
     if len(given) == 1 and name in _OF_ONE:
         return written(_OF_ONE[name], v=given[0])
@@ -168,7 +170,7 @@ def _aggregated(name: str, given: Sequence[Json], types: ExpressionTypes) -> Jso
 def _length(node: Node, value: Json, types: ExpressionTypes) -> Json:
     """Return how many elements a list has, or how many characters a text; a value of an unknown type stays."""
     found = types.of(value)
-    if found == pa.string():
+    if found == pa.string() and function_name(body(node)) == "len":
         return written("length(v)", v=value)
     known = found is not None and pa.types.is_list(found)
     made = kind(value) == "Array" or (kind(value) == "Function" and function_name(body(value)) in _LISTS)

@@ -26,6 +26,7 @@ def _within(call: Call) -> str:
 _HAS: Final = form("(CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN coalesce(array_has({0}, {1}), false) END)")
 
 DUCKDB: Final[Table] = {
+    "ARRAY_LENGTH": form("CAST(array_length({0}) AS BIGINT)", "CAST(array_length({0}, {1}) AS BIGINT)"),
     "APPROX_COUNT_DISTINCT": form("approx_distinct({0})"),
     "APPROX_QUANTILE": no("write quantile_cont(x, 0.5)"),
     **dict.fromkeys(("ARRAY_CONTAINS", "ARRAY_HAS", "LIST_CONTAINS", "LIST_HAS"), _HAS),

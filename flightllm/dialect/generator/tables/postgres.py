@@ -36,8 +36,11 @@ def _counted(test: str) -> Rule:
 
 
 POSTGRES: Final[Table] = {
+    "ARRAY_LENGTH": form("CAST(array_length({0}, {1}) AS BIGINT)"),
     "ARRAY_LOWER": form("(CASE WHEN array_length({0}, {1}) > 0 THEN 1 END)"),
-    "ARRAY_UPPER": form("array_length({0}, {1})"),
+    "ARRAY_UPPER": form("CAST(array_length({0}, {1}) AS BIGINT)"),
+    "CARDINALITY": form("CAST(cardinality({0}) AS BIGINT)"),
+    "DATE": form("CAST({0} AS DATE)"),
     "DIV": form("trunc({0} / {1})"),
     "EVERY": named("bool_and"),
     "INITCAP": named("initcap"),
