@@ -59,8 +59,8 @@ class Learned:
         self._options: dict[str, int] = {}
         self._last: tuple[Asked | None, _Seen] = (None, _Seen())
         """The call site that was observed last: it is the latest one of `_sites`, and need not be moved to the end."""
-        self._runs = Newest[Hashable, Seen](_MOST_RUNS)
-        """The last run of each call with a promise."""
+        self._runs = Newest[tuple[Hashable, bool], Seen](_MOST_RUNS)
+        """The last run of each call with a promise over all rows, and under a LIMIT (True)."""
         self._without_probabilities = 0
         """The answers, since the last one with probabilities, that came without those that they were asked with."""
 
@@ -90,27 +90,32 @@ class Learned:
             seen.tokens += completion.completion_tokens
 
     def note_run(self, call: Hashable, seen: Seen) -> None:
-        """Keep what the latest run of a call with a promise told about its proxy; equal keys mean the same question."""
+        """Keep what the latest run of a call with a promise told about its proxy; equal keys mean the same question.
+
+        A run under a LIMIT asks about likely rows above all, so it does not replace a run over all rows.
+        """
         with self._lock:
-            self._runs[call] = seen
+            self._runs[call, seen.limited] = seen
 
     def share_of_run(self, call: Hashable, units: int, targets: Targets) -> float | None:
         """Return the predicted share of units that the model is asked about; None if there was no run."""
-        with self._lock:
-            seen = self._runs.get(call)
+        seen = self._run(call, limited=False)
         return None if seen is None else seen.share(units, targets)  # a trial of a second: answers need not wait for it
 
     def scored_in_run(self, call: Hashable) -> tuple[float, ...]:
         """Return `Seen.scored` of the last run; empty if there was no run."""
-        with self._lock:
-            seen = self._runs.get(call)
+        seen = self._run(call, limited=False)
         return () if seen is None else seen.scored
 
     def first_of_run(self, call: Hashable, units: int, rows: int, price: float) -> Effort | None:
         """Return what it takes to find the first `rows` of `units`; None if there was no run."""
-        with self._lock:
-            seen = self._runs.get(call)
+        seen = self._run(call, limited=True)
         return None if seen is None else seen.first(units, rows, price)
+
+    def _run(self, call: Hashable, *, limited: bool) -> Seen | None:
+        """Return the last run of a call of this kind, or else of the other kind."""
+        with self._lock:
+            return self._runs.get((call, limited)) or self._runs.get((call, not limited))
 
     def has_probabilities(self) -> bool:
         """Return False where the latest answers came without the probabilities that they were asked with."""

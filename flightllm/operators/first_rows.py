@@ -197,7 +197,7 @@ class FirstRows:
         """The scores and answers of the run, for predictions."""
         answers = self.order.answers
         hits = np.where(answers < 0, -1, answers).astype(np.int8)
-        return Seen(self.order.scores, hits, np.empty(0), 0)
+        return Seen(self.order.scores, hits, np.empty(0), 0, limited=True)
 
     def figures(self) -> dict[str, Any]:
         """Return the figures of the call site so far, see `CallRecord.promise`."""

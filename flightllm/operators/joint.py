@@ -145,13 +145,15 @@ class JointOracle:
     def replayed(self) -> Iterator[None]:
         """Forget which answers are known, and let `ask` take nearly all answers from the cache; see `Oracle`."""
         tried, passed = self._tried.copy(), self._passed.copy()
-        with ExitStack() as stack:
-            for oracle in self._oracles:
-                stack.enter_context(oracle.replayed())
-            self.labels[:] = UNASKED
-            yield
-        self._tried, self._passed = tried, passed
-        self._read(np.arange(len(self.population)))
+        try:
+            with ExitStack() as stack:
+                for oracle in self._oracles:
+                    stack.enter_context(oracle.replayed())
+                self.labels[:] = UNASKED
+                yield
+        finally:
+            self._tried, self._passed = tried, passed
+            self._read(np.arange(len(self.population)))
 
     def ask(self, units: Units) -> NDArray[np.int64]:
         """Ask about units, and return their labels. Units that were asked before cost nothing.

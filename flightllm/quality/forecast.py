@@ -32,16 +32,20 @@ class Seen:
     It keeps a few thousand numbers, whatever the number of units was.
     """
 
-    def __init__(self, scores: Floats, hits: NDArray[np.int8], shares: Floats, taught: int) -> None:
+    def __init__(
+        self, scores: Floats, hits: NDArray[np.int8], shares: Floats, taught: int, *, limited: bool = False
+    ) -> None:
         """Take the score of each unit, and whether the oracle's answer was a hit: 1, 0, or -1 where it is not known.
 
         For a filter, `scores` are the probabilities of yes, a hit is a yes, and `shares` is empty. For labels, `scores`
         are the probabilities of the proxy's label, and a hit is that label. `shares` are then the shares of the labels
         in the proxy's answers. The oracle was asked about `taught` units to train or choose the proxy.
+        A `limited` run ended at a LIMIT, and asked about the likeliest units first.
         """
         there = np.flatnonzero(~np.isnan(scores))
         self.scored: tuple[float, ...] = ()
         """Of filters with one promise: the share of each filter's prompts that its proxy got."""
+        self.limited = limited
         self._missing = 1 - len(there) / max(1, len(scores))
         self._taught = taught
         self._labels = shares

@@ -3,6 +3,8 @@
 import threading
 from typing import Any, cast
 
+import numpy as np
+
 from flightllm.engines.fake.engine import FakeEngine, FakeOptions
 from flightllm.engines.observed import Learned, ObservedEngine, asked_by
 from flightllm.llm.cost import Costs, Work
@@ -53,6 +55,8 @@ def test_answers_do_not_wait_for_a_prediction() -> None:
     class Slow:
         """A run whose prediction waits until an answer was recorded."""
 
+        limited = False
+
         def share(self, _units: int, _targets: Targets) -> float:
             """Record an answer in another thread."""
             done = threading.Event()
@@ -67,3 +71,24 @@ def test_answers_do_not_wait_for_a_prediction() -> None:
 
     learned.note_run("call", cast("Seen", Slow()))
     assert learned.share_of_run("call", 10, cast("Any", None)) == 0.5
+
+
+def test_runs_under_a_limit_are_kept_apart() -> None:
+    """A run under a LIMIT does not replace one over all rows, and each predicts its own kind; a lone run predicts both.
+
+    The runs have one score each, whose answers are all yes or all no.
+    """
+    learned = Learned()
+    targets = Targets(0.9, 0.9, None, 0.9)
+    yes, no = (np.full(200, hit, np.int8) for hit in (1, 0))
+    scores = np.full(200, 0.5)
+    limited = Seen(scores, no, np.empty(0), 0, limited=True)
+    learned.note_run("call", limited)
+    alone = learned.share_of_run("call", 1_000, targets)
+    assert alone == limited.share(1_000, targets)
+    everything = Seen(scores, yes, np.empty(0), 0)
+    learned.note_run("call", everything)
+    learned.note_run("call", limited)
+    assert learned.share_of_run("call", 1_000, targets) == everything.share(1_000, targets) != alone
+    assert learned.first_of_run("call", 1_000, 5, 0.1) == limited.first(1_000, 5, 0.1)
+    assert limited.first(1_000, 5, 0.1) != everything.first(1_000, 5, 0.1)

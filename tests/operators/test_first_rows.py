@@ -208,15 +208,30 @@ def test_a_language_model_finds_rows_beside_an_embedding_proxy(world: World, pro
     assert promise(ran)["proxy"] == "good"
 
 
+def predicted(world: World, sql: str) -> list[int]:
+    """Return the calls that EXPLAIN predicts for each model."""
+    (row,) = ask(world[1], f"EXPLAIN (FORMAT JSON) {sql}").rows
+    return [call["predicted"]["calls"] for call in json.loads(row["plan"])["operators"][0]["calls"]]
+
+
+def test_a_run_under_a_limit_leaves_predictions_of_all_rows(world: World) -> None:
+    """After a run over all rows and one under a LIMIT, EXPLAIN predicts the calls over all rows from the first one."""
+    everything = f"SELECT count(*) FROM t WHERE ai_filter('Is it often?', t{words('good')})"
+    ask(world[1], everything)
+    real = asked(world)
+    world[1].update("TRUNCATE system.cache")
+    ask(world[1], query("often", 50, words("good")))
+    world[1].update("TRUNCATE system.cache")
+    assert predicted(world, everything)[0] == pytest.approx(real, rel=0.2)
+
+
 @pytest.mark.slow
 def test_prediction_by_an_earlier_run(world: World) -> None:
     """After a run of the question over all rows, EXPLAIN predicts the calls of both models under a LIMIT."""
     ask(world[1], f"SELECT count(*) FROM t WHERE ai_filter('Is it rare?', t{words('good')})")
     world[1].update("TRUNCATE system.cache")
     sql = query("rare", 10, words("good"))
-    (row,) = ask(world[1], f"EXPLAIN (FORMAT JSON) {sql}").rows
-    calls = json.loads(row["plan"])["operators"][0]["calls"]
-    own, scores = (call["predicted"]["calls"] for call in calls)
+    own, scores = predicted(world, sql)
     asked(world)
     asked(world, "good")
     assert len(ask(world[1], sql).rows) == 10

@@ -137,6 +137,13 @@ def test_a_rerun_costs_nothing(simulation: tuple[Simulation, Database], session:
     assert set(simulation[0].engines["small"].values) <= {"a13", "b14"}
 
 
+def test_other_targets_use_known_answers(session: Session) -> None:
+    """A query again with stricter targets takes the tuples that the first run told as known."""
+    asked = own(ask(session, TWO))[0]["promise"]["asked_prompts"]
+    session.update(QUALITY.replace("0.9, p", "0.93, p").replace("precision 0.9", "precision 0.93"))
+    assert own(ask(session, TWO))[0]["promise"]["known"] >= 0.9 * asked
+
+
 def test_known_answers_are_used(simulation: tuple[Simulation, Database], session: Session) -> None:
     """Answers of an earlier query decide their rows, and no filter asks about rows that they drop."""
     ask(session, "SELECT i, ai_filter('Is it red?', a) AS r FROM t", quality="none")
