@@ -167,6 +167,7 @@ PAIRS = [
         "SELECT 0 AS x",
     ),
     ("duckdb", "SELECT extract(dayofyear FROM t) AS x FROM one", "SELECT CAST(65 AS INT) AS x"),
+    ("bigquery", "SELECT CAST(t AS STRING FORMAT 'YYYY/MM HH24:MI') AS x FROM one", "SELECT '2024/03 16:07' AS x"),
     ("databricks", "SELECT -SIZE(ARRAY(1, 2)) AS x", "SELECT -2 AS x"),
     ("snowflake", "SELECT -ARRAY_SIZE([1, 2]) AS x", "SELECT -2 AS x"),
     (
@@ -206,6 +207,13 @@ def test_joins_to_the_last_row_before(session: Session, dialect: str, sql: str) 
     """ASOF JOIN is refused with the place and with what to write."""
     with pytest.raises(UnsupportedError, match=r"ASOF JOIN at 1:23 is not supported: join on b\.at = \(SELECT max"):
         ask(session, sql, dialect=dialect)
+
+
+@pytest.mark.parametrize("written", ["DAY", "999", "MON DD"])
+def test_formats_of_casts(session: Session, written: str) -> None:
+    """A format that cannot be written is refused, and not left out."""
+    with pytest.raises(UnsupportedError, match=f"the FORMAT '{written}' of bigquery .* write FORMAT_TIMESTAMP"):
+        ask(session, f"SELECT CAST(t AS STRING FORMAT '{written}') AS x FROM one", dialect="bigquery")
 
 
 def test_setting(session: Session) -> None:

@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from flightllm.dialect.formats import from_letters
 from flightllm.dialect.generator.written import MONTHS, SECONDS, Written, unit_of
+from flightllm.errors import UnsupportedError
+from flightllm.sql.literals import text_literal
 
 
 def dates() -> Mapping[type, Written]:
@@ -42,3 +45,25 @@ def _last_day(generator: Any, found: Any) -> str:
     start = f"DATE_TRUNC('{unit.lower().removeprefix('iso')}', CAST({generator.sql(found, 'this')} AS DATE))"
     length = f"{MONTHS[unit]} months" if unit in MONTHS else "7 days"
     return f"CAST({start} + INTERVAL '{length}' - INTERVAL '1 day' AS DATE)"
+
+
+def formatted(generator: Any, found: Any) -> str:
+    """Write `CAST(day AS STRING FORMAT 'YYYY-MM')` of BigQuery.
+
+    Raises:
+        UnsupportedError: the format must be a text literal, with letters that have a counterpart.
+    """
+    from sqlglot import exp
+
+    written = found.args["format"]
+    is_text = isinstance(written, exp.Literal) and found.to.this in exp.DataType.TEXT_TYPES
+    try:
+        letters = from_letters(str(written.name)) if is_text else ""
+    except ValueError:
+        letters = ""
+    if "%" not in letters:
+        raise UnsupportedError(
+            f"CAST with the FORMAT {generator.sql(written)} of {generator.read_from} has no counterpart here: write"
+            " FORMAT_TIMESTAMP('%Y-%m-%d', value), where %A is the name of the day and %B that of the month"
+        )
+    return f"to_char({generator.sql(found, 'this')}, {text_literal(letters)})"

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flightllm.dialect.generator.calls import vendor_call
+from flightllm.dialect.generator.dates import formatted
 from flightllm.dialect.generator.written import Written
 from flightllm.errors import UnsupportedError
 from flightllm.functions.variants import ELEMENTS, PARSED_JSON, VARIANT_JSON, VARIANT_TEXT
@@ -59,6 +60,8 @@ def _cast(generator: Any, found: Any) -> str:
     from sqlglot import exp
 
     to = found.to
+    if found.args.get("format") is not None:
+        return formatted(generator, found)
     if generator.read_from == "snowflake" and to.this.name == "ARRAY":
         inner = f"{ELEMENTS}({generator.sql(found, 'this')})"
         return f"CAST({inner} AS {generator.sql(to.expressions[0])}[])" if to.expressions else inner

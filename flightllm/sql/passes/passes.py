@@ -55,6 +55,7 @@ from flightllm.sql.passes.offset_defaults import offset_defaults
 from flightllm.sql.passes.order_by_columns import has_order_by_expression, order_by_columns
 from flightllm.sql.passes.ordered_aggregates import AGGREGATES, has_ordered_aggregate, ordered_aggregates
 from flightllm.sql.passes.ordered_tables import ordered_tables
+from flightllm.sql.passes.parsed_times import READERS, parsed_times
 from flightllm.sql.passes.precedence import OPERATORS, can_differ, precedence
 from flightllm.sql.passes.regular_expressions import MATCHES, regular_expressions
 from flightllm.sql.passes.repeated_keys import has_ordered_rows, repeated_keys
@@ -167,6 +168,7 @@ PASSES = (
     Pass(extremes, frozenset(), some=EXTREMES, of_duckdb=True),
     Pass(date_differences, frozenset(), some=DIFFERENCES, of_duckdb=True),
     Pass(duckdb_calls, frozenset(), some=CALLS, of_duckdb=True),
+    Pass(parsed_times, frozenset(), some=READERS),
     Pass(text_lists, frozenset(), some=TEXT_LISTS),
     Pass(text_calls, frozenset(), some=TEXT_CALLS, of_duckdb=True),
     Pass(moments, frozenset(), some=MOMENTS, of_duckdb=True),
