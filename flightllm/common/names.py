@@ -80,6 +80,6 @@ def table_name(parts: Sequence[str]) -> TableName:
             raise SqlError(f"there is no catalog {parts[0]!r}: write {CATALOG}.SCHEMA.TABLE, SCHEMA.TABLE or TABLE")
 
 
-ADD_UNITS, TRUNCATE_UNIT = "__add_units", "__truncate_unit"
+ADD_UNITS, TRUNCATE_UNIT, TIME_BETWEEN = "__add_units", "__truncate_unit", "__time_between"
 VALUE_TEXT, AS_TIMESTAMP = "__value_text", "__as_timestamp"
 """Functions that the generator of other dialects writes, and that a pass rewrites by the types of their arguments."""

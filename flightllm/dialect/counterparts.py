@@ -43,16 +43,16 @@ def _refused(found: "exp.Expr", dialect: str) -> str | None:
                 "a lambda such as x -> x + 1 has no counterpart: write unnest(list) in a subquery,"
                 " compute, and join the values by array_agg"
             )
+        case exp.Is() | exp.DPipe():
+            return _operator_refused(found, dialect)
         case exp.TableSample():
             return "a sample of a table has no counterpart: write WHERE random() < 0.1 for a tenth"
         case exp.Inline() | exp.Stack():
             return f"{found.key.upper()} has no counterpart: write LATERAL VIEW explode(list) v AS x, and read x.a"
         case exp.DateDiff():
             return _difference_refused(found, dialect)
-        case exp.LastDay() if dialect == "bigquery" and unit_of(found, "MONTH") == "WEEK":
-            return "weeks begin on Sundays in bigquery and on Mondays here: write LAST_DAY(day, ISOWEEK)"
-        case exp.LastDay() if unit_of(found, "MONTH") not in {*MONTHS, "WEEK", "ISOWEEK"}:
-            return "LAST_DAY accepts the units WEEK, MONTH, QUARTER and YEAR: write one of them"
+        case exp.LastDay():
+            return _last_day_refused(found, dialect)
         case exp.Split() | exp.RegexpSplit():
             return _split_refused(found)
         case exp.GroupConcat():
@@ -61,6 +61,39 @@ def _refused(found: "exp.Expr", dialect: str) -> str | None:
             return _extreme_refused(found)
         case _:
             return None
+
+
+def _last_day_refused(found: "exp.LastDay", dialect: str) -> str | None:
+    unit = unit_of(found, "MONTH")
+    if dialect == "bigquery" and unit == "WEEK":
+        return "weeks begin on Sundays in bigquery and on Mondays here: write LAST_DAY(day, ISOWEEK)"
+    if unit not in {*MONTHS, "WEEK", "ISOWEEK"}:
+        return "LAST_DAY accepts the units WEEK, MONTH, QUARTER and YEAR: write one of them"
+    return None
+
+
+def _operator_refused(found: "exp.Is | exp.DPipe", dialect: str) -> str | None:
+    from sqlglot import exp
+
+    if isinstance(found, exp.Is) and dialect == "duckdb" and _is_row(found.this):
+        return "a row IS NULL compares the row with NULL in duckdb: write a IS NULL AND b IS NULL"
+    if isinstance(found, exp.DPipe) and dialect == "postgres" and (_is_json(found.this) or _is_json(found.expression)):
+        return "|| of JSON values merges them in postgres: write json_build_object with all of the names"
+    return None
+
+
+def _is_row(value: "exp.Expr") -> bool:
+    from sqlglot import exp
+
+    made = value.unnest() if isinstance(value, exp.Paren) else value
+    return isinstance(made, exp.Tuple) or (isinstance(made, exp.Anonymous) and str(made.this).lower() == "row")
+
+
+def _is_json(value: "exp.Expr") -> bool:
+    from sqlglot import exp
+
+    inner = value.unnest() if isinstance(value, exp.Paren) else value
+    return isinstance(inner, exp.Cast) and inner.to.this in {exp.DType.JSON, exp.DType.JSONB}
 
 
 def _difference_refused(found: "exp.DateDiff", dialect: str) -> str | None:

@@ -30,12 +30,15 @@ def text_parts(texts: pa.Array, starts: pa.Array, lengths: pa.Array, styles: pa.
     """Return the part of each text from a start, which counts from the end if it is negative.
 
     A start can lie before the text: then `snowflake` gives an empty text, `bigquery` begins with the first letter, and
-    `spark` gives the letters of the part that exist. Each style reads a start of 0 as 1.
+    `spark` gives the letters of the part that exist. Each of them reads a start of 0 as 1. In `duckdb` 0 is the place
+    before the first letter, and a negative length counts back from the start.
     """
     return _rows(_part, pa.string(), texts, starts, lengths, styles)
 
 
 def _part(text: str, start: int, length: int, style: str) -> str:
+    if style == "duckdb":
+        return _part_back(text, start, length)
     if length < 0:
         if style == "bigquery":
             raise SqlError(f"the length of a part of a text is {length}: write 0 or more")
@@ -46,6 +49,12 @@ def _part(text: str, start: int, length: int, style: str) -> str:
     if begin < 0 and style == "bigquery":
         begin = 0
     return text[max(begin, 0) : max(begin + length, 0)]
+
+
+def _part_back(text: str, start: int, length: int) -> str:
+    begin = start - 1 if start >= 0 else len(text) + start
+    ends = sorted((begin, begin + length))
+    return text[max(ends[0], 0) : max(ends[1], 0)]
 
 
 def text_places(texts: pa.Array, parts: pa.Array, starts: pa.Array, occurrences: pa.Array) -> pa.Array:

@@ -67,7 +67,8 @@ def substring(call: Call) -> str:
     if not 2 <= len(call.args) <= 3:
         call.refuse("write substring(text, start, length)")
     start = call.number(1)
-    if start is not None and start >= 0 and (len(call.args) == 2 or (call.number(2) or -1) >= 0):
+    least = 1 if call.dialect == "duckdb" and len(call.args) == 3 else 0
+    if start is not None and start >= least and (len(call.args) == 2 or (call.number(2) or -1) >= 0):
         rest = f", {call.sql(2)}" if len(call.args) == 3 else ""
         return f"substr({call.sql(0)}, {max(start, 1)}{rest})"
     length = call.sql(2) if len(call.args) == 3 else str(_LEAST)

@@ -1,6 +1,6 @@
 """Read a text of a dialect with sqlglot's parser; the dialect's table of functions takes its calls as written."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,39 @@ def _parser(dialect: str, own_functions: frozenset[str]) -> tuple[Any, Any]:
             if (name not in table or name in _WITH_WORDS) and name.lower() not in own_functions
         }
 
+        def _parse_type(self, *args: Any, **options: Any) -> Any:
+            """Parse a value; sqlglot reads `DATE '2024-01-05'::text` as a date of a cast text."""
+            from sqlglot import exp
+
+            begin = self._index
+            found = super()._parse_type(*args, **options)
+            made = isinstance(found, exp.Cast) and not isinstance(found.this, exp.Literal)
+            return _typed_first(found) if made and _begins_with_type(self._tokens[begin : begin + 8]) else found
+
     return read_by, Parser
+
+
+def _begins_with_type(tokens: Sequence[Any]) -> bool:
+    """Return whether tokens begin with a type and a text literal, as in TIMESTAMP(3) '2024-01-05'."""
+    from sqlglot.tokens import TokenType
+
+    kinds = [token.token_type for token in tokens]
+    place = kinds.index(TokenType.STRING) if TokenType.STRING in kinds else 0
+    opened = [kinds[at + 1] for at in range(place) if kinds[at] == TokenType.L_PAREN]
+    return place > 0 and set(opened) <= {TokenType.NUMBER} and kinds[place - 1] != TokenType.COMMA
+
+
+def _typed_first(found: "exp.Cast") -> "exp.Expr":
+    """Return the operations on a literal of a type, in place of a type of the operations on its text."""
+    from sqlglot import exp
+
+    operations, literal = found.this, found.this
+    while isinstance(literal, exp.Cast | exp.Bracket | exp.Dot):
+        literal = literal.this
+    if not (isinstance(literal, exp.Literal) and literal.is_string):
+        return found
+    literal.replace(exp.Cast(this=literal.copy(), to=found.to))
+    return operations
 
 
 def _builder(name: str) -> "Callable[[list[Any]], exp.Expr]":

@@ -1,7 +1,7 @@
 """Write functions over texts and patterns."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from flightllm.dialect.generator.calls import Call
 from flightllm.dialect.generator.forms import substring
@@ -17,6 +17,8 @@ def texts() -> Mapping[type, Written]:
         exp.RegexpExtract: _extracted,
         exp.RegexpILike: lambda generator, found: generator.func("REGEXP_LIKE", found.this, found.expression, "'i'"),
         exp.RegexpLike: _matches,
+        exp.ILike: _is_like,
+        exp.Like: _is_like,
         exp.SimilarTo: _is_similar,
         exp.Substring: _part,
         exp.ToChar: lambda generator, found: generator.func("TO_CHAR", found.this, found.args.get("format")),
@@ -44,6 +46,23 @@ def _matches(generator: Any, found: Any) -> str:
     if found.args.get("full_match"):
         pattern = f"'^(?:' || ({pattern}) || ')$'"
     return str(generator.func("REGEXP_LIKE", text, pattern, flag))
+
+
+_WITHOUT_ESCAPE: Final = ("duckdb", "snowflake")
+"""Dialects in whose patterns of LIKE a backslash stands for itself."""
+
+
+def _is_like(generator: Any, found: Any) -> str:
+    """Write LIKE; a backslash of a pattern stands for itself in some dialects."""
+    from sqlglot import exp
+
+    usual = str(generator.ilike_sql(found) if isinstance(found, exp.ILike) else generator.like_sql(found))
+    pattern = found.expression
+    plain = isinstance(pattern, exp.Literal) and "\\" not in pattern.name
+    several = isinstance(pattern, exp.Any | exp.All)
+    if generator.read_from not in _WITHOUT_ESCAPE or plain or several or isinstance(found.parent, exp.Escape):
+        return usual
+    return f"{usual} ESCAPE ''"
 
 
 def _is_similar(generator: Any, found: Any) -> str:

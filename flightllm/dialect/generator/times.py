@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from flightllm.common.names import ADD_UNITS
+from flightllm.common.names import ADD_UNITS, TIME_BETWEEN
 from flightllm.dialect.generator.forms import LENGTHS
 from flightllm.dialect.generator.written import Written
 from flightllm.errors import UnsupportedError
@@ -78,7 +78,18 @@ def _sum(generator: Any, found: Any, operator: str) -> str:
             text = text[1:] if text.startswith("-") else f"-{text}"
         if text.lstrip("-").isdecimal() or text.lstrip("-").startswith("("):
             return f"{ADD_UNITS}('{unit}', {text}, {generator.sql(found, 'this')}, INTERVAL '1 {unit}')"
+    sides = (found.this, right)
+    if operator == "-" and generator.read_from in _SUNDAY_FIRST and not any(map(_is_amount, sides)):
+        return f"{TIME_BETWEEN}({generator.sql(found, 'this')}, {generator.sql(right)})"
     return str(generator.binary(found, operator))
+
+
+def _is_amount(value: Any) -> bool:
+    """Return whether a value is surely no date: a number, an interval or the result of arithmetic."""
+    from sqlglot import exp
+
+    inner = value.unnest() if isinstance(value, exp.Paren) else value
+    return isinstance(inner, exp.Literal | exp.Interval | exp.Neg | exp.Mul | exp.Div | exp.Mod | exp.Count)
 
 
 def _interval(generator: Any, found: Any) -> str:

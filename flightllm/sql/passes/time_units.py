@@ -4,7 +4,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from flightllm.common.names import ADD_UNITS, AS_TIMESTAMP, TRUNCATE_UNIT, VALUE_TEXT
+from flightllm.common.names import ADD_UNITS, AS_TIMESTAMP, TIME_BETWEEN, TRUNCATE_UNIT, VALUE_TEXT
 from flightllm.functions.json_scalars import JSON_SCALAR
 from flightllm.functions.value_texts import DOUBLE_TEXT, VENDOR_DOUBLE
 from flightllm.sql.nodes import Json, Node, body, kind
@@ -12,7 +12,7 @@ from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import ExpressionTypes, arguments, function_name
 
-UNITS: Final = frozenset({ADD_UNITS, TRUNCATE_UNIT, VALUE_TEXT, AS_TIMESTAMP})
+UNITS: Final = frozenset({ADD_UNITS, TRUNCATE_UNIT, VALUE_TEXT, AS_TIMESTAMP, TIME_BETWEEN})
 """The functions that the pass rewrites; only the generator of other dialects writes them."""
 _LENGTHS: Final = {"week": ("7 day", 7), "quarter": ("3 month", 3), "day": ("1 day", 1)}
 _OF_DAYS: Final = frozenset({"day", "week"})
@@ -24,6 +24,7 @@ def time_units(tree: Tree, columns_of: TableColumns) -> Tree:
 
     A text is read as a timestamp. `__truncate_unit('month', day)` is `date_trunc` with the type of its argument.
     `__as_timestamp(value)` reads a whole number as seconds since 1970.
+    `__time_between(a, b)` is `a - b`, and the length of time between two dates.
     `__value_text(value, dialect)` is the text of a value as the dialect writes it.
     """
     types = ExpressionTypes(tree.root, columns_of)
@@ -37,6 +38,10 @@ def _written(node: Node, types: ExpressionTypes) -> Json:
     given = arguments(fields)
     if name == VALUE_TEXT:
         return _text(given, types.of(given[0]))
+    if name == TIME_BETWEEN:
+        dates = all(found is not None and pa.types.is_date(found) for found in map(types.of, given))
+        text = "(CAST(t AS TIMESTAMP) - CAST(s AS TIMESTAMP))" if dates else "(t - s)"
+        return written(text, t=given[0], s=given[1])
     if name == AS_TIMESTAMP:
         found = types.of(given[0])
         whole = found is not None and pa.types.is_integer(found)
@@ -71,6 +76,8 @@ def _text(given: list[Json], found: Type) -> Json:
         return written("CAST(v AS VARCHAR)", v=value)
     if pa.types.is_timestamp(found):
         return written(_time_text(dialect, zoned=found.tz is not None), v=value)
+    if pa.types.is_time(found):
+        return written(_WHOLE_CLOCK if dialect == "snowflake" else _CLOCK, v=value)
     if pa.types.is_floating(found) and dialect in _STYLES:
         return written(f"{VENDOR_DOUBLE}(CAST(v AS DOUBLE), '{_STYLES[dialect]}')", v=value)
     if pa.types.is_floating(found):
@@ -86,6 +93,10 @@ def _time_text(dialect: str, *, zoned: bool) -> str:
     return f"({text} || '+00')" if zoned and dialect in {"bigquery", "duckdb"} else text
 
 
+_CLOCK: Final = r"regexp_replace(CAST(v AS VARCHAR), '(\.\d*?)0+$', '\1')"
+"""A time of day without zeros at the end of its fraction."""
+_WHOLE_CLOCK: Final = "substr(CAST(v AS VARCHAR), 1, 8)"
+"""A time of day without its fraction."""
 _STYLES: Final = {"databricks": "spark", "spark": "spark", "duckdb": "duckdb"}
 """How a dialect writes doubles, if not as PostgreSQL does."""
 

@@ -263,6 +263,13 @@ ROWS: Final[list[tuple[Any, ...]]] = [
     ("find_in_set('b', csv)", 2),
     ("transform(array(i, j), x -> x + 1)", [8, -2], [None, None]),
     ("filter(array(i, j), x -> x > 0)", [7], []),
+    ("pmod(7, -3)", 1, 1),
+    ("pmod(-7, 3)", 2, 2),
+    ("ln(0)", None),
+    ("log(-1)", None),
+    ("chr(256)", "\x00", "\x00"),
+    ("array_contains(array(1, NULL), 2)", None),
+    ("array_contains(array(1, NULL), 1)", True, True),
 ]
 """Each expression, its value in the first row, and its value in the row of NULL if it is not NULL."""
 AGGREGATES: Final[list[tuple[Any, ...]]] = [

@@ -10,7 +10,7 @@ from datafusion import SessionContext
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
-from flightllm.common.names import ADD_UNITS, AS_TIMESTAMP, TRUNCATE_UNIT, VALUE_TEXT
+from flightllm.common.names import ADD_UNITS, AS_TIMESTAMP, TIME_BETWEEN, TRUNCATE_UNIT, VALUE_TEXT
 from flightllm.dialect.functions import NAMES as RULES
 from flightllm.dialect.generator.ours import write
 from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
@@ -34,6 +34,7 @@ def known() -> frozenset[str]:
     """Return the functions that the server has, and those that its rules and passes rewrite."""
     context = SessionContext()
     own = {udf_name for *_, udf_name in INTERNAL} | {ADD_UNITS, AS_TIMESTAMP, JOINED, TRUNCATE_UNIT, VALUE_TEXT}
+    own |= {TIME_BETWEEN}
     return frozenset([*context.udfs(), *context.udafs(), *context.udwfs(), *own, *RULES, *JSON_FUNCTIONS, *_PASSES])
 
 

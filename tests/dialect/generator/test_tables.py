@@ -7,7 +7,7 @@ import pytest
 from datafusion import SessionContext
 from sqlglot import exp
 
-from flightllm.common.names import ADD_UNITS, AS_TIMESTAMP, TRUNCATE_UNIT, VALUE_TEXT
+from flightllm.common.names import ADD_UNITS, AS_TIMESTAMP, TIME_BETWEEN, TRUNCATE_UNIT, VALUE_TEXT
 from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.ours import write
 from flightllm.dialect.generator.tables import table_of
@@ -25,6 +25,7 @@ def known() -> frozenset[str]:
     """Return the names of the functions that the server has, and of those that its passes rewrite."""
     context = SessionContext()
     own = {udf_name for *_, udf_name in INTERNAL} | {ADD_UNITS, AS_TIMESTAMP, JOINED, TRUNCATE_UNIT, VALUE_TEXT}
+    own |= {TIME_BETWEEN}
     own |= {name for function in FunctionRegistry.load() for name in function.names}
     own |= {"strptime", "percentile_disc"}  # a rule and a pass write these
     return frozenset([*context.udfs(), *context.udafs(), *context.udwfs(), *own])

@@ -50,6 +50,10 @@ DUCKDB: Final[Table] = {
     **dict.fromkeys(("LIST_COUNT", "ARRAY_COUNT"), _of_list(_KNOWN)),
     **dict.fromkeys(("LIST_DISTINCT", "ARRAY_DISTINCT"), form("array_distinct(array_compact({0}))")),
     **dict.fromkeys(("LIST_MIN", "ARRAY_MIN"), named("array_min")),
+    **dict.fromkeys(
+        ("LIST_SORT", "ARRAY_SORT"),
+        form("array_sort({0}, 'ASC', 'NULLS LAST')", "array_sort({0}, {1}, 'NULLS LAST')", "array_sort({0}, {1}, {2})"),
+    ),
     **dict.fromkeys(("LIST_REVERSE_SORT", "ARRAY_REVERSE_SORT"), form("array_reverse(array_sort({0}))")),
     **dict.fromkeys(
         ("LIST_UNIQUE", "ARRAY_UNIQUE"),
@@ -59,7 +63,7 @@ DUCKDB: Final[Table] = {
     **dict.fromkeys(("LIST_SELECT", "LIST_WHERE", "LIST_REDUCE"), no(_RANDOM_ACCESS)),
     "MAD": no("write median(abs(x - m)) over a subquery with the median m"),
     "MAKE_TIMESTAMP": form(TIMESTAMP_FROM_PARTS),
-    **dict.fromkeys(("ORD", "UNICODE"), form("ascii({0})")),
+    **dict.fromkeys(("ORD", "UNICODE"), form("(CASE WHEN {0} = '' THEN -1 ELSE ascii({0}) END)")),
     **dict.fromkeys(("QUANTILE", "QUANTILE_DISC"), _within),
     "REGEXP_FULL_MATCH": form("regexp_like({0}, '^(?:' || {1} || ')$')"),
     "SHA1": no("write sha256(text)"),
@@ -68,7 +72,9 @@ DUCKDB: Final[Table] = {
     "STRLEN": form("CAST(octet_length({0}) AS BIGINT)"),
     **dict.fromkeys(("SUBSTR", "SUBSTRING"), substring),
     "TIME_BUCKET": no("write date_trunc('month', t), or date_bin(INTERVAL '15 minutes', t)"),
+    "TO_HEX": form("upper(to_hex({0}))"),
     "TRY_STRPTIME": no("write TRY_CAST(text AS TIMESTAMP)"),
+    "TYPEOF": no("write arrow_typeof(x) in the default dialect"),
     "XOR": form("(({0} | {1}) - ({0} & {1}))"),
     "YEARWEEK": form("CAST(date_part('isoyear', {0}) * 100 + date_part('week', {0}) AS BIGINT)"),
 }

@@ -37,6 +37,7 @@ def _counted(test: str) -> Rule:
 
 POSTGRES: Final[Table] = {
     "ARRAY_LENGTH": form("CAST(array_length({0}, {1}) AS BIGINT)"),
+    "ARRAY_DIMS": no("write array_length(list, 1)"),
     "ARRAY_LOWER": form("(CASE WHEN array_length({0}, {1}) > 0 THEN 1 END)"),
     "ARRAY_UPPER": form("CAST(array_length({0}, {1}) AS BIGINT)"),
     "CARDINALITY": form("CAST(cardinality({0}) AS BIGINT)"),

@@ -128,7 +128,10 @@ _HAS_NULL: Final = "array_length({0}) > coalesce(array_length(array_compact({0})
 LISTS: Final[Table] = {
     **same("ARRAY_APPEND", "ARRAY_COMPACT", "ARRAY_DISTINCT", "ARRAY_EXCEPT", "ARRAY_INTERSECT", "ARRAY_MAX"),
     **same("ARRAY_MIN", "FLATTEN"),
-    "ARRAY_CONTAINS": form("array_has({0}, {1})"),
+    "ARRAY_CONTAINS": form(
+        f"(CASE WHEN array_has({{0}}, {{1}}) THEN true WHEN {_HAS_NULL} OR {{1}} IS NULL THEN NULL"
+        " WHEN {0} IS NOT NULL THEN false END)"
+    ),
     "ARRAY_JOIN": form("array_to_string({0}, {1})", "array_to_string({0}, {1}, {2})"),
     "ARRAY_POSITION": form(
         "(CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN coalesce(CAST(array_position({0}, {1}) AS BIGINT), 0) END)"
@@ -189,6 +192,7 @@ SPARK: Final[Table] = {
     **dict.fromkeys(("CHARINDEX", "LOCATE"), form("strpos({1}, {0})", f"{PLACE_IN_TEXT}({{1}}, {{0}}, {{2}}, 1)")),
     "CONTAINS": form("contains({0}, {1})"),
     "INSTR": form("strpos({0}, {1})"),
+    **dict.fromkeys(("CHR", "CHAR"), form("chr({0} % 256)")),
     **dict.fromkeys(("DATE_ADD", "DATEADD"), _shifted("")),
     "DATE_SUB": _shifted("-"),
     **dict.fromkeys(("DATEDIFF", "DATE_DIFF"), _difference),
@@ -211,14 +215,14 @@ SPARK: Final[Table] = {
     "ISNOTNULL": form("({0} IS NOT NULL)"),
     "ISNULL": form("({0} IS NULL)"),
     "LEVENSHTEIN": form("levenshtein({0}, {1})"),
-    "LOG": form("ln({0})", "log({0}, {1})"),
+    **dict.fromkeys(("LN", "LOG"), form("ln(CASE WHEN {0} > 0 THEN {0} END)", "log({0}, {1})")),
     "MAKE_DATE": form("make_date({0}, {1}, {2})"),
     "MINUTE": part("minute"),
     "MONTH": part("month"),
     "MONTHS_BETWEEN": months_between(8),
     "NEGATIVE": form("(-{0})"),
     "NEXT_DAY": next_day,
-    "PMOD": form("((({0} % {1}) + {1}) % {1})"),
+    "PMOD": form("(CASE WHEN {0} % {1} < 0 THEN ({0} % {1} + {1}) % {1} ELSE {0} % {1} END)"),
     "QUARTER": part("quarter"),
     "RAND": form("random()"),
     "REGEXP_COUNT": form("regexp_count({0}, {1})"),
