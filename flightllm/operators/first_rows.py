@@ -285,21 +285,33 @@ class FirstRows:
             yield from self._out(part, units[len(some) :], "left")
 
     def _ask_scored(self, numbers: Units) -> Iterator[PromptBatch]:
-        """Ask about scored units."""
+        """Ask about scored units, all at once."""
         numbers = numbers[: int(min(self._room, len(numbers)))]
-        for part, units in self._by_part(numbers):
-            before = self.tracker.rows
-            yield from self._asked_rows(part, units)
-            answers = np.maximum(part.oracle.labels[units], NO_ANSWER)
-            yes = answers == part.oracle.values.index(True)
-            own = part.numbers[units]
-            wrong = (self.order.scores[own] > _LIKELIER_YES) != yes
-            self._errors += int(part.oracle.population.weights[units[wrong]].sum())
-            self.order.tell(own, np.where(answers < 0, NO_ANSWER, yes))
-            self.order.by_score += len(units)
-            self.order.by_score_passed += self.tracker.rows - before
+        parts = list(self._by_part(numbers))
+        if not parts:
+            return
+        parts[0][0].oracle.ask_with([(part.oracle, units) for part, units in parts])
+        self._asked += len(numbers)
+        self.order.by_score += len(numbers)
+        for part, units in parts:
+            self._learn(part, units)
+            self.reason = self.reason or part.oracle.refused
+            self._count(part, units, "asked")
+        before = self.tracker.rows
+        for part, units in parts:
+            yield from self._rows_out(part, units)
             if not self.tracker.rows_left:
-                return
+                break
+        self.order.by_score_passed += self.tracker.rows - before
+
+    def _learn(self, part: _Part, units: Units) -> None:
+        """Learn from the answers about scored units."""
+        answers = np.maximum(part.oracle.labels[units], NO_ANSWER)
+        yes = answers == part.oracle.values.index(True)
+        own = part.numbers[units]
+        wrong = (self.order.scores[own] > _LIKELIER_YES) != yes
+        self._errors += int(part.oracle.population.weights[units[wrong]].sum())
+        self.order.tell(own, np.where(answers < 0, NO_ANSWER, yes))
 
     def _by_part(self, numbers: Units) -> Iterator[tuple[_Part, Units]]:
         """Yield the parts of scored units with their units."""
@@ -355,12 +367,20 @@ class FirstRows:
 
     def _out(self, part: _Part, units: Units, how: str) -> Iterator[PromptBatch]:
         """Yield the rows of units with the answers that are known, and count how these came."""
+        self._count(part, units, how)
+        yield from self._rows_out(part, units)
+
+    def _count(self, part: _Part, units: Units, how: str) -> None:
+        """Count the rows of units, and how their answers came."""
         labels, weights = part.oracle.labels[units], part.oracle.population.weights[units]
         yes = part.oracle.values.index(True)
         self._rows[how] += int(weights.sum())
         for name, some in (("null", labels < 0), ("yes", labels == yes), ("no", labels == 1 - yes)):
             self._rows[name] += int(weights[some].sum())
         self._prompts += len(units)
+
+    def _rows_out(self, part: _Part, units: Units) -> Iterator[PromptBatch]:
+        """Yield the rows of units with the answers that are known."""
         batch = part.out(units)
         if batch is not None:
             decision = Decision(part.oracle.labels, None)

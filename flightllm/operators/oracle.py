@@ -124,16 +124,32 @@ class Oracle:
             if not few(self._lacking, int((self._kept != UNASKED).sum())):
                 raise NotKnownError
             self.labels[units] = self._kept[units]
-        new = units[self.labels[units] == UNASKED]
-        for some, answers in answered(self._site, self._binding, self.population, new, self._cancelled):
-            for unit, answer in zip(some.tolist(), answers, strict=True):
-                self.labels[unit] = self._label(answer, unit)
-        budget = self._binding.budget
-        if budget is not None and budget.refusal and (self.labels[new] == NO_ANSWER).any():
-            self.refused = budget.refusal
+        self.ask_with([(self, units)])
         if self._kept is not None:
             self._kept[units] = self.labels[units]
         return self.labels[units]
+
+    def ask_with(self, asked: Sequence[tuple["Oracle", Units]]) -> None:
+        """Ask about units of several oracles of the same call. All prompts go out together.
+
+        Raises:
+            EngineError: the engine is gone, or a prompt failed and the call says `on_error => 'fail'`.
+            BudgetExceededError: the budget is spent, and the session wants the query to fail then.
+            CancelledError: the query was cancelled.
+        """
+        new = [(oracle, units[oracle.labels[units] == UNASKED]) for oracle, units in asked]
+        wanted = [(oracle.population, units) for oracle, units in new]
+        for place, some, answers in _answered(self._site, self._binding, wanted, self._cancelled):
+            new[place][0].take(some, answers)
+        refusal = "" if self._binding.budget is None else self._binding.budget.refusal
+        for oracle, units in new:
+            if refusal and (oracle.labels[units] == NO_ANSWER).any():
+                oracle.refused = refusal
+
+    def take(self, units: Units, answers: Sequence[Any]) -> None:
+        """Take the answers about units."""
+        for unit, answer in zip(units.tolist(), answers, strict=True):
+            self.labels[unit] = self._label(answer, unit)
 
     def told(self) -> NDArray[np.int64]:
         """Return the labels of all units: an answer about one unit tells nothing about others."""
@@ -195,16 +211,25 @@ def answered(
         BudgetExceededError: the budget is spent, and the session wants the query to fail then.
         CancelledError: the query was cancelled.
     """
-    if not len(units):
+    for _, some, answers in _answered(site, binding, [(population, units)], cancelled):
+        yield some, answers
+
+
+def _answered(
+    site: CallSite, binding: ModelBinding, wanted: Sequence[tuple[Population, Units]], cancelled: Callable[[], bool]
+) -> Iterator[tuple[int, Units, Sequence[Any]]]:
+    """Ask a model about units of several populations at once; yield the place of each with units and their answers."""
+    if not any(len(units) for _, units in wanted):
         return
-    open_units: dict[int, Units] = {}
+    open_units: dict[int, tuple[int, Units]] = {}
 
     def batches() -> Iterator[PromptBatch]:
-        for some, batch in population.prompts(units):
-            open_units[id(batch)] = some
-            yield batch
+        for place, (population, units) in enumerate(wanted):
+            for some, batch in population.prompts(units):
+                open_units[id(batch)] = place, some
+                yield batch
 
     context = CallContext(binding, binding.in_flight.open(), [site], all_at_once(1), prompts_counted=False)
     with closing(CallExecutor(context).answer(batches(), cancelled)) as done:
         for batch in done:
-            yield open_units.pop(id(batch)), batch.answers.get(0, [None] * len(batch.tuples))
+            yield *open_units.pop(id(batch)), batch.answers.get(0, [None] * len(batch.tuples))

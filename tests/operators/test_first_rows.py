@@ -1,7 +1,7 @@
 """A filter with a promise under a LIMIT, over simulated models."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -103,18 +103,19 @@ def test_a_useless_proxy_costs_a_wave_at_most(world: World, proxy: str, what: st
     assert sum(not QUESTIONS[what][row["t"]] for row in ran.rows) <= limit // 10
 
 
-def test_waves_grow(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The prompts go out in few waves, although few rows pass."""
+def test_a_wave_goes_out_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prompts of several parts of the rows wait for no other part."""
     waves: list[int] = []
-    send = Oracle.ask
+    send = Oracle.ask_with
 
-    def counted(own: Oracle, units: Units) -> Units:
-        waves.append(len(units))
-        return send(own, units)
+    def counted(own: Oracle, asked: Sequence[tuple[Oracle, Units]]) -> None:
+        waves.append(len(asked))
+        send(own, asked)
 
-    monkeypatch.setattr(Oracle, "ask", counted)
+    monkeypatch.setattr(Oracle, "ask_with", counted)
     ask(world[1], query("rare", 5, words("blind")))
-    assert len(waves) < 60
+    assert max(waves) > 1
+    assert len(waves) < sum(waves)
 
 
 def test_figures_equal_a_recount(world: World) -> None:
