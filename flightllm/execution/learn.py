@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flightllm.catalog.functions import CreatedFit, told
 from flightllm.common.names import quoted
@@ -27,9 +28,9 @@ from flightllm.execution.staged_query import StagedQuery
 from flightllm.functions.call import AICall
 from flightllm.functions.learned import kind_of, matrix, options_of, question_of
 from flightllm.functions.stored import LearnedUse, StoredFunction
-from flightllm.learning.fitting import TARGETS, Fitted, Labels, Wanted, fitted, text_of
+from flightllm.learning.fitting import TARGETS, Fitted, Labels, Wanted, check_labels, fitted, text_of
 from flightllm.learning.learned import FEATURES, Feature, Kind, LateFit, Learned, Rows
-from flightllm.observe.query_record import QueryRecord
+from flightllm.observe.query_record import CancelToken, QueryRecord
 from flightllm.sql.literals import text_literal
 from flightllm.sql.names import PEOPLES_LABELS, parse_name
 from flightllm.sql.parsed_text import ParsedText
@@ -88,8 +89,8 @@ def learn(
     `look` counts a look at a question, and returns how many there were, this one included. The default counts nothing.
 
     Raises:
-        InvalidInputError: the query lacks a column, a label is not an answer, there are too few labels, or a target is
-            not certified.
+        InvalidInputError: the query lacks a column, a label is not an answer, there are too few or too many labels, or
+            a target is not certified.
         MissingExtraError: scikit-learn is not installed.
         FlightLLMError: the query or the call is wrong.
     """
@@ -97,6 +98,7 @@ def learn(
     asked = asked_features(function, query, options, services, settings, labelled=True)
     kind = kind_of(asked.call)
     check_targets(wanted, asked.call)
+    given_labels(asked, services, settings, record.cancelled)  # before a model is asked
     with closing(asked.query.run(record)) as batches:
         found = asked.found(batches, record)
     labels = labels_of(found, kind)
@@ -280,7 +282,51 @@ def call_of(function: StoredFunction, services: Services, settings: Settings) ->
     return next(iter(query.extracted.calls.values()))
 
 
-def _bounded(batches: Any) -> Any:
+@dataclass(frozen=True, slots=True)
+class GivenLabels:
+    """How many rows a query of labels returns, how many have a label, and how many different values these have."""
+
+    rows: int
+    labelled: int
+    values: int
+
+
+def given_labels(
+    asked: AskedFeatures, services: Services, settings: Settings, cancelled: CancelToken
+) -> GivenLabels | None:
+    """Read the labels, ask no model, and check that a fit can take them; None if the rows themselves ask models.
+
+    Raises:
+        InvalidInputError: a label is not an answer of the call, or there are too few or too many labels.
+        CancelledError: the statement was cancelled.
+    """
+    columns = [f"CAST(given.{quoted(of)} AS VARCHAR) AS {quoted(name)}" for name, of in asked.columns.items()]
+    sql = f"SELECT {', '.join(columns)} FROM ({asked.rows}\n) AS given"
+    query = plan(ParsedText(sql), services, settings)
+    if not isinstance(query, PlainQuery):
+        return None
+    total = 0
+
+    def with_label(batches: Batches) -> Batches:
+        nonlocal total
+        for batch in batches:
+            total += batch.num_rows
+            yield batch.filter(pc.is_valid(batch["label"]))
+
+    with closing(query.run(QueryRecord("", sql, cancelled))) as batches:
+        table = pa.Table.from_batches(_bounded(with_label(batches)), query.schema)
+    if cancelled.is_set():
+        raise CancelledError("the statement was cancelled")
+    kind = kind_of(asked.call)
+    read = labels_in(table["label"].to_pylist(), kind, options_of(asked.call))
+    found = zip(*(table[name].to_pylist() for name in asked.columns if name != "label"), strict=True)
+    texts = [text_of(values) for values, label in zip(found, read, strict=True) if label is not None]
+    labels = [label for label in read if label is not None]
+    check_labels(labels, texts, kind)
+    return GivenLabels(total, len(labels), len(set(texts)))
+
+
+def _bounded(batches: Batches) -> Batches:
     count = 0
     for batch in batches:
         count += batch.num_rows

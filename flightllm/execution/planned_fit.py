@@ -1,25 +1,19 @@
 """EXPLAIN of a fit: the labelled rows, the features, and the predicted work of the model. No model is asked."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing
 
-from flightllm.common.names import quoted
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
 from flightllm.engines.registry import OpenModel
 from flightllm.execution.accounting import AskingQuery
 from flightllm.execution.cancel_token import stop_of_planning
 from flightllm.execution.context import Services
-from flightllm.execution.learn import asked_features, check_targets, labels_in, named_features, wanted_of
-from flightllm.execution.plain_query import PlainQuery
-from flightllm.execution.planning import plan
+from flightllm.execution.learn import asked_features, check_targets, given_labels, named_features, wanted_of
 from flightllm.functions.call import AICall
-from flightllm.functions.learned import kind_of, options_of
 from flightllm.functions.stored import StoredFunction
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.call_context import ModelBinding
 from flightllm.plan.parts import PlanPart
-from flightllm.sql.parsed_text import ParsedText
 
 
 class PlannedFit:
@@ -87,17 +81,9 @@ class PlannedFit:
         """Return how many rows have a label, from a query that asks no model.
 
         Raises:
-            InvalidInputError: a label is not an answer of the call.
+            InvalidInputError: a label is not an answer of the call, or there are too few or too many labels.
         """
-        columns = [f"CAST(given.{quoted(name)} AS VARCHAR)" for name in self._asked.columns.values()]
-        sql = f"SELECT {', '.join(columns)} FROM ({self._asked.rows}\n) AS given"
-        query = plan(ParsedText(sql), self.services, self.settings)
-        if not isinstance(query, PlainQuery):
+        given = given_labels(self._asked, self.services, self.settings, stop_of_planning())
+        if given is None:
             return "rows that ask models, so their number is not known"
-        with closing(query.run(QueryRecord("", sql, stop_of_planning()))) as batches:
-            found = [row for batch in batches for row in zip(*(one.to_pylist() for one in batch.columns), strict=True)]
-        call = self._asked.call
-        labels = labels_in([row[-1] for row in found], kind_of(call), options_of(call))
-        values = {row[:-1] for row, label in zip(found, labels, strict=True) if label is not None}
-        count = sum(label is not None for label in labels)
-        return f"{count:,} labelled rows of {len(found):,}, with {len(values):,} different values"
+        return f"{given.labelled:,} labelled rows of {given.rows:,}, with {given.values:,} different values"

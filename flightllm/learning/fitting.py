@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -96,13 +97,7 @@ def fitted(
     """
     notes = list(contradictions(labels))
     labels = one_of_each(labels)
-    training, judging = halves(labels)
-    usable = training[labels.rows.known[training]]
-    if len(labels.labels) < _FEWEST or not len(usable) or not len(judging):
-        raise InvalidInputError(
-            f"{len(labels.labels)} labels are too few: give at least {_FEWEST}, of which about half train, and the"
-            " others judge"
-        )
+    usable, judging = _parts(labels)
     given = labels.at(usable)
     with one_thread("a filter that is learned from labels"):
         if kind == "score":
@@ -119,6 +114,53 @@ def fitted(
     figures = {**counts, **figures, "confidence": wanted.confidence, "looks": wanted.look}
     notes += constant(kind, answers, figures)
     return Fitted(learned, figures, missed, notes)
+
+
+def check_labels(labels: Sequence[str], values: Sequence[str], kind: Kind) -> None:
+    """Check that a fit can take these labels of values, as far as this does not depend on the features.
+
+    Raises:
+        InvalidInputError: there are too few labels, or too few of one answer.
+    """
+    empty = np.zeros((len(labels), 0))
+    given = one_of_each(Labels(Rows(empty, empty), labels, values, [None] * len(labels)))
+    usable, _ = _parts(given)
+    if kind != "score":
+        _counts(given.at(usable).labels, kind)
+
+
+def _parts(labels: Labels) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places of the rows that train and have features, and of those that judge.
+
+    Raises:
+        InvalidInputError: there are too few.
+    """
+    training, judging = halves(labels)
+    usable = training[labels.rows.known[training]]
+    if len(labels.labels) < _FEWEST or not len(usable) or not len(judging):
+        raise InvalidInputError(
+            f"{len(labels.labels)} labels are too few: give at least {_FEWEST}, of which about half train, and the"
+            " others judge"
+        )
+    return usable, judging
+
+
+def _counts(labels: Sequence[str], kind: Kind) -> Mapping[str, int]:
+    """Return how many of the labels that train each class has.
+
+    Raises:
+        InvalidInputError: a class has too few.
+    """
+    classes = sorted(set(labels)) if kind == "label" else ["No", "Yes"]
+    given = Counter(labels)
+    counts = {one: given[one] for one in classes}
+    if len(classes) < 2 or min(counts.values()) < _FEWEST_EACH:
+        rare = min(counts, key=counts.__getitem__)
+        raise InvalidInputError(
+            f"{counts[rare]} of the {len(labels)} labels that train are {rare!r}: label more rows, at least"
+            f" {2 * _FEWEST_EACH} or so of each answer"
+        )
+    return counts
 
 
 def contradictions(labels: Labels) -> Iterator[str]:
@@ -188,14 +230,8 @@ def _classes(
     given: Labels, kind: Kind, features: tuple[Feature, ...], options: tuple[str, ...], wanted: Wanted
 ) -> Learned:
     rows, labels = given.rows, list(given.labels)
-    classes = sorted(set(labels)) if kind == "label" else ["No", "Yes"]
-    counts = {one: labels.count(one) for one in classes}
-    if len(classes) < 2 or min(counts.values()) < _FEWEST_EACH:
-        rare = min(counts, key=counts.__getitem__)
-        raise InvalidInputError(
-            f"{counts[rare]} of the {len(labels)} labels that train are {rare!r}: label more rows, at least"
-            f" {2 * _FEWEST_EACH} or so of each answer"
-        )
+    counts = _counts(labels, kind)
+    classes = list(counts)
     inputs = rows.inputs(kind)
     center = inputs.mean(axis=0)
     scale = _scale(inputs - center, rows.vectors.shape[1])

@@ -62,8 +62,7 @@ def total(session: Session, sql: str) -> dict[str, Any]:
         ("b", "FIT ON labelled WITH (precision = 0.8)", 60, "by the features embedding, model"),
         ("c", "FIT ON labelled WITH (features = 'model')", 60, "by the feature model"),
         ("d", "FIT ON labelled WITH (features = 'embedding')", 0, "by the feature embedding; the prediction leaves"),
-        ("e", "FIT ON system.labels", 0, "0 labelled rows of 0"),
-        ("f", "FIT ON (SELECT t, ai_filter('Odd? {t}', t) AS label FROM labelled)", 128, "is not known"),
+        ("e", "FIT ON (SELECT t, ai_filter('Odd? {t}', t) AS label FROM labelled)", 128, "is not known"),
     ],
 )
 def test_create(
@@ -120,6 +119,34 @@ def test_refused(session: Session, sql: str, error: type[Exception], message: st
     """EXPLAIN gives the errors of the statement, as far as no model is needed."""
     with pytest.raises(error, match=message):
         rows(session, sql.format(CALL.format("")))
+
+
+@pytest.mark.parametrize(
+    ("fit", "message"),
+    [
+        ("(SELECT 'row ' || value, value % 3 = 0 FROM generate_series(1, 100001))", "than 100,000 rows: add a LIMIT"),
+        ("(SELECT t, label FROM labelled WHERE label LIMIT 4)", "^4 labels are too few"),
+        ("(SELECT t, true FROM labelled)", "are 'No': label more rows"),
+        ("(SELECT t, 'maybe' FROM labelled)", "maybe"),
+        ("system.labels", "^0 labels are too few"),
+    ],
+)
+def test_labels_refused(opened: tuple[Database, Simulation], session: Session, fit: str, message: str) -> None:
+    """CREATE FILTER refuses labels that no fit can take before it asks a model, and EXPLAIN gives the same error."""
+    before, sql = asked(opened), f"CREATE FILTER refused AS {CALL.format(', refused')} FIT ON {fit}"
+    with pytest.raises(InvalidInputError, match=message) as created:
+        session.update(sql)
+    with pytest.raises(InvalidInputError) as planned:
+        explained(session, sql)
+    assert str(planned.value) == str(created.value)
+    assert asked(opened) == before
+
+
+def test_many_rows_without_a_label(session: Session) -> None:
+    """Rows without a label do not count against the limit on labels."""
+    more = "SELECT t, label FROM labelled UNION ALL SELECT 'new', NULL FROM generate_series(1, 100000)"
+    told = explained(session, f"CREATE FILTER rare AS {CALL.format('')} FIT ON ({more})")
+    assert "62 labelled rows of 100,066, with 60 different values" in told["fit of labels"]
 
 
 def test_rights(opened: tuple[Database, Simulation]) -> None:
