@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from flightllm.errors import AICallError, SqlError
-from flightllm.functions.base import ScalarFunction
+from flightllm.functions.base import TARGETS, ScalarFunction
 from flightllm.functions.call import ERROR_FIELDS, AICall, name_stub
 from flightllm.functions.confidence import all_known, split
 from flightllm.learning.learned import KINDS, Floats, Kind, LateFit, Learned, Rows, found, read
@@ -31,8 +31,10 @@ def kind_of(call: AICall) -> Kind:
     """Return the kind of answers of a call, from which a filter can be learned.
 
     Raises:
-        AICallError: its answers are something else, such as free texts.
+        AICallError: its answers are something else, such as free texts, or it has targets of a cascade.
     """
+    if call.promise is not None:
+        raise AICallError(_promised(call))
     choice = isinstance(call.parameters.constraint, Choice) and call.on_error not in ERROR_FIELDS and call.fields
     if choice and call.function in _LEARNS and call.output == _OUTPUTS[_LEARNS[call.function]]:
         return _LEARNS[call.function]
@@ -40,6 +42,20 @@ def kind_of(call: AICall) -> Kind:
         f"a filter learns from one call of ai_filter, ai_classify or ai_score with fields, not from {call.text}: leave"
         " out confidence => true, multi => true and on_error => 'struct', and write a range of at most 100 numbers"
     )
+
+
+def _promised(call: AICall) -> str:
+    """Return the error for a call that has targets of a cascade, where labels decide."""
+    targets = {name: getattr(call.promise, name) for name in TARGETS}
+    given = {name: value for name, value in targets.items() if value is not None}
+    told = (
+        f"labels and {' or '.join(given)} => cannot be combined in a call, because the fit to the labels decides in"
+        " place of a proxy: leave out the proxy and its targets"
+    )
+    if call.function == "ai_score":
+        return told
+    options = ", ".join(f"{name} = {value:g}" for name, value in given.items())
+    return f"{told}. For figures that the labels certify, write CREATE FILTER name AS … FIT ON … WITH ({options})"
 
 
 def options_of(call: AICall) -> tuple[str, ...]:

@@ -357,6 +357,10 @@ def test_rights(database: Database, session: Session) -> None:
         (f"{SPAM} WITH (features = 'smell')", InvalidInputError, "features must be one or more of"),
         ("ai_classify(t, ['a', 'b']) FIT ON (SELECT t, 'a' AS label FROM labelled) WITH (recall = .9)",
          InvalidInputError, "ai_classify cannot certify recall"),
+        ("ai_filter('x', t, proxy => 'embedding', recall => .9, precision => .8) FIT ON labelled", AICallError,
+         r"recall or precision => cannot be combined.* WITH \(recall = 0\.9, precision = 0\.8\)"),
+        ("ai_classify(t, ['a', 'b'], proxy => 'embedding', accuracy => .9) FIT ON labelled", AICallError,
+         r"WITH \(accuracy = 0\.9\)"),
     ],
 )  # fmt: skip
 def test_refused(labels: Session, filter_: str, error: type[Exception], message: str) -> None:
@@ -364,3 +368,13 @@ def test_refused(labels: Session, filter_: str, error: type[Exception], message:
     with pytest.raises(error, match=message):
         labels.update(f"CREATE FILTER wrong AS {filter_}")
     assert rows(labels, "SELECT name FROM system.filters WHERE name = 'wrong'") == []
+
+
+def test_targets_of_a_cascade(session: Session) -> None:
+    """EXPLAIN refuses them as CREATE FILTER does; targets of the session are none of the call, and stop no fit."""
+    create = "CREATE FILTER wrong AS ai_filter('Is {t} spam?', {t}, proxy => 'embedding', recall => .9) FIT ON labelled"
+    with pytest.raises(AICallError, match="labels and recall => cannot be combined"):
+        explained(session, create)
+    session.update("SET flightllm.quality = 'recall 0.9'")
+    session.update(f"CREATE OR REPLACE FILTER spam AS {SPAM}")
+    assert len(rows(session, "SELECT spam(t) AS a FROM messages LIMIT 3")) == 3

@@ -114,6 +114,16 @@ def test_own_labels(session: Session) -> None:
         ("ai_filter(t, labels => 'labelled')", AICallError, "the prompt is a text"),
         ("ai_filter('Is it?', messages.*, labels => 'labelled')", AICallError, "a star cannot name"),
         ("ai_filter('x', t, labels => 'labelled', confidence => true)", AICallError, "leave out confidence"),
+        (
+            "ai_filter('x', t, labels => 'labelled', proxy => 'embedding', recall => 0.9)",
+            AICallError,
+            r"labels and recall => cannot be combined.* WITH \(recall = 0\.9\)",
+        ),
+        (
+            "ai_score('x', t, labels => 'labelled', proxy => 'embedding', accuracy => 0.9) > 3",
+            AICallError,
+            "accuracy => cannot be combined.* leave out the proxy and its targets$",
+        ),
     ],
 )
 def test_wrong_labels(session: Session, call: str, error: type[Exception], message: str) -> None:
