@@ -332,7 +332,9 @@ class _Binder:
         promise = None
         if self._has(QUALITY[0]) and any(name in self._given for name in _PROMISING):
             with _about_values():
-                promise = read_promise(asked, values, len(fields.items), self._model(values), self._names)
+                promise = read_promise(
+                    asked, values, len(fields.items), self._model(values), self._names, self._given.keys()
+                )
         if promise is None and self._has(CONFIDENCE) and values[CONFIDENCE.name] is True:
             asked = with_confidence(asked)
         answer = guided(asked, options, fields.names(), examples)

@@ -1,6 +1,7 @@
 """The options of a call that make a promise: targets, a probability, and the proxy."""
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final, Protocol
 
 from flightllm.errors import AICallError
@@ -27,11 +28,17 @@ class Proxies(Protocol):
 
 
 def read_promise(
-    asked: Answer, values: Mapping[str, Literal], fields: int, model: str | None, names: Proxies
+    asked: Answer,
+    values: Mapping[str, Literal],
+    fields: int,
+    model: str | None,
+    names: Proxies,
+    given: AbstractSet[str],
 ) -> Promise | None:
     """Return the promise of a call's options, or nothing if they name no target or the proxy 'none'.
 
     `values` has the call's options, `fields` the number of its fields, and `model` the name of its model in SQL.
+    `given` has the names of the options that the call writes. With a target of NULL, the model decides each row.
 
     Raises:
         AICallError: a target is not between 0 and 1, or no proxy can answer such a call.
@@ -47,7 +54,7 @@ def read_promise(
             return None
     named = [name for name in (*TARGETS, PROXY, LABEL_BUDGET) if values.get(name) is not None]
     if all(value is None for value in targets.values()):
-        if is_level or named:
+        if (is_level or named) and given.isdisjoint(TARGETS):  # preparing a statement binds NULL to each parameter
             first = "confidence as a number" if is_level else named[0]
             raise AICallError(f"{first} belongs to a promise: also write recall =>, precision => or accuracy =>")
         return None

@@ -54,6 +54,13 @@ class CallFigures:
         return self.operator, self.function, self.text, self.model
 
     @property
+    def predicted_share(self) -> float | None:
+        """The share of the prompts that the model of a promise gets. A call with no promise or no prompts has null."""
+        if self.promise is None or not self.counts["distinct_prompts"]:
+            return None
+        return float(self.promise["predicted_share"])
+
+    @property
     def work(self) -> Work:
         """Return the work that the call site gives to its language model."""
         if self.backend != "model":
@@ -178,9 +185,9 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
 
     A call has `model` (null for the server's own), `role`, `predicted_share`, `promise`, `answers` ('learned' or
     'assumed'), `ordering`, `layout`, `no_saving` and `field_orders`. The role of a proxy's calls is 'proxy', and of
-    others null. `predicted_share` is the share of prompts that the model of a promise gets. ANALYZE gives `promise` its
-    figures, see `CallRecord.promise`. `no_saving` says why no order of the prompts saves anything. A
-    saving is the query's work without a rule, minus its work with the rule.
+    others null. `predicted_share` is the share of prompts that the model of a promise gets, and null without prompts.
+    ANALYZE gives `promise` its figures, see `CallRecord.promise`. `no_saving` says why no order of the prompts saves
+    anything. A saving is the query's work without a rule, minus its work with the rule.
 
     Figures are under `predicted` and, after ANALYZE, under `actual`; without ANALYZE, `actual` is null.
     `prefix_hit_rate` is between 0 and 1; `price` is null where no prices are configured. `estimated` counts the answers
@@ -195,7 +202,7 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
                 "text": call.text,
                 "model": call.model,
                 "role": call.notes.get("role"),
-                "predicted_share": call.promise and call.promise["predicted_share"],
+                "predicted_share": call.predicted_share,
                 "promise": None if actual is None or actual.promise is None else dict(actual.promise),
                 "answers": "learned" if call.learned else "assumed",
                 "ordering": call.notes.get("ordering"),

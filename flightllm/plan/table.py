@@ -69,9 +69,9 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
         lines.append(f"and {len(call.orders) - _SHOWN_ORDERS:,} other orders of the fields")
     if call.counts["calls"]:
         lines.append("answers: assumed like earlier answers" if call.learned else "answers: all assumed equally likely")
-    if call.promise is not None:
+    if call.promise is not None and (share := call.predicted_share) is not None:
         why = "as in the last run" if call.promise["learned"] else "assumed, because no earlier run tells it"
-        lines.append(f"share of the prompts that the model gets: {_share(call.promise['predicted_share'])}, {why}")
+        lines.append(f"share of the prompts that the model gets: {_share(share)}, {why}")
     rows = [_row("predicted", call, _seconds(costs.seconds(call.works)), costs)]
     if actual is not None:  # calls run in parallel, so a single call has no time of its own
         name = "actual, estimated" if actual.counts["estimated"] else "actual"

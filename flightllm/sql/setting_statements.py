@@ -20,7 +20,7 @@ def read_show(tokens: Sequence[Token], text: str) -> Statement | None:
 
 
 def read_set(tokens: Sequence[Token], text: str) -> Statement:
-    """Read SET of a setting.
+    """Read SET of a setting; the word DEFAULT as its value resets it, as in PostgreSQL.
 
     Raises:
         SqlError: the value is missing, or more than one value follows.
@@ -36,6 +36,10 @@ def read_set(tokens: Sequence[Token], text: str) -> Statement:
     if value.kind not in {TokenKind.WORD, TokenKind.STRING, TokenKind.NUMBER, TokenKind.QUOTED}:
         raise SqlError(f"a value was expected, found {value.text[:40]!r}")
     cursor.end(f"SET {SETTING_PREFIX}.{key} takes one value; quote a value of several words")
+    if value.is_word("default") and not sign:
+        return Statement("reset", text, key=key)
+    if value.is_word("null"):
+        raise SqlError(f"a setting has no NULL: write SET {SETTING_PREFIX}.{key} = DEFAULT")
     return Statement("set", text, key=key, value=sign + value.text)
 
 

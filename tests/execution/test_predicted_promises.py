@@ -101,6 +101,13 @@ def test_fifty_queries(session: Session) -> None:
     assert median(errors) < 0.2
 
 
+def test_share_of_nothing(session: Session) -> None:
+    """Without rows, EXPLAIN ANALYZE tells no share of the prompts."""
+    shown = explained(session, f"ANALYZE {named('filter', 1, 0)}")
+    assert "calls" in str(shown)
+    assert "share of the prompts" not in str(shown)
+
+
 def test_shown(session: Session) -> None:
     """EXPLAIN tells the share, whether it was learned, and the work and price without the proxy."""
     sql = named("score", 0, 299)

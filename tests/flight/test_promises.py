@@ -98,6 +98,16 @@ def test_places_of_a_call(server: SimulatedServer, cursor: flight_sql.Cursor, sq
     assert len(scored) == (0 if exact else len({f"row {n}" for n in range(400) if n % 50 < 49}))
 
 
+def test_bound_target(cursor: flight_sql.Cursor) -> None:
+    """A target can be a bound number, or a text of a number; another text is refused as a constant is."""
+    sql = "SELECT count(*) FROM r WHERE i < 4 AND ai_filter('Is it spam? {t}', t, proxy => 'small', recall => ?)"
+    for value in (0.9, "0.9", None):
+        cursor.execute(sql, (value,))
+        assert cursor.fetchall() == [(0,)]
+    with pytest.raises(flight_sql.Error, match="recall must be a number, not 'high'"):
+        cursor.execute(sql, ("high",))
+
+
 def test_limit(server: SimulatedServer, cursor: flight_sql.Cursor) -> None:
     """LIMIT returns rows that the model confirms, and asks about few others."""
     before = len(server.asked())
