@@ -66,7 +66,7 @@ def _parser(dialect: str, own_functions: frozenset[str]) -> tuple[Any, Any]:
 
 def _begins_with_type(tokens: Sequence[Any]) -> bool:
     """Return whether tokens begin with a type and a text literal, as in TIMESTAMP(3) '2024-01-05'."""
-    from sqlglot.tokens import TokenType
+    from sqlglot.tokenizer_core import TokenType
 
     kinds = [token.token_type for token in tokens]
     place = kinds.index(TokenType.STRING) if TokenType.STRING in kinds else 0
@@ -78,7 +78,8 @@ def _typed_first(found: "exp.Cast") -> "exp.Expr":
     """Return the operations on a literal of a type, in place of a type of the operations on its text."""
     from sqlglot import exp
 
-    operations, literal = found.this, found.this
+    operations: exp.Expr = found.this
+    literal = operations
     while isinstance(literal, exp.Cast | exp.Bracket | exp.Dot):
         literal = literal.this
     if not (isinstance(literal, exp.Literal) and literal.is_string):
