@@ -279,7 +279,8 @@ def call_of(function: StoredFunction, services: Services, settings: Settings) ->
     query = plan(ParsedText(text), services, settings)
     if isinstance(query, LateQuery):
         raise InvalidInputError(f"the expression of {function.name} reads an evaluation: write an AI call")
-    return next(iter(query.extracted.calls.values()))
+    call = next(iter(query.extracted.calls.values()))
+    return replace(call, text=function.body)  # errors quote what the user wrote
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,19 +373,24 @@ def _features(
 
 
 def _columns(names: Sequence[str], parameters: Sequence[str], *, labelled: bool) -> Mapping[str, str]:
-    """Return the column of each parameter, and of `label`: by its name, or the next of the other columns.
+    """Return the column of each parameter, and of `label`: by its name, or else by the order of the columns.
+
+    The order decides only if the query has no further column, and no named column stands in another's place.
 
     Raises:
         InvalidInputError: the query has no column for one of them.
     """
     wanted = [*parameters, *(["label"] if labelled else [])]
-    free = iter([name for name in names if name not in wanted])
-    found = {name: name if name in names else next(free, None) for name in wanted}
-    if absent := [name for name, column in found.items() if column is None]:
+    absent = [name for name in wanted if name not in names]
+    if not absent:
+        return {name: name for name in wanted}
+    by_order = dict(zip(wanted, names, strict=False))
+    if len(names) != len(wanted) or any(by_order[name] != name for name in wanted if name in names):
         raise InvalidInputError(
-            f"the query has no column {absent[0]}: it needs {', '.join(wanted)}, and has {', '.join(names)}"
+            f"the query has no column {absent[0]}: it needs {', '.join(wanted)}, and has {', '.join(names)}. Name the"
+            " columns by AS, or return as many, in this order"
         )
-    return {name: column for name, column in found.items() if column is not None}
+    return by_order
 
 
 def labelled(services: Services, layout: str, function: StoredFunction, table: str, call: AICall) -> LearnedUse:

@@ -38,6 +38,8 @@ def kind_of(call: AICall) -> Kind:
     choice = isinstance(call.parameters.constraint, Choice) and call.on_error not in ERROR_FIELDS and call.fields
     if choice and call.function in _LEARNS and call.output == _OUTPUTS[_LEARNS[call.function]]:
         return _LEARNS[call.function]
+    if call.function not in _LEARNS:
+        raise AICallError(f"labels cannot teach {call.function}: write a call of ai_filter, ai_classify or ai_score")
     raise AICallError(
         f"a filter learns from one call of ai_filter, ai_classify or ai_score with fields, not from {call.text}: leave"
         " out confidence => true, multi => true and on_error => 'struct', and write a range of at most 100 numbers"

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from flightllm.common.text import excerpt
 from flightllm.errors import AICallError, InternalError
 from flightllm.functions.base import LABELS_OPTION, AIFunction, ScalarFunction
 from flightllm.functions.bind import Argument, BoundCall, Constant, Expression, NameResolver, bind_call
@@ -321,7 +322,10 @@ class _Extractor:
         name = self._tokens[0].text.lower()
         function = self._catalog.registry.get(name)
         if function is None or not self.is_one_call():
-            raise AICallError("a learned filter is one call of an AI function")
+            shown = excerpt(self._sql, 60)
+            error = AICallError(f"a learned filter is one call of ai_filter, ai_classify or ai_score, not {shown}")
+            error.placed = True  # the call around it has a name of the server
+            raise error
         arguments = self._arguments(0, len(self._tokens) - 1, self._depth)
         bound = bind_call(function, name, arguments, self._sql, self._catalog.names, self._catalog.indexes)
         kind_of(bound.call)

@@ -345,10 +345,19 @@ def test_rights(database: Database, session: Session) -> None:
 @pytest.mark.parametrize(
     ("filter_", "error", "message"),
     [
-        ("ai_gen('x', t) FIT ON (SELECT t, label FROM labelled)", AICallError, "a filter learns from one call"),
-        ("ai_filter('x', t) OR true FIT ON (SELECT t, label FROM labelled)", AICallError, "one call of an AI function"),
-        ("ai_filter('x', t, confidence => true) FIT ON (SELECT t, label FROM labelled)", AICallError, "leave out conf"),
+        ("ai_gen('x', t) FIT ON (SELECT t, label FROM labelled)", AICallError,
+         "^labels cannot teach ai_gen: write a call of ai_filter, ai_classify or ai_score$"),
+        ("ai_filter('x', t) OR true FIT ON (SELECT t, label FROM labelled)", AICallError,
+         "^a learned filter is one call of ai_filter, ai_classify or ai_score, not ai_filter"),
+        ("ai_filter('x', t, confidence => true) FIT ON (SELECT t, label FROM labelled)", AICallError,
+         r"not from ai_filter\('x', t, confidence => true\): leave out conf"),
         ("ai_filter('x', t) FIT ON (SELECT t FROM labelled)", InvalidInputError, "no column label: it needs t, label"),
+        ("ai_filter('x', t) FIT ON (SELECT value AS pos, t, spam FROM messages)", InvalidInputError,
+         "no column label: it needs t, label, and has pos, t, spam. Name the columns by AS"),
+        ("ai_filter('x', t) FIT ON (SELECT spam AS id, t FROM messages)", InvalidInputError,
+         "no column label: it needs t, label, and has id, t"),
+        ("ai_filter('x', t) FIT ON (SELECT label, t AS body FROM labelled)", InvalidInputError, "no column t: it"),
+        ("ai_filter('x', t) FIT ON messages", InvalidInputError, "no column label: it needs t, label, and has t, spa"),
         ("ai_filter('x', t) FIT ON (SELECT t, t AS label FROM labelled)", InvalidInputError, "not answers of the call"),
         ("ai_filter('x', t) FIT ON (SELECT t, label FROM labelled LIMIT 5)", InvalidInputError, "5 labels are too few"),
         ("ai_filter('x', t) FIT ON (SELECT t, true AS label FROM labelled)", InvalidInputError, "are 'No': label more"),
@@ -378,3 +387,13 @@ def test_targets_of_a_cascade(session: Session) -> None:
     session.update("SET flightllm.quality = 'recall 0.9'")
     session.update(f"CREATE OR REPLACE FILTER spam AS {SPAM}")
     assert len(rows(session, "SELECT spam(t) AS a FROM messages LIMIT 3")) == 3
+
+
+@pytest.mark.parametrize("columns", ["value AS pos, spam AS label, t", "t AS body, spam AS ship", "t, spam"])
+def test_columns(labels: Session, columns: str) -> None:
+    """Columns are taken by name, whatever columns stand beside them, or else by their order."""
+    call = "AS ai_filter('Is {t} spam?', {t}) FIT ON"
+    labels.update(f"CREATE OR REPLACE FILTER by_name {call} labelled")
+    labels.update(f"CREATE OR REPLACE FILTER by_rule {call} (SELECT {columns} FROM messages WHERE value <= 160)")
+    found = rows(labels, "SELECT DISTINCT labels_version FROM system.filters WHERE name IN ('by_name', 'by_rule')")
+    assert len(found) == 1
