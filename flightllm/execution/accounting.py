@@ -136,13 +136,15 @@ def real_bindings(
     if fits:
         with models_of(query, record.cancelled.is_set) as models:
             _check_limits(query, settings, models, record)
-    make_fits(fits, settings, record)
-    settings = replace(settings, **left_of(settings, record)) if fits else settings
+        make_fits(fits, settings, record)
+        settings = replace(settings, **left_of(settings, record))
     with (
         models_of(query, record.cancelled.is_set) as models,
         _answers(query.services, query.settings) as (cache, in_flight),
     ):
-        account = _account(query, settings, models, record)
+        if not fits:
+            _check_limits(query, settings, models, record)
+        account = _account(query, settings)
         rights = query.services.rights
         precedence = Precedence(query.settings.priority)
         asked = {
@@ -252,15 +254,13 @@ def _note_run(learned: Learned, call: AICall, seen: Seen) -> None:
     learned.note_run(question_of(call), seen)
 
 
-def _account(
-    query: AskingQuery, settings: Settings, models: Mapping[str | None, OpenModel], record: QueryRecord
-) -> Account | None:
+def _account(query: AskingQuery, settings: Settings) -> Account | None:
     """Return the account of the session's limits and the user's spending; None if there are no limits and no ledger.
 
     Raises:
-        BudgetExceededError: the estimate for the query is above a limit, or the day's budget is spent.
+        BudgetExceededError: the day's budget is spent.
     """
-    limits, ledger = _check_limits(query, settings, models, record)
+    limits, ledger = _limits(settings), _ledger(query)
     if limits == Allowance() and ledger is None:
         return None
     return Account(limits, ledger=ledger, fail=settings.on_budget == "fail")
@@ -268,25 +268,38 @@ def _account(
 
 def _check_limits(
     query: AskingQuery, settings: Settings, models: Mapping[str | None, OpenModel], record: QueryRecord
-) -> tuple[Allowance, Ledger | None]:
-    """Return the session's limits and the user's ledger, if the estimate for the query is within them.
+) -> None:
+    """Check that the estimate for the query is within the session's limits.
 
     Raises:
         BudgetExceededError: the estimate is above a limit, or the day's budget is spent.
     """
-    limits = Allowance(settings.max_calls, settings.max_tokens, settings.max_cost)
-    ledger = query.services.access.ledger(query.services.rights.principal)
-    if ledger is not None and ledger.refusal is not None:
-        raise BudgetExceededError(f"not run, the day's budget is spent: {ledger.refusal}")
+    _ledger(query)
+    limits = _limits(settings)
     if limits == Allowance():
-        return limits, ledger
+        return
     for name, model in models.items():
         check_prices(limits, model.costs.prices, name)
     enough = MOST_PROMPTS if limits.calls is None else min(MOST_PROMPTS, max(limits.calls + 1, _FEWEST_PROMPTS))
     estimate = predict(query, models, record.cancelled.is_set, most_prompts=enough)
     cost = costs_of(models).price(estimate.works) or 0.0
     check_estimate(limits, estimate.work, cost, is_whole=estimate.is_whole)
-    return limits, ledger
+
+
+def _limits(settings: Settings) -> Allowance:
+    return Allowance(settings.max_calls, settings.max_tokens, settings.max_cost)
+
+
+def _ledger(query: AskingQuery) -> Ledger | None:
+    """Return the user's spending.
+
+    Raises:
+        BudgetExceededError: the day's budget is spent.
+    """
+    ledger = query.services.access.ledger(query.services.rights.principal)
+    if ledger is not None and ledger.refusal is not None:
+        raise BudgetExceededError(f"not run, the day's budget is spent: {ledger.refusal}")
+    return ledger
 
 
 def _budget(account: Account, model: OpenModel) -> RequestBudget:

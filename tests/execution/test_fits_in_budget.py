@@ -2,11 +2,15 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
 from flightllm.errors import BudgetExceededError
+from flightllm.execution import accounting
+from flightllm.execution.accounting import predict
+from flightllm.plan.figures import Figures
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import ask, rows
@@ -89,6 +93,20 @@ def test_predicted(opened: tuple[Database, SimulatedEngine], settings: dict[str,
     if not settings:
         assert told["calls"] == 90
         assert predicted(session, sql)["calls"] == 0, "the fit is kept, and so are the answers"
+
+
+def test_predicted_once(opened: tuple[Database, SimulatedEngine], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fit and the whole query each predict their work once to check the limits."""
+    made: list[object] = []
+
+    def counted(query: accounting.AskingQuery, *rest: Any, **more: Any) -> Figures:
+        made.append(query)
+        return predict(query, *rest, **more)
+
+    monkeypatch.setattr(accounting, "predict", counted)
+    session = session_of(opened[0], {"max_calls": "500"})
+    assert len(ask(session, SQL.format("Once")).rows) == 90
+    assert len(made) == len(set(map(id, made))) == 2
 
 
 def test_shown_apart(opened: tuple[Database, SimulatedEngine]) -> None:
