@@ -98,6 +98,12 @@ def fitted(
     notes = list(contradictions(labels))
     labels = one_of_each(labels)
     usable, judging = _parts(labels)
+    training = len(labels.labels) - len(judging)
+    if len(usable) < training:
+        notes.append(
+            f"{training - len(usable)} of the {training} labels that train are not used, because the model gave no"
+            " probabilities for their rows, or the rows have no vector"
+        )
     given = labels.at(usable)
     with one_thread("a filter that is learned from labels"):
         if kind == "score":

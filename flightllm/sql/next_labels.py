@@ -70,18 +70,33 @@ def next_labels_at(text: ParsedText, index: int) -> NextLabels | None:
     for name, first, last in _arguments(text, index):
         tokens = text.tokens[first:last]
         if name not in _PARTS or name in seen or not tokens:
-            raise AICallError(f"{where}: {_USAGE}")
+            fault = (
+                f"the argument {name} is given twice"
+                if name in seen
+                else f"the argument {name} has no value"
+                if name in _PARTS
+                else f"there is no argument {name}"
+                if name
+                else f"there are more than {len(_PARTS)} arguments"
+            )
+            raise AICallError(f"{where}: {fault}: {_USAGE}")
         seen.add(name)
         if name == "rows":
             given[name] = rows_as_sql(tokens) or text.sql[tokens[0].start : tokens[-1].end]
         else:
             constant = read_constant(tokens)
             given[name] = None if constant is None else constant.value
-    filter_, rows, count = given.get("filter"), given.get("rows"), given["count"]
-    if not isinstance(filter_, str) or not isinstance(rows, str) or not isinstance(count, int) or rows[:1] != "(":
-        raise AICallError(f"{where}: {_USAGE}")
+    if absent := [name for name in _PARTS if name not in given]:
+        raise AICallError(f"{where}: the argument {absent[0]} is missing: {_USAGE}")
+    filter_, rows, count = (given[name] for name in _PARTS)
+    if not isinstance(filter_, str):
+        raise AICallError(f"{where}: the argument filter is not the name of a filter in quotes: {_USAGE}")
+    if not isinstance(rows, str) or rows[:1] != "(":
+        raise AICallError(f"{where}: the argument rows is not a query or a table: {_USAGE}")
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise AICallError(f"{where}: the argument count is not a whole number: {_USAGE}")
     if not 1 <= count <= _MOST:
-        raise AICallError(f"{where}: the number of rows is from 1 to {_MOST:,}, not {count}")
+        raise AICallError(f"{where}: the argument count is from 1 to {_MOST:,}, not {count}")
     return NextLabels(filter_.lower(), with_queries(text, index, rows), count)
 
 

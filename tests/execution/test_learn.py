@@ -224,8 +224,14 @@ def test_chosen_rows_do_not_judge(session: Session) -> None:
         ("ai_next_labels('spaam', 'SELECT t FROM messages')", NotFoundError, "no filter 'spaam'"),
         ("ai_next_labels('spam', 'SELECT value FROM absent')", FlightLLMError, "absent"),
         ("ai_next_labels('spam', 'SELECT t FROM messages', 0)", AICallError, "from 1 to 1,000"),
-        ("ai_next_labels('spam')", AICallError, "write ai_next_labels"),
-        ("ai_next_labels('spam', 'SELECT t FROM messages', few)", AICallError, "write ai_next_labels"),
+        ("ai_next_labels('spam', messages, 100000)", AICallError, "argument count is from 1 to 1,000, not 100000"),
+        ("ai_next_labels('spam')", AICallError, "argument rows is missing: write ai_next_labels"),
+        ("ai_next_labels(spam, messages, 100000)", AICallError, "argument filter is not the name of a filter in quot"),
+        ("ai_next_labels('spam', 3)", AICallError, "argument rows is not a query or a table"),
+        ("ai_next_labels('spam', messages, few)", AICallError, "argument count is not a whole number"),
+        ("ai_next_labels('spam', messages, 3, 4)", AICallError, "more than 3 arguments"),
+        ("ai_next_labels('spam', messages, most => 3)", AICallError, "no argument most"),
+        ("ai_next_labels('spam', messages, rows => messages)", AICallError, "argument rows is given twice"),
     ],
 )
 def test_wrong_rows(session: Session, call: str, error: type[Exception], message: str) -> None:

@@ -182,3 +182,16 @@ def test_repeated_rows() -> None:
     assert float(done.figures["accuracy_at_least"]) < 0.6
     shuffled = _fit(coins.at(np.random.default_rng(1).permutation(120)))
     assert (shuffled.figures, shuffled.learned.id) == (done.figures, done.learned.id)
+
+
+def test_unused_labels_are_told() -> None:
+    """A notice counts the labels that train nothing, because their rows lack features; others give no notice."""
+    labels = _drawn(1, 200)
+    assert _fit(labels).notes == []
+    train, judge = halves(labels)
+    chances = labels.rows.probabilities.copy()
+    chances[[*train[:6], *judge[:3]]] = np.nan
+    done = _fit(replace(labels, rows=replace(labels.rows, probabilities=chances)))
+    assert done.figures["trained_on"] == len(train) - 6
+    [note] = done.notes
+    assert note.startswith(f"6 of the {len(train)} labels that train are not used, because the model gave no")
