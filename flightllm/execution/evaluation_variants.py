@@ -106,7 +106,7 @@ class Wanted:
         """Check the options of an evaluation.
 
         Raises:
-            AICallError: an option is unknown, or has a value that is not valid.
+            AICallError: an option is unknown, has a value that is not valid, or needs `proxies`.
         """
         known = {one.name: one for one in VARIED}
         lists, rest = dict[str, Sequence[Any]](), dict[str, Literal]()
@@ -127,18 +127,27 @@ class Wanted:
         for name in _PROMISES:
             if name in rest:
                 promises[name] = str(rest[name])
+        if promises and "proxy" not in lists:
+            raise AICallError(
+                f"{found.where}: {next(iter(promises))} is for variants with a proxy: also write proxies => ['none', …]"
+            )
         ordered = {one.column: lists[one.column] for one in VARIED if one.column in lists}
         return cls(ordered, promises, metric, str(part), found.where)
 
     def variants(self, call: str) -> list[Variant]:
         """Return the variants of a call: those of the first model first. Two that ask the same count once.
 
+        Of several proxies, a model gets those that are not the model itself.
+
         Raises:
+            AICallError: each model would be its own proxy.
             LimitExceededError: there are too many.
         """
         found = dict[tuple[str, Any, Any], Variant]()
         for values in product(*self.lists.values()):
             given = dict(zip(self.lists, values, strict=True))
+            if len(self.lists.get("proxy", ())) > 1 and _is_own_proxy(given):
+                continue
             options: dict[str, str | None] = {}
             for one in VARIED:
                 if one.column in given:
@@ -151,11 +160,19 @@ class Wanted:
                     options["calibrate"] = "'off'"
             variant = Variant(given, with_options(call, options))
             found.setdefault((variant.call, given.get("layout"), given.get("examples")), variant)
+        if not found:
+            raise AICallError(f"{self.where}: each model would be its own proxy: name a cheaper model in proxies")
         if len(found) > _MOST_VARIANTS:
             raise LimitExceededError(
                 f"{self.where}: the lists make {len(found)} variants, and {_MOST_VARIANTS} are the most: shorten a list"
             )
         return list(found.values())
+
+
+def _is_own_proxy(given: Mapping[str, Any]) -> bool:
+    """Return whether a variant would have its own model as a proxy."""
+    proxies = [name.strip().lower() for name in given["proxy"].split(",")]
+    return given["proxy"] != "none" and str(given.get("model", "")).lower() in proxies
 
 
 def examples_option(

@@ -21,6 +21,7 @@ from flightllm.errors import AICallError
 from flightllm.functions.call import ERROR_FIELDS, MODEL, AICall
 from flightllm.functions.compared import compared
 from flightllm.functions.comparison import Comparison
+from flightllm.functions.confidence import EXPECTED
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
 from flightllm.plan.nodes import Filter, Join, Node, transform, with_expressions
@@ -53,7 +54,8 @@ def fold_comparisons(
     If a place reads a call without a comparison, the call stays as it is in all places. So they see the same answer.
 
     Raises:
-        AICallError: a place reads the number itself of a call with a promise.
+        AICallError: of a call with a promise, a place reads the number itself or compares an expected value for
+            equality.
     """
     wanted = {stub: call for stub, call in calls.items() if _is_compared(call) and wants(call)}
     if not wanted:
@@ -173,6 +175,8 @@ class _Folder:
         if self._functions.name(left) not in self.calls or value is None:
             return None
         sign, holds = _SIGNS[name]
+        if sign in {"=", "<>"}:
+            self._check_equality(left)
         return _About(left, Comparison(lambda answer: holds(answer, value), f"{{}} {sign} {_shown(value)}"))
 
     def _listed(self, expression: Expression) -> _About | None:
@@ -180,8 +184,22 @@ class _Folder:
         values = [_value(option) for option in listed.options]
         if self._functions.name(listed.value) not in self.calls or None in values:
             return None
+        self._check_equality(listed.value)
         text = f"{{}} IN ({', '.join(map(_shown, values))})"
         return _About(listed.value, Comparison(lambda answer: answer in values, text))
+
+    def _check_equality(self, read: Expression) -> None:
+        """Refuse to compare a call's expected value for equality, under a promise: each row would be asked for nothing.
+
+        Raises:
+            AICallError: the answer of the call is an expected value, such as 2.05.
+        """
+        call = self.calls[self._functions.name(read) or ""]
+        if call.promise is not None and EXPECTED in call.reading.split():
+            raise AICallError(
+                f"{call.text}: its answer is an expected value such as 2.05, which hardly ever equals a number: write"
+                " expected => false in the call, or a range such as BETWEEN 1.5 AND 2.5"
+            )
 
     def _folded(self, about: _About) -> Expression:
         """Return a call of the stub of a comparison, with the arguments of the call that is compared."""

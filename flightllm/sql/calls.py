@@ -322,8 +322,8 @@ class _Extractor:
         name = self._tokens[0].text.lower()
         function = self._catalog.registry.get(name)
         if function is None or not self.is_one_call():
-            shown = excerpt(self._sql, 60)
-            error = AICallError(f"a learned filter is one call of ai_filter, ai_classify or ai_score, not {shown}")
+            cut = excerpt(self._sql, 60)
+            error = AICallError(f"a learned filter is one call of ai_filter, ai_classify or ai_score, not {cut}")
             error.placed = True  # the call around it has a name of the server
             raise error
         arguments = self._arguments(0, len(self._tokens) - 1, self._depth)

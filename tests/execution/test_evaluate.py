@@ -290,6 +290,13 @@ def test_proxies_are_variants(session: Session) -> None:
     session.update("DROP TABLE many")
 
 
+def test_no_model_is_its_own_proxy(session: Session) -> None:
+    """Of several proxies, the one that is the variant's own model makes no variant."""
+    lists = "models => ['default', 'cheap'], proxies => ['none', 'cheap'], recall => 0.9"
+    shown = explained(session, f"SELECT * FROM ai_evaluate(notes, {_FILTER}, fine, {lists})")
+    assert [name for name in shown if name.startswith("variant")] == ["variant 1", "variant 2", "variant 3"]
+
+
 def test_stored_functions_are_evaluated(session: Session) -> None:
     """A stored function is a call like any other."""
     session.update("CREATE FUNCTION is_good AS ai_filter('Is it good?', body, model => 'weak')")
@@ -309,6 +316,7 @@ def test_stored_functions_are_evaluated(session: Session) -> None:
         ("notes, ai_filter('Is it good?', *), fine", "name the columns"),
         ("notes, ai_summarize(body), fine, calibrate => ['off']", "ai_summarize has no calibrate =>"),
         (f"notes, {_FILTER}, fine, proxies => ['weak']", "also write recall =>"),
+        (f"notes, {_FILTER}, fine, recall => 0.9", "recall is for variants with a proxy: also write proxies =>"),
         ("notes, lower(body), fine", "evaluates one AI call"),
         ("notes, ai_summarize(body), fine", "no answers that labels can be compared with"),
         (f"notes, {_FILTER}, fine, model => ['a']", "there is no option 'model'"),

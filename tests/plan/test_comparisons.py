@@ -100,6 +100,15 @@ def test_number_itself(session: Session, sql: str) -> None:
         session.execute(sql)
 
 
+@pytest.mark.parametrize("condition", ["= 3", "<> 3", "IN (2, 5)", "NOT IN (2, 5)", "IN (2, 5, 7, 8)"])
+def test_equality_of_expected_values(database: Database, session: Session, condition: str) -> None:
+    """An expected value hardly ever equals a number, so a promise refuses it; a whole answer can be compared."""
+    with pytest.raises(AICallError, match=r"expected => false in the call, or a range such as BETWEEN 1\.5 AND 2\.5"):
+        session.execute(f"SELECT id FROM people WHERE {SCORE} {condition}")
+    whole = SCORE.replace(TARGETS, f", expected => false{TARGETS}")
+    assert len(folded(database, f"SELECT id FROM people WHERE {whole} {condition}")) == 1
+
+
 def test_without_a_promise(database: Database) -> None:
     """Without targets, and where the label is shown too, nothing is folded."""
     assert not folded(database, "SELECT id FROM people WHERE ai_score('How happy?', note) >= 7")
