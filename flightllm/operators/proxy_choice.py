@@ -20,9 +20,8 @@ _FEWEST_IN_BUDGET: Final = 24
 """A pilot of fewer prompts tells too little to choose by."""
 _MOST_PREDICTED: Final = 20_000
 """A prediction is made for this many units at most; the share of more would be about the same."""
-
-
 _LEAST_SECONDS: Final = 1e-6
+"""A pilot takes at least these seconds, because they divide those of the proxies."""
 
 
 class Candidate(Protocol):
