@@ -375,7 +375,7 @@ def _features(
 def _columns(names: Sequence[str], parameters: Sequence[str], *, labelled: bool) -> Mapping[str, str]:
     """Return the column of each parameter, and of `label`: by its name, or else by the order of the columns.
 
-    The order decides only if the query has no further column, and no named column stands in another's place.
+    The order decides only if the query has no further column, and no named column is in another's place.
 
     Raises:
         InvalidInputError: the query has no column for one of them.
