@@ -22,8 +22,6 @@ _FIRST_WAVE: Final = 16
 """The most units that are asked or scored first; later, as many as so far."""
 _FEWEST_PARTS: Final = 8
 """A part of a wave has at least this share of it: a wave divided by 8. Each part waits for the one before."""
-_WORTH_A_WAIT: Final = 0.3
-"""Scored units are asked once they are likely to bring this part of the missing rows. Each wave waits for answers."""
 Move: TypeAlias = Literal["next", "score", "ask"]
 """Ask about the next units as they come, let the proxy score the next units, or ask about scored units."""
 
@@ -97,11 +95,7 @@ class LikelyFirst:
 
     def wave(self, missing: Missing) -> int:
         """Return how many units as they come to ask next."""
-        return max(
-            1,
-            ceil(missing.rows / max(self._rows_per_unit, 1)),
-            int(_CAUTION * missing.rows * max(self._cost, self._overall())),
-        )
+        return max(1, ceil(missing.rows / max(self._rows_per_unit, 1)), int(_CAUTION * missing.rows * self._cost))
 
     def move(self, missing: Missing) -> tuple[Move, int]:
         """Return what to do next, with how many units. Of scored units, the first ones of `best` are meant."""
@@ -118,14 +112,12 @@ class LikelyFirst:
             return "next", min(wave, max(_FIRST_WAVE, self.asked))
         spare = max(wave - debt, wave / _FEWEST_PARTS)
         worthy = int(np.searchsorted(-gains, -1 / min(prospect, cost), "right"))
+        if worthy:
+            enough = int(np.searchsorted(np.cumsum(gains[:worthy]), missing.rows, "left")) + 1
+            return "ask", min(enough, worthy, ceil(spare))
         affordable = spare / self.price if self.price else inf
         so_far = max(_FIRST_WAVE, self.asked + len(self.scores))
-        further = ceil(max(1, min(affordable, missing.rows * cost, so_far)))
-        likely = np.cumsum(gains[:worthy])
-        if worthy and (likely[-1] >= _WORTH_A_WAIT * missing.rows or further < worthy):
-            enough = int(np.searchsorted(likely, missing.rows, "left")) + 1
-            return "ask", min(enough, worthy, ceil(spare))
-        return "score", further
+        return "score", ceil(max(1, min(affordable, missing.rows * cost, so_far)))
 
     @property
     def _cost(self) -> float:

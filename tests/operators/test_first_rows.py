@@ -118,20 +118,6 @@ def test_a_wave_goes_out_together(world: World, monkeypatch: pytest.MonkeyPatch)
     assert len(waves) < sum(waves)
 
 
-def test_few_waves(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scored rows are asked once they are likely to bring a part of the missing rows, and not two at a time."""
-    waves: list[int] = []
-    send = Oracle.ask_with
-
-    def counted(own: Oracle, asked: Sequence[tuple[Oracle, Units]]) -> None:
-        waves.append(sum(len(units) for _, units in asked))
-        send(own, asked)
-
-    monkeypatch.setattr(Oracle, "ask_with", counted)
-    ask(world[1], query("often", 50, words("good")))
-    assert len([wave for wave in waves if wave]) <= 4
-
-
 def test_figures_equal_a_recount(world: World) -> None:
     """The figures of the run are those of the requests and the rows."""
     ran = ask(world[1], query("rare", 10, words("good")))
