@@ -12,6 +12,8 @@ from sqlalchemy.dialects.postgresql import DOUBLE_PRECISION, INTERVAL, UUID
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import JSON, NullType, TypeEngine
 
+from flightllm.common.arrow_types import is_list
+
 Processor = Callable[[Any], Any] | None
 Uuid: Any = getattr(types, "Uuid", UUID)  # SQLAlchemy 1.4 has only the type of PostgreSQL
 _DIGITS = 38
@@ -186,7 +188,7 @@ def of_arrow(kind: pa.DataType) -> TypeEngine:
         return types.TIMESTAMP(timezone=kind.tz is not None)
     if pa.types.is_dictionary(kind):
         return of_arrow(kind.value_type)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if is_list(kind):
         inner = of_arrow(kind.value_type)
         if isinstance(inner, types.ARRAY):
             return types.ARRAY(inner.item_type, dimensions=(inner.dimensions or 1) + 1)

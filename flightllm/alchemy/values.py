@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from flightllm.common.arrow_types import is_list
 from flightllm.common.leaf_types import in_microseconds
 
 _LARGEST = 2**63 - 1
@@ -40,7 +41,7 @@ def _change(kind: pa.DataType) -> Callable[[Any], Any] | None:
     if pa.types.is_map(kind):
         inner = _change(kind.item_type)
         return dict if inner is None else lambda pairs: {key: _changed(inner, one) for key, one in pairs}
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if is_list(kind):
         inner = _change(kind.value_type)
         return None if inner is None else lambda values: [_changed(inner, one) for one in values]
     if pa.types.is_struct(kind):

@@ -8,14 +8,16 @@ computes a new value.
 
 import base64
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from datafusion import DataFrame
-from datafusion.expr import Projection
 
 from flightllm.common.expressions import unaliased
 from flightllm.errors import InvalidInputError, UnsupportedError
+
+if TYPE_CHECKING:
+    from datafusion import DataFrame
 
 _VARIABLE = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
 _OFFSET = 4
@@ -62,6 +64,13 @@ def _viewless(column: pa.Array) -> pa.Array:
         return column
     values = column.dictionary.cast(_plain(kind.value_type, "", unions=False))
     return pa.DictionaryArray.from_arrays(column.indices, values)
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Return whether values are lists, of any layout."""
+    types = pa.types
+    tests = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view)
+    return any(test(kind) for test in tests)
 
 
 def _plain_field(field: pa.Field, column: str, unions: bool) -> pa.Field:  # noqa: FBT001
@@ -217,7 +226,7 @@ def _declared(field: pa.Field) -> pa.Field:
     return pa.field(field.name, kind, field.nullable, given.metadata)
 
 
-def shown_fields(names: list[str], types: list[pa.DataType], coerced: pa.Schema, frame: DataFrame) -> pa.Schema:
+def shown_fields(names: list[str], types: list[pa.DataType], coerced: pa.Schema, frame: "DataFrame") -> pa.Schema:
     """Return the columns of a query's result as users see them; plain columns regain their declared types."""
     computed = _computed(frame) if any(_MARK in (field.metadata or {}) for field in coerced) else frozenset()
     fields = []
@@ -227,8 +236,10 @@ def shown_fields(names: list[str], types: list[pa.DataType], coerced: pa.Schema,
     return declared(pa.schema(fields))
 
 
-def _computed(frame: DataFrame) -> frozenset[int]:
+def _computed(frame: "DataFrame") -> frozenset[int]:
     """Return the indexes of the columns that the outermost SELECT computes though they carry a column's metadata."""
+    from datafusion.expr import Projection  # SQLAlchemy's dialect reads types without DataFusion
+
     plan = frame.logical_plan()
     while not isinstance(variant := plan.to_variant(), Projection):
         inputs = plan.inputs()

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flightllm.common.arrow_types import is_list
 from flightllm.common.names import TableName, quoted
 from flightllm.common.text import excerpt
 from flightllm.config.session_settings import Settings
@@ -290,9 +291,7 @@ def _field(schema: pa.Schema, table: TableName, column: str) -> pa.Field:
 
 
 def _is_vector(kind: pa.DataType) -> bool:
-    types = pa.types
-    is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-    return bool(is_list and types.is_floating(kind.value_type))
+    return is_list(kind) and bool(pa.types.is_floating(kind.value_type))
 
 
 def _with_vectors(rows: pa.RecordBatch, kept: pa.Schema, manifest: IndexManifest) -> pa.RecordBatch:

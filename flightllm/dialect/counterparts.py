@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
-from flightllm.dialect.generator.written import DAYS, MONTHS, NATIVE, SECONDS, unit_of
+from flightllm.dialect.generator.written import DAYS, MONTHS, NATIVE, SECONDS, SPARKS, unit_of
 from flightllm.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 _UNITS = (*DAYS, *MONTHS, *SECONDS)
 _PLAIN = re.compile(r"[^\\.^$|?*+()\[\]{}]+")
 """A pattern without special characters, which matches only itself."""
-_ELAPSED = ("spark", "databricks")
-"""Dialects whose DATEDIFF counts whole elapsed units; other dialects count the unit boundaries in between."""
 
 
 def check_counterparts(tree: "exp.Expr", dialect: str) -> None:
@@ -104,7 +102,7 @@ def _difference_refused(found: "exp.DateDiff", dialect: str) -> str | None:
         return "date_diff of duckdb counts weeks of seven elapsed days: write date_diff('day', a, b) // 7"
     if unit not in _UNITS:
         return f"a difference of dates accepts the units {', '.join(_UNITS)}: write one of them"
-    if dialect in _ELAPSED and unit != "DAY":
+    if dialect in SPARKS and unit != "DAY":  # they count elapsed units; others count the boundaries of units
         return (
             f"DATEDIFF of {dialect} by {unit} counts whole elapsed units: write the difference of days, or of"
             " to_unixtime(time) in seconds, and divide it"

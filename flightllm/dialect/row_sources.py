@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from flightllm.dialect.generator.written import SPARKS
 from flightllm.errors import UnsupportedError
 from flightllm.functions.json_values import written_path
 from flightllm.functions.variants import FLATTENED, VARIANT_TEXT
@@ -12,7 +13,6 @@ from flightllm.sql.passes.variants import LISTED
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_SPARK: Final = ("databricks", "spark")
 _GIVEN: Final = "__given"
 """The column in a template that the argument of a function replaces."""
 _ELEMENTS: Final = "SELECT __e AS {names[0]} FROM unnest(__given) AS __rows(__e)"
@@ -41,7 +41,7 @@ def write_row_sources(tree: "exp.Expr", dialect: str) -> None:
     from sqlglot import exp
 
     for select in list(tree.find_all(exp.Select)):
-        if dialect in _SPARK:
+        if dialect in SPARKS:
             _views(select)
             _items(select)
     for found in list(tree.find_all(exp.Lateral, exp.TableFromRows, exp.Unnest, exp.Table)):
@@ -60,7 +60,7 @@ def _function(found: Any, dialect: str) -> None:
     from sqlglot import exp
 
     function = found.this
-    if isinstance(function, exp.Explode | exp.Posexplode) and dialect in _SPARK:
+    if isinstance(function, exp.Explode | exp.Posexplode) and dialect in SPARKS:
         alias, names = _alias(found, "__exploded")
         _replace(found, _rows_of(function, names, alias, outer=False))
     elif isinstance(function, exp.Explode) and dialect == "snowflake":
@@ -280,7 +280,7 @@ def _table(found: Any, dialect: str) -> None:
     """Write a function of Spark in FROM: the numbers of `range`, and the elements of `explode`."""
     from sqlglot import exp
 
-    if dialect not in _SPARK:
+    if dialect not in SPARKS:
         return
     if isinstance(found.this, exp.Explode):
         alias, names = _alias(found, "__exploded")

@@ -7,6 +7,7 @@ from flightllm.dialect.counterparts import check_counterparts
 from flightllm.dialect.generator.calls import TooLongError
 from flightllm.dialect.generator.ours import write
 from flightllm.dialect.generator.reading import read
+from flightllm.dialect.generator.written import SPARKS
 from flightllm.dialect.integer_casts import ROUNDING, round_integer_casts
 from flightllm.dialect.json_fields import write_json_fields
 from flightllm.dialect.kept_names import keep_names, quote_error_fields
@@ -32,8 +33,7 @@ _MOST_COPIED = 5
 """The most nested calls of these functions."""
 _FIRST_MATCHES = {"duckdb": 0, "spark": 1, "databricks": 1}
 """For each dialect, the group that `regexp_extract` returns by default."""
-_SPARK = ("databricks", "spark")
-_JOINED_CLOSELY = ("snowflake", "databricks", "spark")
+_JOINED_CLOSELY = ("snowflake", *SPARKS)
 """Dialects whose LISTAGG has an empty separator by default."""
 _DISTANCES = {"<=>": "cosine_distance(a, b)", "<->": "array_distance(a, b)"}
 """The operators of pgvector, and the functions with the same values."""
@@ -225,7 +225,7 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
     write_row_sources(tree, dialect)
     check_counterparts(tree, dialect)
     keep_names(tree, dialect)
-    if dialect in _SPARK:
+    if dialect in SPARKS:
         quote_error_fields(tree)
     if dialect == "bigquery":
         write_json_fields(tree)

@@ -7,6 +7,7 @@ from functools import cache
 
 import pyarrow as pa
 
+from flightllm.common.arrow_types import is_list
 from flightllm.common.type_names import type_name
 from flightllm.pg_catalog.data import fixed_rows
 
@@ -103,16 +104,6 @@ def pg_type(kind: pa.DataType) -> PgType:
     if types.is_decimal(kind):
         return PgType(oids_by_name()["numeric"], ((kind.precision << 16) | (kind.scale & 0x7FF)) + 4)
     return PgType(oids_by_name()[_BY_ARROW.get(kind) or _name_of(kind)])
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """Return whether values are lists, of any layout."""
-    return bool(
-        pa.types.is_list(kind)
-        or pa.types.is_large_list(kind)
-        or pa.types.is_fixed_size_list(kind)
-        or str(kind).startswith(("list_view<", "large_list_view<"))
-    )
 
 
 def _name_of(kind: pa.DataType) -> str:

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flightllm.common.arrow_types import is_list
 from flightllm.common.interval_texts import interval_text, period_text
-from flightllm.pg_catalog.types import is_list
 from flightllm.postgres import lists
 from flightllm.postgres.numerics import numeric_bytes
 from flightllm.postgres.types import ARRAYS, INT2VECTOR, OID, OIDVECTOR, oid_of, told_oid

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flightllm.pg_catalog.types import is_list
+from flightllm.common.arrow_types import is_list
 from flightllm.postgres.failures import WireError
 from flightllm.postgres.messages import INT32
 from flightllm.postgres.types import ELEMENTS, oid_of

@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from flightllm.functions.call import ERROR_FIELDS
-from flightllm.sql.nodes import Json, body, kind, name_of
+from flightllm.sql.nodes import Json, body, kind, name_of, text_of_literal
 
 _TEXTS: Final = frozenset(
     {
@@ -27,7 +27,7 @@ def answer_type(name: str, function: Json) -> pa.DataType | None:
     if not name.startswith("ai_") and name not in _TEXTS:
         return None
     unnamed, named = _arguments(function)
-    fields = ERROR_FIELDS.get(_text(named["on_error"]) or "") if "on_error" in named else None
+    fields = ERROR_FIELDS.get(text_of_literal(named["on_error"]) or "") if "on_error" in named else None
     value = _value_type(name, unnamed, named)
     if fields is None:
         return value
@@ -63,9 +63,9 @@ def _arguments(function: Json) -> tuple[Sequence[Json], dict[str, Json]]:
 def _of_schema(given: Json) -> pa.DataType | None:
     """Return the type of an answer by a list of names, an object of names, or a JSON Schema."""
     if kind(given) == "Array":
-        names = [_text(one) for one in body(given)["elem"]]
+        names = [text_of_literal(one) for one in body(given)["elem"]]
         return pa.struct([(name, pa.string()) for name in names if name is not None])
-    text = _text(given)
+    text = text_of_literal(given)
     if text is None:
         return pa.struct([]) if kind(given) in {"Dictionary", "Map", "Function"} else None
     try:
@@ -83,11 +83,6 @@ def _of_schema(given: Json) -> pa.DataType | None:
         return pa.list_(pa.string())
     fields = schema.get("properties") if "properties" in schema else schema
     return pa.struct([(str(name), pa.string()) for name in fields]) if isinstance(fields, dict) else pa.struct([])
-
-
-def _text(value: Json) -> str | None:
-    literal = body(value)["value"] if kind(value) == "Value" else {}
-    return str(body(literal)) if kind(literal) == "SingleQuotedString" else None
 
 
 def _is_true(value: Json) -> bool:

@@ -44,6 +44,12 @@ def name_of(identifier: Json) -> str:
     return value if identifier["quote_style"] else value.lower()
 
 
+def text_of_literal(value: Json) -> str | None:
+    """Return the text of a text literal, or None for another value."""
+    literal = body(value)["value"] if kind(value) == "Value" else {}
+    return str(body(literal)) if kind(literal) == "SingleQuotedString" else None
+
+
 def new_identifier(name: str) -> Json:
     """Return a quoted identifier that is not in the client's text."""
     return {"value": name, "quote_style": '"', SPAN: NOWHERE}

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import structlog
 
+from flightllm.common.arrow_types import is_list
 from flightllm.common.row_groups import columns_with_statistics, gathered
 from flightllm.errors import InternalError, InvalidInputError
 from flightllm.storage.digest import DigestFile
@@ -52,8 +53,7 @@ def _parquet_holds(kind: pa.DataType) -> bool:
         return _parquet_holds(kind.key_type) and _field_held(kind.item_field)
     if types.is_fixed_size_list(kind) and not kind.list_size:
         return False
-    listed = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-    return _field_held(kind.value_field) if listed else True
+    return _field_held(kind.value_field) if is_list(kind) else True
 
 
 def _field_held(field: pa.Field) -> bool:

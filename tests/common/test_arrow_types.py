@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from flightllm.common.arrow_types import elements, plain_bytes, with_plain_types
+from flightllm.common.arrow_types import elements, is_list, plain_bytes, with_plain_types
 from flightllm.errors import FlightLLMError, InvalidInputError, UnsupportedError
 
 RUNS = pa.run_end_encoded(pa.int32(), pa.string())
@@ -111,3 +111,13 @@ def test_few_bytes_for_many_values() -> None:
     nulls = pa.Array.from_buffers(pa.null(), 2_000_000_000, [None])
     assert elements(nulls) == 2_000_000_000
     assert elements(pa.FixedSizeListArray.from_arrays(nulls, 2_000_000_000)) == 2_000_000_001
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.int8()), pa.list_(pa.int8(), 2), pa.large_list(pa.int8()), pa.list_view(pa.int8())], ids=str
+)
+def test_each_layout_of_a_list_is_a_list(kind: pa.DataType) -> None:
+    """Lists of any layout are lists; maps and structs of lists are not."""
+    assert is_list(kind)
+    assert not is_list(pa.map_(pa.string(), kind))
+    assert not is_list(pa.struct([("l", kind)]))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from flightllm.sql.complexity import measure
-from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier, rebuilt, walk
+from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier, rebuilt, text_of_literal, walk
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tree import DEEPEST, LONGEST, Tree, depth, parse, parse_query, text_of
 from tests.sql.test_guard import SHAPES
@@ -153,3 +153,10 @@ def test_written_queries() -> None:
 def test_all_operators_in_use() -> None:
     """A text that has all operators itself is not parsed: none is left to stand for the predicate."""
     assert parse(ParsedText("SELECT a <=> b, a ~~ b, a ~~* b, a !~~ b, a !~~* b, a IS DISTINCT FROM b")) is None
+
+
+def test_the_text_of_a_literal() -> None:
+    """A text literal has a text, also an empty one; numbers, columns and NULL have none."""
+    values = [node for node in walk(parse_query("SELECT 'It''s', '', 1, NULL, a")) if kind(node) == "Value"]
+    assert [text_of_literal(one) for one in values] == ["It's", "", None, None]
+    assert text_of_literal({"Identifier": new_identifier("a")}) is None

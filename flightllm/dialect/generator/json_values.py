@@ -1,4 +1,4 @@
-"""Write the functions that make typed values, lists and structs of JSON texts."""
+"""Write the functions that read JSON texts, and make typed values, lists and structs of them."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.dates import formatted
-from flightllm.dialect.generator.written import Written
+from flightllm.dialect.generator.written import SPARKS, Written
 from flightllm.errors import UnsupportedError
 from flightllm.functions.variants import ELEMENTS, PARSED_JSON, VARIANT_JSON, VARIANT_TEXT
 from flightllm.sql.literals import text_literal
@@ -15,7 +15,6 @@ from flightllm.sql.passes.variants import JOINED
 _UNTYPED = ("VARIANT", "OBJECT", "MAP")
 _WHOLE = re.compile(r"\s*(?:struct|array|map)\s*<|\s*\w+\s*\Z", re.IGNORECASE)
 """A schema that is one type, and no list of names with types."""
-_SPARK = ("databricks", "spark")
 
 
 def json_values() -> Mapping[type, Written]:
@@ -27,11 +26,17 @@ def json_values() -> Mapping[type, Written]:
         exp.TryCast: _cast,
         exp.ConcatWs: _joined,
         exp.FromJson: _from_json,
+        exp.JSONExtractScalar: _read_as_text,
         exp.ParseJSON: _parsed,
         exp.SafeFunc: _safe,
         exp.StripNullValue: lambda generator, found: generator.sql(found, "this"),
         exp.ToVariant: lambda generator, found: generator.sql(found, "this"),
     }
+
+
+def _read_as_text(generator: Any, found: Any) -> str:
+    name = "JSON_VALUE" if found.args.get("scalar_only") else "JSON_EXTRACT_STRING"
+    return str(generator.func(name, found.this, found.expression))
 
 
 def _parsed(generator: Any, found: Any) -> str:
@@ -65,14 +70,14 @@ def _cast(generator: Any, found: Any) -> str:
     if generator.read_from == "snowflake" and to.this.name == "ARRAY":
         inner = f"{ELEMENTS}({generator.sql(found, 'this')})"
         return f"CAST({inner} AS {generator.sql(to.expressions[0])}[])" if to.expressions else inner
-    if generator.read_from in {"snowflake", *_SPARK} and to.this.name in _UNTYPED and not to.expressions:
+    if generator.read_from in {"snowflake", *SPARKS} and to.this.name in _UNTYPED and not to.expressions:
         return str(generator.sql(found, "this"))
     return str(generator.trycast_sql(found) if isinstance(found, exp.TryCast) else generator.cast_sql(found))
 
 
 def _joined(generator: Any, found: Any) -> str:
     """Write concat_ws of Spark, which joins the elements of lists too."""
-    if generator.read_from not in _SPARK:
+    if generator.read_from not in SPARKS:
         return str(generator.concatws_sql(found))
     return str(generator.func(JOINED, *found.expressions))
 

@@ -7,7 +7,6 @@ from flightllm.dialect.generator.aggregates import aggregates
 from flightllm.dialect.generator.calls import Table, TooLongError, vendor_call, write_call
 from flightllm.dialect.generator.dates import dates
 from flightllm.dialect.generator.forms import text_of
-from flightllm.dialect.generator.json_texts import json_texts
 from flightllm.dialect.generator.json_values import json_values
 from flightllm.dialect.generator.kept import refused
 from flightllm.dialect.generator.lists import lists
@@ -33,7 +32,7 @@ def write(tree: Any, dialect: str) -> str:
 
     Raises:
         TooLongError: the text repeats its parts too often.
-        sqlglot.errors.UnsupportedError: a part has no counterpart.
+        UnsupportedError: a part has no counterpart.
     """
     from sqlglot import ErrorLevel
 
@@ -69,7 +68,6 @@ def _ours() -> Any:
                 **refused(),
                 **aggregates(),
                 **dates(),
-                **json_texts(),
                 **lists(),
                 **numbers(),
                 **texts(),

@@ -41,12 +41,12 @@ def _parser(dialect: str, own_functions: frozenset[str]) -> tuple[Any, Any]:
     class Parser(usual):  # type: ignore[misc] # a class that sqlglot chooses
         """The parser of the dialect, which knows the functions of its table."""
 
-        FUNCTIONS = {  # noqa: RUF012
+        FUNCTIONS = {  # noqa: RUF012 - as sqlglot declares it
             name: one
             for name, one in (usual.FUNCTIONS | {name: _builder(name) for name in table}).items()
             if name.lower() not in own_functions
         }
-        FUNCTION_PARSERS = {  # noqa: RUF012
+        FUNCTION_PARSERS = {  # noqa: RUF012 - as sqlglot declares it
             name: one
             for name, one in usual.FUNCTION_PARSERS.items()
             if (name not in table or name in _WITH_WORDS) and name.lower() not in own_functions

@@ -5,12 +5,12 @@ from typing import Any, Final
 
 from flightllm.common.names import ADD_UNITS, TIME_BETWEEN
 from flightllm.dialect.generator.forms import LENGTHS
-from flightllm.dialect.generator.written import Written
+from flightllm.dialect.generator.written import SPARKS, Written
 from flightllm.errors import UnsupportedError
 
-_KEEP_DATES: Final = ("snowflake", "databricks", "spark")
+_KEEP_DATES: Final = ("snowflake", *SPARKS)
 """Dialects in which a date plus days, months or years is a date."""
-_SUNDAY_FIRST: Final = ("bigquery", "databricks", "spark")
+_SUNDAY_FIRST: Final = ("bigquery", *SPARKS)
 """Dialects that count the days of a week from 1 on Sundays."""
 _PARTS: Final = {
     "DAYOFYEAR": "doy",

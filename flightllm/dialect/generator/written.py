@@ -10,6 +10,8 @@ Written = Callable[[Any, Any], str]
 """Takes the generator and an expression, and returns its text."""
 NATIVE = ("duckdb", "postgres")
 """Dialects whose functions the server reads under their own names."""
+SPARKS = ("databricks", "spark")
+"""Dialects of Spark."""
 DAYS = {"DAY": 1, "WEEK": 7, "ISOWEEK": 7}
 MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600}

@@ -5,6 +5,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from flightllm.common.arrow_types import is_list
 from flightllm.errors import UnsupportedError
 from flightllm.functions.array_keys import KEY_FUNCTIONS
 from flightllm.sql.nodes import Json
@@ -41,28 +42,23 @@ class _Arrays:
 
     def has(self, given: Type) -> bool:
         """Return whether a type is that of arrays."""
-        return given is not None and _is_array(given)
+        return given is not None and is_list(given)
 
     def key(self, tree: Tree, value: Json, types: Sequence[Type]) -> Json:
         """Return the key of an array, or of the text of one."""
-        arrays = [one for one in types if one is not None and _is_array(one)]
+        arrays = [one for one in types if one is not None and is_list(one)]
         if types[0] == pa.string():
             value = array_of(tree, value, arrays[0] if arrays else pa.list_(pa.string()))
         elements = [one.value_type for one in arrays]
-        while any(map(_is_array, elements)):
+        while any(map(is_list, elements)):
             value = written("flatten(v)", v=value)
-            elements = [one.value_type for one in elements if _is_array(one)]
+            elements = [one.value_type for one in elements if is_list(one)]
         name = KEY_FUNCTIONS.get(_key_element(common_type(elements)))
         if name is None:
             raise UnsupportedError(
                 f"the arrays at {tree.position(value)} have no order: compare their elements, as in l[1] < r[1]"
             )
         return written(f"{name}(v)", v=value)
-
-
-def _is_array(given: pa.DataType) -> bool:
-    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    return any(test(given) for test in tests)
 
 
 def _key_element(element: Type) -> Type:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from flightllm.sql.nodes import Json, Node, body, kind
+from flightllm.sql.nodes import Json, Node, body, kind, text_of_literal
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tree import Tree, written
@@ -32,7 +32,7 @@ def base64(tree: Tree, _: TableColumns) -> Tree:
 def _in_lines(node: Node) -> Json:
     text = _WRITTEN.get(function_name(body(node))) if kind(node) == "Function" else None
     given = arguments(body(node)) if text else []
-    form = body(given[1])["value"] if len(given) == 2 and kind(given[1]) == "Value" else {}
-    if text is None or kind(form) != "SingleQuotedString" or body(form).lower() != "base64":
+    form = text_of_literal(given[1]) if len(given) == 2 else None
+    if text is None or form is None or form.lower() != "base64":
         return node
     return written(text, v=given[0])

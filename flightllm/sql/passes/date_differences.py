@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Final
 
 from flightllm.errors import UnsupportedError
-from flightllm.sql.nodes import Json, Node, body, kind, name_of
+from flightllm.sql.nodes import Json, Node, body, kind, name_of, text_of_literal
 from flightllm.sql.query_columns import TableColumns, own_functions
 from flightllm.sql.select_shapes import changes_per_call
 from flightllm.sql.tree import Tree, written
@@ -75,5 +75,4 @@ def _written(node: Node, own: Collection[str]) -> Json:
 def _unit(given: Json) -> str:
     if kind(given) == "Identifier":
         return name_of(body(given)).lower()
-    literal = body(given)["value"] if kind(given) == "Value" else {}
-    return str(body(literal)).lower() if kind(literal) == "SingleQuotedString" else ""
+    return (text_of_literal(given) or "").lower()

@@ -7,7 +7,7 @@ one number: 2 days have the hour 48.
 from typing import Final
 
 from flightllm.functions.interval_parts import INTERVAL_EPOCH
-from flightllm.sql.nodes import Json, Node, body, kind, walk
+from flightllm.sql.nodes import Json, Node, body, kind, text_of_literal, walk
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import BETWEEN_TIMES, INTERVAL, ExpressionTypes, arguments, function_name, is_date
@@ -83,8 +83,7 @@ def _part(node: Node) -> tuple[str, Json] | None:
         value = fields["expr"]
     elif kind(node) == "Function" and function_name(fields) in NAMES and len(given := arguments(fields)) == 2:
         unit_node, value = given
-        literal = body(unit_node)["value"] if kind(unit_node) == "Value" else {}
-        name = body(literal) if kind(literal) == "SingleQuotedString" else ""
+        name = text_of_literal(unit_node) or ""
     else:
         return None
     unit = _UNITS.get(name.lower())

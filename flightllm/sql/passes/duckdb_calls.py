@@ -12,7 +12,7 @@ from flightllm.functions.text_parts import ALL_MATCHES, SPLIT, SPLIT_BY_PATTERN
 from flightllm.functions.text_similarity import DAMERAU, HAMMING, JARO, JARO_WINKLER
 from flightllm.functions.type_names import TYPE_NAME
 from flightllm.sql.literals import text_literal
-from flightllm.sql.nodes import Json, Node, body, kind, name_of
+from flightllm.sql.nodes import Json, Node, body, kind, name_of, text_of_literal
 from flightllm.sql.passes.moments import HISTOGRAM
 from flightllm.sql.query_columns import TableColumns, own_functions
 from flightllm.sql.select_shapes import changes_per_call
@@ -158,8 +158,7 @@ def _sum(value: Json, types: ExpressionTypes) -> Json:
 
 def _aggregated(name: str, given: Sequence[Json], types: ExpressionTypes) -> Json:
     """Return an aggregate of a list, whose name is a text literal."""
-    literal = body(given[1])["value"] if kind(given[1]) == "Value" else {}
-    text = str(body(literal)).lower() if kind(literal) == "SingleQuotedString" else ""
+    text = (text_of_literal(given[1]) or "").lower()
     if len(given) > 2 or text not in _OF_LISTS:
         raise UnsupportedError(
             f"{name} accepts {', '.join(_OF_LISTS)}: for others, write the aggregate over FROM unnest(list) AS u(x)"

@@ -7,7 +7,7 @@ import pyarrow as pa
 from flightllm.common.names import ADD_UNITS, AS_TIMESTAMP, TIME_BETWEEN, TRUNCATE_UNIT, VALUE_TEXT
 from flightllm.functions.json_scalars import JSON_SCALAR
 from flightllm.functions.value_texts import DOUBLE_TEXT, VENDOR_DOUBLE
-from flightllm.sql.nodes import Json, Node, body, kind
+from flightllm.sql.nodes import Json, Node, body, kind, text_of_literal
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import ExpressionTypes, arguments, function_name
@@ -46,7 +46,7 @@ def _written(node: Node, types: ExpressionTypes) -> Json:
         found = types.of(given[0])
         whole = found is not None and pa.types.is_integer(found)
         return written("CAST(to_timestamp_seconds(t) AS TIMESTAMP)" if whole else "CAST(t AS TIMESTAMP)", t=given[0])
-    unit, time = _literal(given[0]), given[1 if name == TRUNCATE_UNIT else 2]
+    unit, time = _word(given[0]), given[1 if name == TRUNCATE_UNIT else 2]
     found = types.of(time)
     day = found is not None and pa.types.is_date(found) and unit in _OF_DATES
     if found is not None and pa.types.is_string(found):
@@ -69,7 +69,7 @@ def _added(count: Json, time: Json, unit: str, *, day: bool) -> Json:
 
 
 def _text(given: list[Json], found: Type) -> Json:
-    value, dialect = given[0], _literal(given[1])
+    value, dialect = given[0], _word(given[1])
     if dialect == "bigquery" and found == pa.string():  # STRING of BigQuery takes no text: the value is JSON
         return written(f"{JSON_SCALAR}(v, 'STRING', 'strict')", v=value)
     if found is None:
@@ -101,9 +101,9 @@ _STYLES: Final = {"databricks": "spark", "spark": "spark", "duckdb": "duckdb"}
 """How a dialect writes doubles, if not as PostgreSQL does."""
 
 
-def _literal(given: Json) -> str:
-    literal = body(given)["value"] if kind(given) == "Value" else {}
-    return str(body(literal)).lower() if kind(literal) == "SingleQuotedString" else ""
+def _word(given: Json) -> str:
+    """Return the text of a literal in lower case, or an empty text."""
+    return (text_of_literal(given) or "").lower()
 
 
 def _whole(given: Json) -> int | None:

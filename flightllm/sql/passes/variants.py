@@ -5,11 +5,12 @@ from typing import Final
 
 import pyarrow as pa
 
+from flightllm.common.arrow_types import is_list
 from flightllm.errors import UnsupportedError
 from flightllm.functions.json_values import Step, read_path, written_path
 from flightllm.functions.variants import ELEMENTS, FLATTENED, OF_LIST, VARIANT_JSON, VARIANT_TEXT
 from flightllm.sql.literals import text_literal
-from flightllm.sql.nodes import Json, Node, body, kind
+from flightllm.sql.nodes import Json, Node, body, kind, text_of_literal
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import ExpressionTypes, arguments, function_name
@@ -76,7 +77,7 @@ def _written(node: Node, types: ExpressionTypes, tree: Tree) -> Json:
     name, given = function_name(body(node)), arguments(body(node))
     if name == ELEMENTS and len(given) == 1:
         found = types.of(given[0])
-        return given[0] if found is not None and _is_list(found) else node
+        return given[0] if found is not None and is_list(found) else node
     if name == FIELD and len(given) == 3:
         return _json_field(given, types)
     if name == LISTED and given:
@@ -88,7 +89,7 @@ def _written(node: Node, types: ExpressionTypes, tree: Tree) -> Json:
         return written("CAST(coalesce(array_length(array_compact(v)), 0) AS BIGINT)", v=given[0])
     if name == JOINED and given:
         return _joined(given, types)
-    path = _literal(given[1]) if name in _PATHS and len(given) == 2 else None
+    path = text_of_literal(given[1]) if name in _PATHS and len(given) == 2 else None
     return node if path is None else _value(given[0], list(read_path(path)), name, types)
 
 
@@ -101,7 +102,7 @@ def _json_field(given: Sequence[Json], types: ExpressionTypes) -> Json:
     value, path, as_written = given
     if kind(value) not in {"Function", "Cast"} and types.of(value) != pa.string():
         return as_written
-    step = read_path(_literal(path) or "$")[0]
+    step = read_path(text_of_literal(path) or "$")[0]
     if step in _AROUND:
         raise UnsupportedError(
             f".{step} of a text does not exist: an answer is the text itself, so leave .{step} out; for a field of a"
@@ -124,7 +125,7 @@ def _last(value: Json, change: Callable[[Json], Json], tree: Tree) -> Json:
 def _as_json(value: Json, types: ExpressionTypes) -> Json | None:
     """Return the JSON text of a list or a struct; None for another value, or a value of an unknown type."""
     found = types.of(value)
-    if _returns_list(value) or (found is not None and _is_list(found)):
+    if _returns_list(value) or (found is not None and is_list(found)):
         return written(f"{OF_LIST}(arrow_cast(v, 'List(Utf8)'))", v=value)
     return written("to_json(v)", v=value) if found is not None and pa.types.is_struct(found) else None
 
@@ -138,7 +139,7 @@ def _joined(given: Sequence[Json], types: ExpressionTypes) -> Json:
     between, parts, values = given[0], list[str](), dict[str, Json]()
     for place, value in enumerate(given[1:]):
         found = types.of(value)
-        listed = _returns_list(value) or (found is not None and _is_list(found))
+        listed = _returns_list(value) or (found is not None and is_list(found))
         values[f"v{place}"] = value
         parts.append(f"nullif(array_to_string(v{place}, s), '')" if listed else f"v{place}")
     return written(f"concat_ws(s, {', '.join(parts)})" if parts else "concat_ws(s, '')", s=between, **values)
@@ -148,13 +149,13 @@ def _value(value: Json, steps: Sequence[Step], reader: str, types: ExpressionTyp
     """Return the value at a path by the type of the value before it."""
     if kind(value) == "Function" and function_name(body(value)) in _PATHS:  # `a:b:c` is one path
         inner = arguments(body(value))
-        before = _literal(inner[1]) if len(inner) == 2 else None
+        before = text_of_literal(inner[1]) if len(inner) == 2 else None
         if before is not None:
             return _value(inner[0], [*read_path(before), *steps], reader, types)
     found = types.of(value)
     if found is not None and pa.types.is_struct(found):
         return _field(value, list(steps), reader, found)
-    if _returns_list(value) or (found is not None and _is_list(found)):
+    if _returns_list(value) or (found is not None and is_list(found)):
         return _element(value, list(steps), reader, found or pa.list_(pa.string()))
     return written(f"{reader}(v, {text_literal(written_path(tuple(steps)))})", v=value)
 
@@ -169,7 +170,7 @@ def _field(value: Json, steps: list[Step], reader: str, type_: Type) -> Json:
         read = written(f"v[{text_literal(field.name)}]", v=value)
         if len(steps) > 1 and pa.types.is_struct(field.type):
             return _field(read, steps[1:], reader, field.type)
-        if len(steps) > 1 and _is_list(field.type):
+        if len(steps) > 1 and is_list(field.type):
             return _element(read, steps[1:], reader, field.type)
         if len(steps) > 1 and pa.types.is_string(field.type):
             return written(f"{reader}(v, {text_literal(written_path(tuple(steps[1:])))})", v=read)
@@ -209,10 +210,6 @@ def _element(value: Json, steps: list[Step], reader: str, type_: pa.DataType) ->
     raise UnsupportedError(f"{shown} does not exist: the value is a list, so write [0] for its first element")
 
 
-def _is_list(found: pa.DataType) -> bool:
-    return bool(pa.types.is_list(found) or pa.types.is_large_list(found) or pa.types.is_fixed_size_list(found))
-
-
 def _step(part: Json, tree: Tree) -> Step:
     """Return a step of `:a.b[0]['c']`."""
     fields = body(part)
@@ -221,11 +218,6 @@ def _step(part: Json, tree: Tree) -> Step:
     literal = body(fields["key"])["value"] if kind(fields["key"]) == "Value" else {}
     if kind(literal) == "Number" and str(body(literal)[0]).isdecimal():
         return int(body(literal)[0])
-    if kind(literal) == "SingleQuotedString":
-        return str(body(literal))
+    if (name := text_of_literal(fields["key"])) is not None:
+        return name
     raise UnsupportedError(f"the path at {tree.position(part)} has a computed place: write a number or a name in it")
-
-
-def _literal(value: Json) -> str | None:
-    literal = body(value)["value"] if kind(value) == "Value" else {}
-    return str(body(literal)) if kind(literal) == "SingleQuotedString" else None
