@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from flightllm.errors import InternalError
 from flightllm.functions.call import AICall
+from flightllm.observe.promise_figures import PromiseFigures, promise_figures
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.oracle import NO_ANSWER, UNASKED, Answers, NotKnownError, Oracle
 from flightllm.operators.population import Units
@@ -78,7 +79,7 @@ def decide(call: AICall, oracle: Answers, proxy: Proxy, note: Callable[[AICall, 
     # An answer that is known besides can only be nearer to the promise than the proxy's: it makes both rates larger.
     told = oracle.told()
     labels = np.where(told == UNASKED, method.verdicts(), told)
-    figures = {"proxy": proxy.name, "targets": str(call.promise), **_figures(report, labels, oracle)}
+    figures = _figures(call, proxy, report, labels, oracle)
     if oracle.refused:
         return _cut_off(call, oracle, figures)
     return Decision(labels, figures, _notices(call, proxy, report))
@@ -282,47 +283,55 @@ def _as_bits(labels: _Labels, yes: int) -> NDArray[np.int8]:
     return np.where(labels < 0, -1, labels == yes).astype(np.int8)
 
 
-def _figures(report: Report | LabelReport, labels: _Labels, oracle: Answers) -> dict[str, Any]:
+def _figures(
+    call: AICall, proxy: Proxy, report: Report | LabelReport, labels: _Labels, oracle: Answers
+) -> dict[str, Any]:
     """Return the figures of a report that both kinds have, and those of its own kind."""
-    taught = int(oracle.population.weights[oracle.taught].sum())
-    found = {
-        "rows": report.rows,
-        "prompts": report.units,
-        "known": report.known_rows - taught,
-        "asked": report.asked_rows + taught,
-        "asked_prompts": report.asked_units + len(oracle.taught),
-        "taught_prompts": len(oracle.taught),
-        "sampled_prompts": report.sampled_units,
-        "unanswered": int(oracle.population.weights[labels < 0].sum()),
-        "delta": report.delta,
-        "accuracy": report.accuracy,
-        "recall": None,
-        "precision": None,
-        "held": report.held,
-        "useless": report.useless,
-        "reason": report.reason,
-    }
-    if isinstance(report, Report):
-        weights, yes = oracle.population.weights, oracle.values.index(True)
-        return {
-            **found,
-            "accepted": int(weights[labels == yes].sum()),
-            "rejected": int(weights[labels == 1 - yes].sum()),
-            "false_rejects": report.found_false_rejects,
-            "false_accepts": report.found_false_accepts,
-            "errors": report.found_false_rejects + report.found_false_accepts,
-            "unseen_false_rejects": report.unseen_false_rejects,
-            "unseen_false_accepts": report.unseen_false_accepts,
-            "unseen_errors": report.unseen_false_rejects + report.unseen_false_accepts,
-            "recall": report.recall,
-            "precision": report.precision,
-        }
+    weights = oracle.population.weights
+    taught = int(weights[oracle.taught].sum())
+    found = promise_figures(
+        proxy=proxy.name,
+        targets=str(call.promise),
+        rows=report.rows,
+        prompts=report.units,
+        known=report.known_rows - taught,
+        asked=report.asked_rows + taught,
+        asked_prompts=report.asked_units + len(oracle.taught),
+        taught_prompts=len(oracle.taught),
+        sampled_prompts=report.sampled_units,
+        unanswered=int(weights[labels < 0].sum()),
+        delta=report.delta,
+        accuracy=report.accuracy,
+        held=report.held,
+        useless=report.useless,
+        reason=report.reason,
+    )
+    own = _figures_of_labels(report) if isinstance(report, LabelReport) else _figures_of_rows(report, labels, oracle)
+    return {**found, **own}
+
+
+def _figures_of_labels(report: LabelReport) -> PromiseFigures:
     return {
-        **found,
         "errors": report.found_errors,
         "unseen_errors": report.unseen_errors,
         "recall": min(report.recalls, default=None),
         "precision": min(report.precisions, default=None),
+    }
+
+
+def _figures_of_rows(report: Report, labels: _Labels, oracle: Answers) -> PromiseFigures:
+    weights, yes = oracle.population.weights, oracle.values.index(True)
+    return {
+        "accepted": int(weights[labels == yes].sum()),
+        "rejected": int(weights[labels == 1 - yes].sum()),
+        "false_rejects": report.found_false_rejects,
+        "false_accepts": report.found_false_accepts,
+        "errors": report.found_false_rejects + report.found_false_accepts,
+        "unseen_false_rejects": report.unseen_false_rejects,
+        "unseen_false_accepts": report.unseen_false_accepts,
+        "unseen_errors": report.unseen_false_rejects + report.unseen_false_accepts,
+        "recall": report.recall,
+        "precision": report.precision,
     }
 
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from flightllm.functions.call import AICall
+from flightllm.observe.promise_figures import promise_figures
 from flightllm.operators.arrange import ArgumentColumns, Arranged
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.call_context import CallSite, LimitTracker, ModelBinding
@@ -203,27 +204,21 @@ class FirstRows:
         """Return the figures of the call site so far, see `CallRecord.promise`."""
         returned, rows = self.tracker.returned, self._rows
         wrong = rows["unasked"]
-        return {
-            "targets": str(self.call.promise),
-            "proxy": self.name or "none",
-            "rows": rows["asked"] + rows["known"] + rows["left"] + wrong,
-            "prompts": self._prompts,
-            "known": rows["known"],
-            "asked": rows["asked"],
-            "asked_prompts": self._asked,
-            "taught_prompts": 0,
-            "sampled_prompts": 0,
-            "precision": 1 - wrong / returned if returned else 1.0,
-            "recall": None,
-            "accuracy": None,
-            "delta": 0.0,
-            "held": not self.reason,
-            "useless": False,
-            "errors": self._errors,
-            "unseen_errors": wrong,
-            "unanswered": rows["null"],
-            "reason": self.reason or "A LIMIT returns some of the rows, so only precision is promised.",
-        }
+        return promise_figures(
+            targets=str(self.call.promise),
+            proxy=self.name or "none",
+            rows=rows["asked"] + rows["known"] + rows["left"] + wrong,
+            prompts=self._prompts,
+            known=rows["known"],
+            asked=rows["asked"],
+            asked_prompts=self._asked,
+            precision=1 - wrong / returned if returned else 1.0,
+            held=not self.reason,
+            errors=self._errors,
+            unseen_errors=wrong,
+            unanswered=rows["null"],
+            reason=self.reason or "A LIMIT returns some of the rows, so only precision is promised.",
+        )
 
     @property
     def notices(self) -> tuple[str, ...]:

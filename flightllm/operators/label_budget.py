@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal, TypeAlias
 
 from flightllm.functions.call import AICall
+from flightllm.observe.promise_figures import promise_figures
 from flightllm.operators.rows import Response
 
 UNPAID: Final = Response(None)
@@ -48,24 +49,15 @@ class LabelBudget:
             if not self._refused:
                 return None
             rows = self._rows
-            return {
-                "targets": str(self._call.promise),
-                "proxy": "none",
-                "rows": rows.total(),
-                "prompts": self._taken + self._refused,
-                "known": rows["known"],
-                "asked": rows["asked"],
-                "asked_prompts": self._taken,
-                "taught_prompts": 0,
-                "sampled_prompts": 0,
-                "unanswered": rows["left"],
-                "delta": 0.0,
-                "recall": None,
-                "precision": None,
-                "accuracy": None,
-                "errors": 0,
-                "unseen_errors": rows["left"],
-                "held": False,
-                "useless": False,
-                "reason": SPENT,
-            }
+            return promise_figures(
+                targets=str(self._call.promise),
+                rows=rows.total(),
+                prompts=self._taken + self._refused,
+                known=rows["known"],
+                asked=rows["asked"],
+                asked_prompts=self._taken,
+                unanswered=rows["left"],
+                unseen_errors=rows["left"],
+                held=False,
+                reason=SPENT,
+            )

@@ -77,11 +77,17 @@ def on_loopback(folder: Path) -> Path:
     return file
 
 
+def without_model(config: Path) -> Path:
+    """Let the engine make answers up: a real model takes seconds to load."""
+    config.write_text(config.read_text("utf-8") + '\n[engine]\nkind = "fake"\n')
+    return config
+
+
 @pytest.fixture(scope="module")
 def container(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Container]:
     """Start a server on an empty volume."""
     volume = tmp_path_factory.mktemp("volume")
-    started = start(volume, on_loopback(tmp_path_factory.mktemp("etc")))
+    started = start(volume, without_model(on_loopback(tmp_path_factory.mktemp("etc"))))
     try:
         yield started
     finally:
@@ -241,8 +247,7 @@ def test_the_steps_of_the_build(tmp_path: Path) -> None:
         subprocess.run(["/bin/sh", "-euc", command], cwd=source, env=environment, check=True)
     python = target / "bin" / "python"
     (tmp_path / "data").mkdir()
-    config = on_loopback(tmp_path)
-    config.write_text(config.read_text() + '\n[engine]\nkind = "fake"\n')  # the extra `local` is gigabytes
+    config = without_model(on_loopback(tmp_path))  # the extra `local` is gigabytes
     with pytest.MonkeyPatch.context() as context:
         context.delenv("PYTHONPATH", raising=False)
         started = start(tmp_path / "data", config, python)

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import pytest
@@ -108,7 +109,7 @@ def _over(table: str, column: str, guard: str) -> str:
     return f"SELECT word, {f'CASE WHEN {guard} THEN {call} END' if guard else call} AS v FROM {table}"
 
 
-@pytest.mark.parametrize("first", [0, 1, 2])
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in (1, 2))])
 def test_each_call_has_its_own_sample(session: Session, first: int) -> None:
     """Equal calls over other rows, columns or guards are calibrated as in queries of their own."""
     over = (*OVER[first:], *OVER[:first])
@@ -206,18 +207,18 @@ def early(database: Database) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        f"SELECT word, {SHOWN} AS v FROM many WHERE {EARLY}",
-        f"SELECT word, {SHOWN} AS v FROM (SELECT word, {EARLY} AS e FROM many) w WHERE e",
-        f"SELECT word, {SHOWN} AS v FROM many WHERE {EARLY} AND {WHERE}",
-        f"SELECT word, {SHOWN} AS v FROM many WHERE {WHERE} AND {EARLY}",
-        f"SELECT word, {SHOWN} AS v FROM many WHERE {WHERE} AND {EARLY.replace('early', 'it early')} AND {EARLY}",
-        f"SELECT word, {SHOWN} AS v FROM many WHERE {WHERE} AND {EARLY} AND {WOOD}",
-        f"SELECT word, {SHOWN} AS v FROM many WHERE {WOOD} AND {WHERE} AND {EARLY}",
-    ],
+BEFORE = (
+    f"SELECT word, {SHOWN} AS v FROM many WHERE {WHERE} AND {EARLY}",
+    f"SELECT word, {SHOWN} AS v FROM (SELECT word, {EARLY} AS e FROM many) w WHERE e",
+    f"SELECT word, {SHOWN} AS v FROM many WHERE {EARLY}",
+    f"SELECT word, {SHOWN} AS v FROM many WHERE {EARLY} AND {WHERE}",
+    f"SELECT word, {SHOWN} AS v FROM many WHERE {WHERE} AND {EARLY.replace('early', 'it early')} AND {EARLY}",
+    f"SELECT word, {SHOWN} AS v FROM many WHERE {WHERE} AND {EARLY} AND {WOOD}",
+    f"SELECT word, {SHOWN} AS v FROM many WHERE {WOOD} AND {WHERE} AND {EARLY}",
 )
+
+
+@pytest.mark.parametrize("sql", [*BEFORE[:2], *(pytest.param(sql, marks=pytest.mark.slow) for sql in BEFORE[2:])])
 def test_the_sample_has_the_rows_that_other_conditions_let_through(
     session: Session, early: list[str], sql: str
 ) -> None:
@@ -227,16 +228,19 @@ def test_the_sample_has_the_rows_that_other_conditions_let_through(
     assert passed(session, sql) == {w: v for w, v in alone.items() if "AND" not in sql or v["answer"]}
 
 
-@pytest.mark.parametrize("limit", ["", " LIMIT 40"])
+ABOVE = (
+    f"SELECT word, v FROM (SELECT word, {SHOWN} AS v, {EARLY} AS e FROM many) w WHERE e",
+    f"SELECT w.word, w.v FROM (SELECT id, word, {SHOWN} AS v FROM many) w JOIN early ON early.word = w.word",
+    f"SELECT word, v FROM (SELECT id, word, {SHOWN} AS v FROM many) w WHERE id IN (SELECT id + 0 FROM early)",
+    f"SELECT e.word, v FROM early e LEFT JOIN (SELECT word, {SHOWN} AS v FROM many) w ON e.word = w.word",
+    f"SELECT word, v FROM (SELECT word, {SHOWN} AS v FROM many OFFSET 0) w WHERE {EARLY}",
+)
+QUICK = {(ABOVE[0], ""), (ABOVE[1], " LIMIT 40")}
+
+
 @pytest.mark.parametrize(
-    "sql",
-    [
-        f"SELECT word, v FROM (SELECT word, {SHOWN} AS v, {EARLY} AS e FROM many) w WHERE e",
-        f"SELECT w.word, w.v FROM (SELECT id, word, {SHOWN} AS v FROM many) w JOIN early ON early.word = w.word",
-        f"SELECT word, v FROM (SELECT id, word, {SHOWN} AS v FROM many) w WHERE id IN (SELECT id + 0 FROM early)",
-        f"SELECT e.word, v FROM early e LEFT JOIN (SELECT word, {SHOWN} AS v FROM many) w ON e.word = w.word",
-        f"SELECT word, v FROM (SELECT word, {SHOWN} AS v FROM many OFFSET 0) w WHERE {EARLY}",
-    ],
+    ("sql", "limit"),
+    [pytest.param(*one, marks=() if one in QUICK else pytest.mark.slow) for one in product(ABOVE, ("", " LIMIT 40"))],
 )
 def test_conditions_above_a_call_do_not_make_the_sample(
     session: Session, early: list[str], sql: str, limit: str
@@ -303,7 +307,7 @@ def test_explain_without_the_optimizer(session: Session) -> None:
             ask(session, f"{explain}SELECT {BATCH} FROM words")
 
 
-@pytest.mark.parametrize("cache", ["on", "off"])
+@pytest.mark.parametrize("cache", ["on", pytest.param("off", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("sql", "rows", "prompts"),
     [

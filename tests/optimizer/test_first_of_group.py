@@ -20,7 +20,8 @@ SOURCES: tuple[str, ...] = (
     """(SELECT id, grp, price, size, body FROM goods WHERE ai_filter('r', body)
         UNION ALL SELECT id + 100, grp + 3, price, size, body FROM goods WHERE ai_filter('s', body))""",
 )
-EACH_SOURCE = [pytest.param(s, marks=pytest.mark.slow) if "UNION" in s else s for s in SOURCES]
+SLOW = pytest.mark.slow
+EACH_SOURCE = [pytest.param(s, marks=SLOW) if "UNION" in s else s for s in SOURCES]
 RARE = "ai_score('p', body) > 9"
 FILTERS = ("ai_filter('p', body)", RARE, "ai_filter('p', body) AND ai_filter('q', size)")
 AGGREGATES = (
@@ -45,6 +46,7 @@ LIMITED = (
     """SELECT l.id, p.name FROM (SELECT id FROM {s} AS t WHERE {f} ORDER BY id{d} LIMIT 3) AS l
         LEFT JOIN people AS p ON p.id = l.id ORDER BY l.id""",
 )
+KEYS = ("", "grp", "size", "grp, size")
 MEASURES = ("count(*), sum(id)", "max(ai_gen('g', body))", "max(id)")
 
 
@@ -60,13 +62,13 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 @pytest.mark.parametrize("source", EACH_SOURCE)
 @pytest.mark.parametrize(
-    "keys", ["grp, size", *(pytest.param(keys, marks=pytest.mark.slow) for keys in ("", "grp", "size"))]
+    ("keys", "filters"), [("grp, size", FILTERS[:1]), *(pytest.param(k, FILTERS, marks=SLOW) for k in KEYS)]
 )
-def test_aggregates(session: Session, source: str, keys: str) -> None:
+def test_aggregates(session: Session, source: str, keys: str, filters: tuple[str, ...]) -> None:
     """Each aggregate has the value that all rows of its group give."""
     shown, grouped = (f"{keys}, ", f" GROUP BY {keys}") if keys else ("", "")
-    texts = [f"SELECT {shown}{a} FROM {source} AS t WHERE {f}{grouped}" for a, f in product(AGGREGATES, FILTERS)]
-    texts += [f"SELECT {shown}{a.format(f=f)} FROM {source} AS t{grouped}" for a, f in product(ANSWERED, FILTERS[:2])]
+    texts = [f"SELECT {shown}{a} FROM {source} AS t WHERE {f}{grouped}" for a, f in product(AGGREGATES, filters)]
+    texts += [f"SELECT {shown}{a.format(f=f)} FROM {source} AS t{grouped}" for a, f in product(ANSWERED, filters[:2])]
     for sql in texts:
         on, off = ask_both(session, sql)
         assert on.calls <= off.calls, sql
@@ -83,7 +85,7 @@ def test_limits(session: Session, source: str, text: str) -> None:
         assert on.calls <= off.calls, sql
 
 
-@pytest.mark.parametrize("function", ["row_number", "rank", "dense_rank"])
+@pytest.mark.parametrize("function", ["rank", *(pytest.param(f, marks=SLOW) for f in ("row_number", "dense_rank"))])
 @pytest.mark.parametrize("source", EACH_SOURCE)
 def test_ranks(session: Session, source: str, function: str) -> None:
     """Rows with equal ranks all stay."""

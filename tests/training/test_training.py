@@ -68,7 +68,7 @@ def test_a_family_counts_as_its_members_do(trainer: Trainer) -> None:
 
 def test_every_row_is_in_one_batch(trainer: Trainer) -> None:
     """Batches keep to their limit, but for a row that is longer by itself."""
-    rows = encode(trainer.tokenizer, [training_family(1, number) for number in range(40)])
+    rows = encode(trainer.tokenizer, [training_family(1, number) for number in range(12)])
     cut = list(batches(rows, 1024, random.Random(1)))
     assert sum(int(batch.weights.any(-1).sum()) for batch in cut) == len(rows)
     answers = sum(sum(weight > 0 for weight in row.answers) for row in rows)

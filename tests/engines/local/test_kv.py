@@ -151,6 +151,7 @@ def test_default_codec(store: KvServer, make_requests: MakeRequests) -> None:
     assert all(loaded_text is not None for loaded_text in texts(loaded))
 
 
+@pytest.mark.slow
 def test_several_codecs(store: KvServer, make_requests: MakeRequests) -> None:
     """Chunks are kept in every codec asked for, and one of them is loaded."""
     requests = hinted(make_requests(8))
@@ -190,7 +191,7 @@ def test_store_gone(tmp_path: Path, make_requests: MakeRequests) -> None:
     assert {"store"} == {entry["reason"] for entry in logs if entry["event"] == "kv chunks are computed instead"}
 
 
-@pytest.mark.parametrize("codec", ["raw", "cachegen-2"])
+@pytest.mark.parametrize("codec", ["raw", pytest.param("cachegen-2", marks=pytest.mark.slow)])
 def test_damaged(tmp_path: Path, make_requests: MakeRequests, codec: str) -> None:
     """Chunks that were damaged are computed instead: by chance, or on purpose, with a checksum that is right."""
     requests = hinted(make_requests(8))
