@@ -18,6 +18,7 @@ from flightllm.dialect.source import NameContext, Source
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.vendor_calls import vendor_calls
 from flightllm.errors import SqlError, UnsupportedError
+from flightllm.sql.object_statements import changes_object
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import Token, TokenKind, position, tokenize
 
@@ -73,6 +74,8 @@ def transpile(sql: str, dialect: str, place: NameContext) -> Rewritten:
 
 def _start(source: Source) -> int | None:
     """Return the first token of a query or a change of rows, after EXPLAIN or SUMMARIZE; a CREATE is included."""
+    if source.is_word(1, "model", "prompt") and changes_object(source.tokens):
+        return None
     first = 0
     while source.is_word(first, "explain", "analyze", "verbose", "summarize"):
         first += 1

@@ -16,7 +16,7 @@ from flightllm.sql.filter_statements import read_filter_statement
 from flightllm.sql.function_statements import read_function_statement
 from flightllm.sql.index_statements import read_index_statement
 from flightllm.sql.names import read_column_names, read_name, read_parts
-from flightllm.sql.object_statements import read_object_statement
+from flightllm.sql.object_statements import changes_object, read_object_statement
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.place_statements import read_place_statement
 from flightllm.sql.row_change import RowChange
@@ -38,7 +38,7 @@ _OBJECTS: Mapping[str, Callable[[Sequence[Token], str], Statement | None]] = {
     **dict.fromkeys(("filter", "filters"), read_filter_statement),
     "external": read_external_table,
 }
-"""Readers by the word after CREATE [OR REPLACE], DROP, REFRESH or SHOW; each returns None for other statements."""
+"""Readers by the word after CREATE [OR REPLACE], DROP, GET, REFRESH or SHOW; each returns None for other statements."""
 BEGINS_SELECT = re.compile(r"[\s(]*+SELECT\s", re.IGNORECASE)
 """The begin of a text that is a query, whatever follows."""
 _QUERY_WORDS = ("select", "with", "values")
@@ -242,6 +242,8 @@ class _StatementReader:
     # --- rows
 
     def _row_change(self) -> Statement:
+        if changes_object(self._tokens) and (found := self._object(1)) is not None:
+            return found
         return read_row_change(self._tokens, self._sql)
 
     def _merge(self) -> Statement:
@@ -326,6 +328,7 @@ class _StatementReader:
         "create": _create,
         "drop": _drop,
         "refresh": _refresh,
+        "get": _refresh,
         "alter": _alter,
         "grant": _access,
         "revoke": _access,

@@ -1,6 +1,5 @@
 """Rewrite Flock's functions, which take objects: a model, a prompt, and columns with names."""
 
-import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
@@ -10,8 +9,8 @@ from flightllm.dialect.vendors.objects import Value, constant, elements, members
 from flightllm.dialect.vendors.options import options_of
 from flightllm.dialect.vendors.pieces import around, written
 from flightllm.functions.questions import ANY_OBJECT
-from flightllm.functions.reserved import is_option
 from flightllm.sql.arguments import read_column
+from flightllm.sql.flock_prompts import our_field, our_prompt
 from flightllm.sql.literals import text_literal
 
 OURS: Mapping[str, str] = MappingProxyType(
@@ -40,12 +39,6 @@ _PLUMBING = (
     "model",
     "context_window",
 )
-_REFERENCE = re.compile(r"\{\{\s*([\w.]+)\s*\}\}")
-_BRACES = re.compile(r"[{}]")
-_KNOWN = (
-    *("prompt", "model", "max_tokens", "temperature", "reasoning", "top_p", "seed", "instructions", "examples"),
-    *("on_error", "on_truncated", "normalize", "ordered", "fresh", "response_format", "labels", "confidence"),
-)
 _SEPARATOR = "'\n'"
 
 
@@ -61,7 +54,7 @@ def flock(call: VendorCall) -> Iterator[Edit]:
     ours, is_group = OURS[call.name], "reduce" in call.name
     parts: list[str | Value] = [f"{ours}({prompt}"]
     for name, value in columns:
-        named = f"{_field(name)} => (" if name else ""
+        named = f"{our_field(name)} => (" if name else ""
         opened, closed = ("string_agg(", f", {_SEPARATOR})") if is_group else ("", "")
         parts += [f", {named}{opened}", value, f"{closed}{')' if name else ''}"]
     options = [f", {option}" for option in model]
@@ -115,10 +108,7 @@ def _prompt(call: VendorCall, value: Value) -> str:
     text = constant(call.source, value.first, value.last)
     if not isinstance(text, str):
         raise call.error("the prompt must be a text literal: write ai_gen('a text', column)")
-    parts = _REFERENCE.split(text)
-    plain = [_BRACES.sub(lambda one: one[0] * 2, part) for part in parts[::2]]
-    names = [f"{{{_field(name)}}}" for name in parts[1::2]]
-    return text_literal("".join(part for pair in zip(plain, [*names, ""], strict=True) for part in pair))
+    return text_literal(our_prompt(text))
 
 
 def _columns(call: VendorCall, value: Value) -> list[tuple[str, Value]]:
@@ -152,12 +142,6 @@ def _model(call: VendorCall, model: list[Value]) -> list[str]:
         elif key not in _PLUMBING:
             found += options_of(call, given, key)
     return found
-
-
-def _field(name: str) -> str:
-    """Return the name of a field in lower case; an option's name gets an ending, because an option is not a field."""
-    safe = re.sub(r"\W+", "_", name.lower())
-    return f"{safe}_" if safe in _KNOWN or is_option(safe, _KNOWN) else safe
 
 
 def _advice(call: VendorCall, prompt: str, columns: list[tuple[str, Value]]) -> str:
