@@ -182,12 +182,16 @@ class Evaluated:
         """Return a line for each variant."""
         return [(f"variant {number}", _told(one)) for number, one in enumerate(self.variants, 1)]
 
+    def forget(self) -> None:
+        """Drop the rows and answers of the last run, which can be large: a prepared statement lives long."""
+        self._known = self._last = None
+
     def drain(self, bindings: Bindings, record: QueryRecord) -> None:
         """Ask all variants, and forget the answers: for a prediction."""
         self._run(bindings, record, real=False)
 
     def rows(self, part: str, bindings: Bindings, record: QueryRecord) -> pa.Table:
-        """Ask all variants, if this query has not asked them yet; return the rows of a part.
+        """Return the rows of a part. The first part of a query asks all variants.
 
         Raises:
             FlightLLMError: a label is not an answer of the call, or a variant fails.
@@ -601,6 +605,10 @@ class EvaluatedPart:
     def explain(self) -> list[tuple[str, str]]:
         """Return a line for each variant."""
         return self._evaluated.explain() if self._first else []
+
+    def forget(self) -> None:
+        """Drop the rows and answers of the last run."""
+        self._evaluated.forget()
 
     def drain(self, bindings: Bindings, record: QueryRecord) -> None:
         """Ask all variants, and forget the answers: for a prediction."""

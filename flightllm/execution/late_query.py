@@ -66,8 +66,12 @@ class LateQuery:
     def run(self, record: QueryRecord) -> Batches:
         """Make the late tables, and run the query on them, within the rest of the session's budget."""
         fits = [fit for one in self._late.values() for fit in one.fits]
-        with real_bindings(self, record, fits) as bindings:
-            tables = {name: one.rows(bindings, record) for name, one in self._late.items()}
+        try:
+            with real_bindings(self, record, fits) as bindings:
+                tables = {name: one.rows(bindings, record) for name, one in self._late.items()}
+        finally:
+            for one in self._late.values():
+                one.forget()
         yield from self._plan(tables, settings=replace(self.settings, **left_of(self.settings, record))).run(record)
 
     def run_on(self, bindings: Bindings, record: QueryRecord) -> Batches:

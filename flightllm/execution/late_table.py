@@ -31,6 +31,9 @@ class LateTable(Protocol):
     def rows(self, bindings: Bindings, record: QueryRecord) -> pa.Table:
         """Ask the models, and return the rows."""
 
+    def forget(self) -> None:
+        """Drop the rows that a run has kept for several tables of its query, once all of them are made."""
+
     def drain(self, bindings: Bindings, record: QueryRecord) -> None:
         """Ask the models, and forget the answers: for a prediction."""
 

@@ -28,8 +28,9 @@ from flightllm.execution.staged_query import StagedQuery
 from flightllm.functions.call import AICall
 from flightllm.functions.learned import kind_of, matrix, options_of, question_of
 from flightllm.functions.stored import LearnedUse, StoredFunction
-from flightllm.learning.fitting import TARGETS, Fitted, Labels, Wanted, check_labels, fitted, text_of
+from flightllm.learning.fitting import FITTED, TARGETS, Fitted, Labels, Wanted, check_labels, fitted, text_of
 from flightllm.learning.learned import FEATURES, Feature, Kind, LateFit, Learned, Rows
+from flightllm.learning.regression import check_installed
 from flightllm.observe.query_record import CancelToken, QueryRecord
 from flightllm.sql.literals import text_literal
 from flightllm.sql.names import PEOPLES_LABELS, parse_name
@@ -95,6 +96,7 @@ def learn(
         FlightLLMError: the query or the call is wrong.
     """
     wanted = wanted_of(options)
+    check_installed(FITTED)  # before a model is asked, because each answer costs
     asked = asked_features(function, query, options, services, settings, labelled=True)
     kind = kind_of(asked.call)
     check_targets(wanted, asked.call)
@@ -195,6 +197,8 @@ class AskedFeatures:
     call: AICall
     rows: str
     """The text of the query of rows."""
+    with_features: Callable[[tuple[Feature, ...]], BatchQuery | StagedQuery]
+    """Plans the same query with other features."""
 
     def found(self, batches: Batches, record: QueryRecord) -> Found:
         """Return the features, from the batches of the query.
@@ -256,17 +260,21 @@ def asked_features(
     columns = _columns(plan(ParsedText(query), services, settings).schema.names, function.parameters, labelled=labelled)
     texts = ", ".join(f"CAST(given.{quoted(of)} AS VARCHAR) AS {quoted(name)}" for name, of in columns.items())
     values = ", ".join(f"given.{quoted(columns[name])}" for name in function.parameters)
-    stored = StoredFunction(
-        FEATURES_OF, function.parameters, function.body, services.rights.principal.name, LearnedUse(features)
-    )
-    registry = services.functions.with_stored({**services.functions.stored, FEATURES_OF: stored})
     text = f"SELECT {texts}, {FEATURES_OF}({values}) AS {FEATURES_OF} FROM ({query}\n) AS given"
     if labelled:
         text += f" WHERE given.{quoted(columns['label'])} IS NOT NULL"
-    planned = plan(ParsedText(text), replace(services, functions=registry), settings)
-    if not isinstance(planned, BatchQuery | StagedQuery):
-        raise InvalidInputError("rows of an evaluation cannot be asked about: keep them by CREATE TABLE … AS first")
-    return AskedFeatures(planned, columns, features, chosen, call, query)
+
+    def planned(features: tuple[Feature, ...]) -> BatchQuery | StagedQuery:
+        stored = StoredFunction(
+            FEATURES_OF, function.parameters, function.body, services.rights.principal.name, LearnedUse(features)
+        )
+        registry = services.functions.with_stored({**services.functions.stored, FEATURES_OF: stored})
+        found = plan(ParsedText(text), replace(services, functions=registry), settings)
+        if not isinstance(found, BatchQuery | StagedQuery):
+            raise InvalidInputError("rows of an evaluation cannot be asked about: keep them by CREATE TABLE … AS first")
+        return found
+
+    return AskedFeatures(planned(features), columns, features, chosen, call, query, planned)
 
 
 def call_of(function: StoredFunction, services: Services, settings: Settings) -> AICall:

@@ -89,6 +89,9 @@ class RowsToLabel:
             for _ in batches:
                 pass
 
+    def forget(self) -> None:
+        """Drop nothing: no other table needs the rows."""
+
     def rows(self, bindings: Bindings, record: QueryRecord) -> pa.Table:
         """Ask for all features, and choose rows.
 

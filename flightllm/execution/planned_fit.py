@@ -6,9 +6,11 @@ from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
 from flightllm.engines.registry import OpenModel
 from flightllm.execution.accounting import AskingQuery
+from flightllm.execution.batch_query import BatchQuery
 from flightllm.execution.cancel_token import stop_of_planning
 from flightllm.execution.context import Services
 from flightllm.execution.learn import asked_features, check_targets, given_labels, named_features, wanted_of
+from flightllm.execution.staged_query import StagedQuery
 from flightllm.functions.call import AICall
 from flightllm.functions.stored import StoredFunction
 from flightllm.observe.query_record import QueryRecord
@@ -39,12 +41,7 @@ class PlannedFit:
         check_targets(wanted, self._asked.call)
         self._query = self._asked.query
         self.path = self._query.path
-        own = {"features": "model"}
-        self._model = (
-            asked_features(function, query, own, services, settings, labelled=True).query
-            if "model" in self._asked.features
-            else None
-        )
+        self._model = self._of_model()
 
     @property
     def calls(self) -> Collection[AICall]:
@@ -76,6 +73,15 @@ class PlannedFit:
         """Yield each optimization of the model's calls."""
         if self._model is not None:
             yield from self._model.variants(models)
+
+    def _of_model(self) -> BatchQuery | StagedQuery | None:
+        """Return the plan of the model's features; None if the fit uses vectors only."""
+        match self._asked.features:
+            case ("model",):
+                return self._query
+            case features if "model" in features:
+                return self._asked.with_features(("model",))
+        return None
 
     def _labels(self) -> str:
         """Return how many rows have a label, from a query that asks no model.

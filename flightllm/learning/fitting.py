@@ -23,6 +23,8 @@ _FEWEST: Final = 10
 """The fewest labels of a fit."""
 _FEWEST_EACH: Final = 2
 """The fewest labels of each answer in the half that trains."""
+FITTED: Final = "a filter that is learned from labels"
+"""What needs the extra `learn`, for errors."""
 TARGETS: Final = ("precision", "recall", "accuracy")
 
 
@@ -105,7 +107,7 @@ def fitted(
             " probabilities for their rows, or the rows have no vector"
         )
     given = labels.at(usable)
-    with one_thread("a filter that is learned from labels"):
+    with one_thread(FITTED):
         if kind == "score":
             learned = _score(given, tuple(features), tuple(options))
         else:
@@ -202,7 +204,7 @@ def one_of_each(labels: Labels) -> Labels:
     places: dict[str, list[int]] = {}
     for place in sorted(range(len(labels.values)), key=lambda at: (labels.values[at], labels.labels[at])):
         places.setdefault(labels.values[place], []).append(place)
-    drawn = [found[int.from_bytes(draw(value, 0)[:8]) % len(found)] for value, found in places.items()]
+    drawn = [found[int.from_bytes(draw(value)[:8]) % len(found)] for value, found in places.items()]
     return labels.at(np.array(drawn, dtype=np.int64))
 
 
@@ -222,9 +224,10 @@ def text_of(values: Sequence[str | None]) -> str:
     return "\x1f".join("\x00" if one is None else one for one in values)
 
 
-def draw(value: str, number: int = 1) -> bytes:
-    """Return the random draw of a row: a hash of its text, and of a number, so that a text can have several draws."""
-    return blake2b(f"{number} {value}".encode(errors="replace"), digest_size=16).digest()
+def draw(value: str) -> bytes:
+    """Return the random draw of a row: a hash of its text. Its first bytes choose a label, and its last bit a half."""
+    # Rows of earlier fits stay in their halves only with this prefix.
+    return blake2b(f"1 {value}".encode(errors="replace"), digest_size=16).digest()
 
 
 def trains(drawn: bytes) -> bool:

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from threading import RLock
 from typing import Any, Final
 
@@ -15,6 +16,16 @@ _Floats = NDArray[np.float64]
 _FITTING: Final = RLock()
 """Held during a fit. Small matrices are multiplied 50 times faster by one thread than by several, and the number of
 threads is a setting of the process."""
+
+
+def check_installed(what: str) -> None:
+    """Check that the packages of a fit are there; `what` needs them.
+
+    Raises:
+        MissingExtraError: the extra `learn` is not installed.
+    """
+    if find_spec("sklearn") is None or find_spec("threadpoolctl") is None:
+        raise MissingExtraError(what, "learn")
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from flightllm.operators.prompts import PromptLister
 from flightllm.operators.proxy import Proxy
 from flightllm.operators.rows import Counters
 from flightllm.quality.forecast import Seen
-from flightllm.quality.likely_first import Effort, LikelyFirst, Missing
+from flightllm.quality.likely_first import Effort, LikelyFirst, Missing, search
 
 _MOST_SCORED: Final = 512
 """The most prompts that the proxy gets before the next decision."""
@@ -108,6 +108,8 @@ class FirstRows:
     """The parts that have scored units."""
     _part_of: list[tuple[int, int]] = field(default_factory=list)
     """For each scored unit: its part, and its number there."""
+    _source: Iterator[PromptBatch] = field(default_factory=lambda: iter(()))
+    """The rows that are not read yet."""
     _read: int = 0
     """The units that were read."""
     _held: int = 0
@@ -130,30 +132,55 @@ class FirstRows:
             BudgetExceededError: the budget is spent, and the session wants the query to fail then.
             CancelledError: the query was cancelled.
         """
-        rows = self.arranged.batches()
-        while not (self._ended and not len(self.order.best())):
-            if self._room <= 0 or self.reason:
-                yield from self._unanswered(rows)
-                return
-            sure = self._sure()
-            if len(sure):
-                yield from self._accepted(sure)
-                continue
-            move, count = self.order.move(Missing(self.tracker.rows_left, self._units_left, self._room))
-            if move == "ask":
-                yield from self._ask_scored(self.order.best()[:count])
-                continue
-            self.size.wanted = min(count, _MOST_SCORED)
-            batch = next(rows, None)
-            if batch is None:
-                self._ended = True
-                continue
-            part, new = self._opened(batch)
-            yield from self._out(part, np.flatnonzero(part.oracle.labels != UNASKED), "known")
-            if move == "score" and len(new) and self._can_score:
-                self._score(part, new)
-            else:
-                yield from self._ask_next(part, new)
+        self._source = self.arranged.batches()
+        yield from search(self.order, self)
+        if not self._is_over:
+            yield from self._unanswered(self._source)
+
+    def missing(self) -> Missing | None:
+        """Return the rows that the LIMIT still needs; None if no unit is left, or if nothing can be asked any more."""
+        if self._is_over or self._room <= 0 or self.reason:
+            return None
+        return Missing(self.tracker.rows_left, self._units_left, self._room)
+
+    def unasked(self) -> Iterator[PromptBatch] | None:
+        """Return rows that can go out without a question; None if there are no such rows."""
+        sure = self._sure()
+        return self._accepted(sure) if len(sure) else None
+
+    def ask(self, units: Units) -> Iterator[PromptBatch]:
+        """Ask about scored units, all at once, and yield their rows."""
+        units = units[: int(min(self._room, len(units)))]
+        parts = list(self._by_part(units))
+        if not parts:
+            return
+        parts[0][0].oracle.ask_with([(part.oracle, some) for part, some in parts])
+        self._asked += len(units)
+        self.order.by_score += len(units)
+        for part, some in parts:
+            self._learn(part, some)
+            self.reason = self.reason or part.oracle.refused
+            self._count(part, some, "asked")
+        before = self.tracker.rows
+        for part, some in parts:
+            yield from self._rows_out(part, some)
+            if not self.tracker.rows_left:
+                break
+        self.order.by_score_passed += self.tracker.rows - before
+
+    def take(self, count: int, *, scored: bool) -> Iterator[PromptBatch]:
+        """Read the next units, and yield rows of known answers; let the proxy score the others, or ask about them."""
+        self.size.wanted = min(count, _MOST_SCORED)
+        batch = next(self._source, None)
+        if batch is None:
+            self._ended = True
+            return
+        part, new = self._opened(batch)
+        yield from self._out(part, np.flatnonzero(part.oracle.labels != UNASKED), "known")
+        if scored and len(new) and self._can_score:
+            self._score(part, new)
+        else:
+            yield from self._ask_next(part, new)
 
     def foreseen(self, effort: Callable[[AICall, int, int, float], Effort | None]) -> Iterator[PromptBatch]:
         """Yield rows in a dry run, which asks as many prompts as an earlier run of the question lets expect.
@@ -229,6 +256,11 @@ class FirstRows:
         return (f"{self.call.text}: {said}",)
 
     @property
+    def _is_over(self) -> bool:
+        """Return whether each unit was read, and no scored one waits."""
+        return self._ended and not len(self.order.best())
+
+    @property
     def _room(self) -> float:
         """The questions that the label budget still allows."""
         budget = None if self.call.promise is None else self.call.promise.label_budget
@@ -278,26 +310,6 @@ class FirstRows:
         if len(some) < len(units):
             self._refuse()
             yield from self._out(part, units[len(some) :], "left")
-
-    def _ask_scored(self, numbers: Units) -> Iterator[PromptBatch]:
-        """Ask about scored units, all at once."""
-        numbers = numbers[: int(min(self._room, len(numbers)))]
-        parts = list(self._by_part(numbers))
-        if not parts:
-            return
-        parts[0][0].oracle.ask_with([(part.oracle, units) for part, units in parts])
-        self._asked += len(numbers)
-        self.order.by_score += len(numbers)
-        for part, units in parts:
-            self._learn(part, units)
-            self.reason = self.reason or part.oracle.refused
-            self._count(part, units, "asked")
-        before = self.tracker.rows
-        for part, units in parts:
-            yield from self._rows_out(part, units)
-            if not self.tracker.rows_left:
-                break
-        self.order.by_score_passed += self.tracker.rows - before
 
     def _learn(self, part: _Part, units: Units) -> None:
         """Learn from the answers about scored units."""

@@ -4,9 +4,10 @@ Two orders compete: rows as they come, and rows by a proxy's score. A score has 
 and prove nothing.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import ceil, inf
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ _FIRST_WAVE: Final = 16
 """The most units that are asked or scored first; later, as many as so far."""
 _FEWEST_PARTS: Final = 8
 """A part of a wave has at least this share of it: a wave divided by 8. Each part waits for the one before."""
+_Rows_co = TypeVar("_Rows_co", covariant=True)
 Move: TypeAlias = Literal["next", "score", "ask"]
 """Ask about the next units as they come, let the proxy score the next units, or ask about scored units."""
 
@@ -65,6 +67,7 @@ class LikelyFirst:
     answers: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     """The answer to each scored unit."""
     _likely: Floats | None = None
+    _best: Ints | None = None
 
     def add(self, scores: Floats, weights: Ints) -> Ints:
         """Add scored units, and return their numbers."""
@@ -72,13 +75,13 @@ class LikelyFirst:
         self.scores = np.append(self.scores, scores)
         self.weights = np.append(self.weights, weights)
         self.answers = np.append(self.answers, np.full(len(scores), UNASKED, np.int64))
-        self._likely = None
+        self._likely = self._best = None
         return np.arange(first, len(self.scores))
 
     def tell(self, units: Ints, answers: Ints) -> None:
         """Take the answers to scored units."""
         self.answers[units] = answers
-        self._likely = None
+        self._likely = self._best = None
 
     @property
     def likely(self) -> Floats:
@@ -88,10 +91,15 @@ class LikelyFirst:
         return self._likely
 
     def best(self) -> Ints:
-        """Return the scored units without an answer, those with the most likely rows first."""
-        left = np.flatnonzero(self.answers == UNASKED)
-        gain = (self.likely * self.weights)[left]
-        return left[np.lexsort((-np.nan_to_num(self.scores[left]), -gain))]
+        """Return the scored units without an answer, those with the most likely rows first.
+
+        A move reads the order several times, so it is kept until scores or answers come.
+        """
+        if self._best is None:
+            left = np.flatnonzero(self.answers == UNASKED)
+            gain = (self.likely * self.weights)[left]
+            self._best = left[np.lexsort((-np.nan_to_num(self.scores[left]), -gain))]
+        return self._best
 
     def wave(self, missing: Missing) -> int:
         """Return how many units as they come to ask next."""
@@ -174,6 +182,32 @@ class LikelyFirst:
         return found
 
 
+class Asker(Protocol[_Rows_co]):
+    """A source of units, whose model and proxy can be asked about them. It tells `LikelyFirst` what it learned."""
+
+    def missing(self) -> Missing | None:
+        """Return the rows that are still wanted; None ends the search."""
+
+    def unasked(self) -> Iterator[_Rows_co] | None:
+        """Return rows that need no question now; None if there are no such rows."""
+
+    def ask(self, units: Ints) -> Iterator[_Rows_co]:
+        """Ask about scored units."""
+
+    def take(self, count: int, *, scored: bool) -> Iterator[_Rows_co]:
+        """Take the next units as they come: let the proxy score them, or ask about them."""
+
+
+def search(order: LikelyFirst, asker: Asker[_Rows_co]) -> Iterator[_Rows_co]:
+    """Yield rows as `asker` finds them, by the moves of `order`."""
+    while (missing := asker.missing()) is not None:
+        found = asker.unasked()
+        if found is None:
+            move, count = order.move(missing)
+            found = asker.ask(order.best()[:count]) if move == "ask" else asker.take(count, scored=move == "score")
+        yield from found
+
+
 @dataclass(frozen=True, slots=True)
 class Effort:
     """The work that finds some rows."""
@@ -186,28 +220,56 @@ class Effort:
     """The rows with yes that are found; fewer than wanted if there are no more."""
 
 
+@dataclass(slots=True)
+class _Foreseen:
+    """Units whose answers are assumed. It has no rows to return, and counts the work."""
+
+    order: LikelyFirst
+    scores: Floats
+    truth: NDArray[np.bool_]
+    wanted: int
+    read: int = 0
+    asked: int = 0
+    found: int = 0
+    scored: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """The place of each scored unit among all units."""
+
+    def missing(self) -> Missing | None:
+        left = len(self.scores) - self.read
+        more = self.found < self.wanted and (left or len(self.order.best()))
+        return Missing(self.wanted - self.found, left) if more else None
+
+    def unasked(self) -> None:
+        return None
+
+    def ask(self, units: Ints) -> Iterator[None]:
+        yes = self.truth[self.scored[units]]
+        self.order.tell(units, yes.astype(np.int64))
+        self.order.by_score += len(units)
+        self.order.by_score_passed += int(yes.sum())
+        self._count(yes)
+        yield from ()
+
+    def take(self, count: int, *, scored: bool) -> Iterator[None]:
+        units = np.arange(self.read, min(self.read + count, len(self.scores)))
+        self.read += len(units)
+        if scored:
+            self.order.add(self.scores[units], np.ones(len(units), np.int64))
+            self.scored = np.append(self.scored, units)
+        else:
+            self.order.asked += len(units)
+            self.order.passed += int(self.truth[units].sum())
+            self._count(self.truth[units])
+        yield from ()
+
+    def _count(self, yes: NDArray[np.bool_]) -> None:
+        self.found += int(yes.sum())
+        self.asked += len(yes)
+
+
 def effort(scores: Floats, truth: NDArray[np.bool_], rows: int, price: float) -> Effort:
     """Find `rows` units with yes, and return what it took; the arrays have an entry for each unit as it comes."""
-    order, read, found, asked = LikelyFirst(price), 0, 0, 0
-    scored = np.empty(0, np.int64)
-    while found < rows and (read < len(scores) or len(order.best())):
-        move, count = order.move(Missing(rows - found, len(scores) - read))
-        if move == "ask":
-            units = order.best()[:count]
-            yes = truth[scored[units]]
-            order.tell(units, yes.astype(np.int64))
-            order.by_score += len(units)
-            order.by_score_passed += int(yes.sum())
-        else:
-            units = np.arange(read, min(read + count, len(scores)))
-            read += len(units)
-            if move == "score":
-                order.add(scores[units], np.ones(len(units), np.int64))
-                scored = np.append(scored, units)
-                continue
-            yes = truth[units]
-            order.asked += len(units)
-            order.passed += int(yes.sum())
-        found += int(yes.sum())
-        asked += len(units)
-    return Effort(asked, len(scored), min(found, rows))
+    foreseen = _Foreseen(LikelyFirst(price), scores, truth, rows)
+    for _ in search(foreseen.order, foreseen):
+        pass
+    return Effort(foreseen.asked, len(foreseen.scored), min(foreseen.found, rows))

@@ -1,6 +1,7 @@
 """EXPLAIN of the statements that fit a filter: what they would ask, without asking."""
 
 import json
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,9 +9,18 @@ import pytest
 
 from flightllm.access.store import User
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
-from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
+from flightllm.errors import (
+    FlightLLMError,
+    InvalidInputError,
+    MissingExtraError,
+    NotFoundError,
+    PermissionDeniedError,
+)
+from flightllm.execution import learn
+from flightllm.execution.planning import plan
 from flightllm.session.database import Database
 from flightllm.session.session import Session
+from flightllm.sql.parsed_text import ParsedText
 from tests.databases import explained, rows
 from tests.simulated import Model, Simulation, VectorModel, simulated
 
@@ -168,3 +178,33 @@ def test_table_of_the_session(session: Session) -> None:
     session.update("CREATE TEMP TABLE own AS SELECT * FROM labelled WHERE label IS NOT NULL")
     told = explained(session, f"CREATE FILTER mine AS {CALL.format('')} FIT ON own")
     assert "62 labelled rows of 62" in told["fit of labels"]
+
+
+@pytest.mark.parametrize(("features", "plans"), [("model", 1), ("embedding", 1), ("model, embedding", 2)])
+def test_features_are_planned_once(
+    session: Session, monkeypatch: pytest.MonkeyPatch, features: str, plans: int
+) -> None:
+    """The rows and the call are read once; only where vectors belong to the features, the model's have a plan too."""
+    planned = list[str]()
+
+    def counted(text: ParsedText, *given: Any) -> Any:
+        planned.append(text.sql)
+        return plan(text, *given)
+
+    monkeypatch.setattr(learn, "plan", counted)
+    sql = f"CREATE FILTER n AS {CALL.format(', n')} FIT ON labelled WITH (features = '{features}')"
+    explained(session, sql)
+    own = [sql for sql in planned if learn.FEATURES_OF in sql]
+    assert len([sql for sql in own if "labelled" in sql]) == plans
+    assert len(own) == plans + 1, "the call is read once"
+
+
+def test_missing_packages_cost_nothing(
+    opened: tuple[Database, Simulation], session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without scikit-learn, a fit is refused before a model is asked."""
+    before = asked(opened)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(MissingExtraError, match=r"\[learn\]"):
+        session.update(f"CREATE FILTER unfit AS {CALL.format(', unfit')} FIT ON labelled")
+    assert asked(opened) == before

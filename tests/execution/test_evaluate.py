@@ -12,6 +12,7 @@ from flightllm.common.principal import Principal
 from flightllm.config import Config, EngineConfig
 from flightllm.engines.fake.engine import FakeEngine
 from flightllm.errors import BudgetExceededError, CancelledError, FlightLLMError
+from flightllm.execution.evaluate import Evaluated
 from flightllm.llm.engine import Choice, Completion, JsonSchema, Request
 from flightllm.session.database import Database
 from flightllm.session.session import Session
@@ -370,3 +371,21 @@ def test_parts_of_one_query_ask_once(session: Session) -> None:
     alone, found = ask(session, f"SELECT * FROM ai_evaluate({given})"), ask(session, both)
     assert alone.calls == found.calls > 0
     assert len(found.rows) == 6
+
+
+def test_rows_are_dropped_after_a_run(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once its tables are made, a planned evaluation keeps no rows and answers: a prepared statement lives long."""
+    made = list[Evaluated]()
+    forget = Evaluated.forget
+
+    def forgotten(self: Evaluated) -> None:
+        made.append(self)
+        forget(self)
+
+    monkeypatch.setattr(Evaluated, "forget", forgotten)
+    part = f"ai_evaluate(notes, {_FILTER}, fine, part => 'confusion')"
+    figures = f"SELECT count(*) AS n FROM ai_evaluate(notes, {_FILTER}, fine)"
+    assert all(row["n"] for row in ask(session, f"{figures} UNION ALL SELECT count(*) FROM {part}").rows)
+    assert len(made) == 2
+    assert made[0] is made[1]
+    assert (made[0]._last, made[0]._known) == (None, None)

@@ -1,12 +1,13 @@
 """The choice of the rows to ask next, where a few rows with yes are wanted."""
 
+from collections.abc import Iterator
 from math import inf
 from statistics import mean
 
 import numpy as np
 import pytest
 
-from flightllm.quality.likely_first import LikelyFirst, Missing, effort
+from flightllm.quality.likely_first import LikelyFirst, Missing, effort, search
 
 UNITS = 2_000
 LOGITS = {"good": 3.3, "poor": 1.05, "random": 0.0, "inverted": -3.3}
@@ -64,6 +65,54 @@ def test_answers_correct_the_scores() -> None:
     asked = np.concatenate([np.arange(40), np.arange(100, 140)])
     order.tell(asked, (asked < 100).astype(np.int64))
     assert order.best()[0] < 100
+
+
+def test_the_order_is_kept_between_changes() -> None:
+    """The units are sorted again only after scores or answers came."""
+    order = LikelyFirst(0.1)
+    order.add(np.array([0.2, 0.9]), np.ones(2, np.int64))
+    first = order.best()
+    order.move(Missing(1, 10))
+    assert order.best() is first
+    order.tell(first[:1], np.array([1]))
+    assert order.best().tolist() == [0]
+    order.add(np.array([0.8]), np.ones(1, np.int64))
+    assert order.best().tolist() == [2, 0]
+
+
+class Sure:
+    """Two units: the rows of the first one need no question, and the second one is read."""
+
+    def __init__(self) -> None:
+        self.order = LikelyFirst(0.1)
+        self.steps: list[str] = []
+
+    def missing(self) -> Missing | None:
+        """Return that rows are wanted until the second unit was read."""
+        return None if "take" in self.steps else Missing(1, 1)
+
+    def unasked(self) -> Iterator[str] | None:
+        """Return the first row once."""
+        return None if self.steps else self._step("unasked")
+
+    def ask(self, units: object) -> Iterator[str]:
+        """Fail: no unit is scored."""
+        raise AssertionError(units)
+
+    def take(self, count: int, *, scored: bool) -> Iterator[str]:
+        """Read the second unit."""
+        assert (count, scored) == (1, False)
+        return self._step("take")
+
+    def _step(self, name: str) -> Iterator[str]:
+        self.steps.append(name)
+        yield name
+
+
+def test_rows_that_need_no_question_come_first() -> None:
+    """A search takes such rows before it asks, and ends when nothing is wanted."""
+    rows = Sure()
+    assert list(search(rows.order, rows)) == ["unasked", "take"]
 
 
 def test_heavy_units_come_first_and_failed_scores_count_as_usual() -> None:
