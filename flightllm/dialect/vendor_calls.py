@@ -8,8 +8,8 @@ from flightllm.dialect.vendors.aggregates import NAMES as AGGREGATES
 from flightllm.dialect.vendors.aggregates import aggregate
 from flightllm.dialect.vendors.arguments import PROMPTS, RENAMED, WITH_OPTIONS, arguments
 from flightllm.dialect.vendors.calls import find_calls
-from flightllm.dialect.vendors.flock import OURS as FLOCK
-from flightllm.dialect.vendors.flock import RANKED, flock
+from flightllm.dialect.vendors.flock import NAMES as FLOCK
+from flightllm.dialect.vendors.flock import flock
 from flightllm.dialect.vendors.names import OURS, named
 from flightllm.dialect.vendors.paths import path
 from flightllm.dialect.vendors.postgres import text_path
@@ -18,7 +18,7 @@ from flightllm.dialect.vendors.sentiment import has_sentiment, sentiment
 from flightllm.dialect.vendors.tables import NAMES as TABLES
 from flightllm.dialect.vendors.tables import returns_rows, table
 
-_TABLES = (*OURS, *REFUSED, *RENAMED, *WITH_OPTIONS, *AGGREGATES, *FLOCK, *RANKED, *TABLES)
+_TABLES = (*OURS, *REFUSED, *RENAMED, *WITH_OPTIONS, *AGGREGATES, *FLOCK, *TABLES)
 _SCHEMAS = ("ai", "ml", "cortex", "google_ml", "azure_ai", "azure_openai", "azure_cognitive")
 FLAGGED = frozenset(("ai_filter", "ai_fix_grammar", "ai_mask"))
 """Function names that need an edit only with an object of options, or with a flag for errors."""
@@ -40,7 +40,7 @@ def vendor_calls(source: Source) -> Iterator[Edit]:
     for call in find_calls(source):
         if any(edit.start <= call.start < edit.end for edit in dropped):
             continue
-        if call.name in FLOCK or call.name in RANKED:
+        if call.name in FLOCK:
             yield from flock(call)
             continue
         if call.name.removeprefix("cortex.") in AGGREGATES:

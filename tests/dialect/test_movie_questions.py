@@ -19,12 +19,13 @@ _RUBRICS = (
 )
 _PLUMBING = (
     """connection_id => 'us.c', model_params => JSON '{"labels":{"query_uuid": "1"}, "generation_config":"""
-    """{"thinking_config": {"thinking_budget": 0}}}'"""
+    """{"thinking_config": {"thinking_budget": 0}}}' , endpoint => 'gemini-2.5-flash'"""
 )
 
 
 def _asked(one: str, pair: str, score: str, quoted: str, table: str, count: str) -> list[str]:
     """Return the ten questions; `pair` has the place of its statement."""
+    same = "=" if score else "=="  # as Flock's texts have it
     key, review = f"{quoted}id{quoted}", f"{quoted}reviewId{quoted}"
     pairs = (
         f"SELECT r1.{key}, r1.{review}, r2.{review} FROM {table} AS r1 JOIN {table} AS r2 ON r1.{key} = r2.{key}"
@@ -35,16 +36,17 @@ def _asked(one: str, pair: str, score: str, quoted: str, table: str, count: str)
     found = [
         f"SELECT {review} FROM {table} AS r WHERE {one} LIMIT 5",
         f"SELECT {review} FROM {table} AS r WHERE r.{key} = {_TAKEN} AND {one} LIMIT 5",
-        f"SELECT COUNT(*) AS positive_review_cnt FROM {table} AS r WHERE r.{key} = {_TAKEN} AND {one}",
+        f"SELECT COUNT(*) AS positive_review_cnt FROM {table} AS r WHERE r.{key} {same} {_TAKEN} AND {one}",
         f"SELECT {count} AS positivity_ratio FROM {table} AS r WHERE {key} = {_TAKEN}",
         f"{pairs.format(_SAME)} LIMIT 10",
         f"{pairs.format(_OPPOSITE)} LIMIT 10",
         pairs.format(_OPPOSITE),
-        f"SELECT sentiment_label AS scoreSentiment, COUNT(*) FROM ({grouped}) AS r GROUP BY sentiment_label",
+        f"SELECT sentiment_label AS scoreSentiment, COUNT(*) AS count\nFROM ({grouped}) AS r GROUP BY sentiment_label;",
     ]
     if score:
         found.append(f"SELECT {review}, {score} AS reviewScore FROM {table} WHERE {key} = {_ANT}")
-        found.append(f"SELECT {key} AS movieId, AVG({score}) AS movieScore FROM {table} GROUP BY {key}")
+        scored = f"SELECT {key}, {score} AS score FROM {table}"
+        found.append(f"SELECT {key} AS movieId, AVG(score) AS movieScore\nFROM (\n{scored}\n)\nGROUP BY {key};\n")
     return found
 
 
@@ -70,7 +72,8 @@ BIGQUERY = _asked(
 _FLOCK = "llm_filter({'model_name': 'gpt-4o'}, {'prompt': 'The review is clearly positive.'}, {'review': r.reviewText})"
 FLOCK = _asked(
     _FLOCK,
-    "llm_filter({{'model_name': 'gpt-4o'}}, {{'prompt': '{}'}}, {{'one': r1.reviewText, 'two': r2.reviewText}})",
+    "llm_filter({{'model_name': 'gpt-4o'}}, {{'prompt': '{}'}},"
+    " {{'review1': r1.reviewText, 'review2': r2.reviewText}})",
     "",
     "",
     "reviews_2000",
@@ -96,7 +99,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         made.update("CREATE TABLE reviews_2000 AS SELECT * FROM reviews")
         made.update("CREATE SCHEMA movie")
         made.update("CREATE TABLE movie.reviews AS SELECT * FROM reviews")
-        for model in ("llama4-maverick", "gpt-4o"):
+        for model in ("llama4-maverick", "gemini-2.5-flash", "gpt-4o"):
             made.update(f"CREATE MODEL \"{model}\" OPTIONS (engine 'fake', model 'x')")
         yield made
         database.close()

@@ -1,17 +1,18 @@
 """Each vendor's AI functions, as pasted in the vendor's dialect: the answers of ours, or an error with the line."""
 
+import json
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from flightllm.config import ModelsConfig
 from flightllm.dialect.vendors import aggregates, tables
 from flightllm.dialect.vendors.arguments import PROMPTS, WITH_OPTIONS
-from flightllm.dialect.vendors.flock import OURS as FLOCK
-from flightllm.dialect.vendors.flock import RANKED
+from flightllm.dialect.vendors.flock import NAMES as FLOCK
 from flightllm.dialect.vendors.names import OURS
 from flightllm.dialect.vendors.refused import REFUSED
 from flightllm.errors import FlightLLMError
@@ -40,7 +41,12 @@ def _answers(session: Session, expression: str, dialect: str, *, group: bool) ->
     return [row["a"] for row in ask(session, query, dialect=dialect).rows]
 
 
-@pytest.mark.parametrize(("dialect", "one"), [case for case in _CASES if "ours" in case[1]])
+def _marked(dialect: str, one: dict[str, Any]) -> ParameterSet:
+    marks = [pytest.mark.slow] if "ai_embed" in one["ours"] else []  # it loads the embedding model
+    return pytest.param(dialect, one, marks=marks)
+
+
+@pytest.mark.parametrize(("dialect", "one"), [_marked(*case) for case in _CASES if "ours" in case[1]])
 def test_works(session: Session, dialect: str, one: dict[str, Any]) -> None:
     """A call as pasted gives the answers of our line, in its dialect."""
     group = one.get("group", False)
@@ -66,9 +72,7 @@ def test_refused(session: Session, dialect: str, one: dict[str, Any]) -> None:
         _answers(session, one["pasted"], dialect, group=False)
     assert (f"write {line}" if line.startswith("ai_emb") else line or one["absent"]) in str(error.value)
     if line.startswith(_RUN):
-        order = "ORDER BY " if " DESC" in line or " ASC" in line else ""
-        query = f"SELECT id FROM people {order}{line}" if order else f"SELECT {line} FROM people"
-        assert ask(session, query).rows
+        assert ask(session, f"SELECT {line} FROM people").rows
 
 
 @pytest.mark.parametrize(
@@ -88,6 +92,10 @@ def test_refused(session: Session, dialect: str, one: dict[str, Any]) -> None:
             "llm_complete({'model_name': 'm'}, {'prompt': 'x', 'context_columns': [{'data': note, 'type': 'image'}]})",
             "no function here reads images",
         ),
+        ("llm_first({'model_name': 'm'}, {'prompt': 'x'}, {'a': ai_translate(note, 'fr')})", "in a subquery"),
+        ("llm_last({'model_name': 'm'}, {'prompt': 'x'}, {'a': note}) OVER ()", "OVER and FILTER cannot follow it"),
+        ("llm_rerank({'model_name': 'm'}, {'prompt': 'x'})", "it needs columns"),
+        ("llm_embedding({'model_name': 'm'}, {})", "it needs columns"),
         ("AI.GENERATE(('x', note), model_params => JSON '{\"tools\": []}')", "the option 'tools' is not known here"),
         ("ai_query('default', note, failOnError => note)", "failOnError is true or false"),
     ],
@@ -100,7 +108,7 @@ def test_nothing_is_silent(session: Session, pasted: str, message: str) -> None:
 
 def test_every_function_has_a_line() -> None:
     """The table, from which the pages come, has each function of a vendor that the server knows."""
-    known = {*OURS, *REFUSED, *aggregates.NAMES, *FLOCK, *RANKED, *tables.NAMES, *PROMPTS, *WITH_OPTIONS}
+    known = {*OURS, *REFUSED, *aggregates.NAMES, *FLOCK, *tables.NAMES, *PROMPTS, *WITH_OPTIONS}
     pasted = " ".join(one["pasted"].lower() for _, one in _CASES)
     assert sorted(name for name in known - {"ai_if", "ai_score"} if f"{name}(" not in pasted) == []
 
@@ -135,6 +143,20 @@ def test_versions_of_prompts(session: Session) -> None:
     for version in ("", ", 'version': 1"):
         assert _answers(session, pasted.format(version), "duckdb", group=False) == expected
     session.update("DROP PROMPT about")
+
+
+def test_ranked_rows(session: Session) -> None:
+    """The first, the last and all rows of a group follow from the scores of the rows."""
+    people = "(SELECT DISTINCT note FROM people WHERE note IS NOT NULL) AS p"
+    scores = ask(session, f"SELECT note, ai_score('Is it good?', note) AS s FROM {people}").rows
+    best = [row["note"] for row in sorted(scores, key=lambda row: -row["s"])]
+    assert len({row["s"] for row in scores}) == len(scores) > 1
+    pasted = "llm_{}({{'model_name': 'default'}}, {{'prompt': 'Is it good?', 'context_columns': [{{'data': note}}]}})"
+    calls = ", ".join(f"{pasted.format(name)} AS a_{name}" for name in ("rerank", "first", "last"))
+    (row,) = ask(session, f"SELECT {calls} FROM {people}", dialect="duckdb").rows
+    ordered, first, last = (json.loads(value) for value in row.values())
+    assert [one["note"] for one in ordered] == best
+    assert [first, last] == [ordered[0], ordered[-1]]
 
 
 @pytest.mark.parametrize("operator", ["<=>", "<->"])

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from flightllm.dialect.text import Edit
-from flightllm.dialect.vendors.calls import VendorCall
+from flightllm.dialect.vendors.calls import VendorCall, find_calls
 from flightllm.dialect.vendors.objects import Value, constant, elements, members
 from flightllm.dialect.vendors.options import options_of
 from flightllm.dialect.vendors.pieces import around, written
@@ -24,9 +24,16 @@ OURS: Mapping[str, str] = MappingProxyType(
 )
 """For each function of Flock, the function of this server that does the same."""
 RANKED: Mapping[str, str] = MappingProxyType(
-    {"llm_rerank": "", "llm_first": " LIMIT 1", "llm_last": " ASC LIMIT 1", "llm_embedding": ""}
+    {
+        "llm_rerank": "('[' || string_agg({0}, ',' ORDER BY {1} DESC NULLS LAST) || ']')",
+        "llm_first": "first_value({0} ORDER BY {1} DESC NULLS LAST)",
+        "llm_last": "first_value({0} ORDER BY {1} ASC NULLS LAST)",
+    }
 )
-"""Functions of Flock that a query with another form replaces."""
+"""Aggregates of Flock that order rows: the JSON object of a row is {0}, its score is {1}."""
+_GROUPS = ("llm_reduce", "llm_reduce_json", *RANKED)
+_EMBEDDING = "llm_embedding"
+NAMES = (*OURS, *RANKED, _EMBEDDING)
 _PLUMBING = (
     "secret_name",
     "batch_size",
@@ -49,8 +56,14 @@ def flock(call: VendorCall) -> Iterator[Edit]:
         SqlError: an argument has no counterpart; the message says what to write.
     """
     model, prompt, columns = _read(call)
+    if call.name in _GROUPS and call.source.is_word(call.closing + 1, "over", "filter"):
+        raise call.error("OVER and FILTER cannot follow it: choose the rows in a subquery, and group by the keys")
     if call.name in RANKED:
-        raise call.error(_advice(call, prompt, columns))
+        yield Edit(call.start, call.source.tokens[call.closing].end, _ranked(call, model, prompt, columns))
+        return
+    if call.name == _EMBEDDING:
+        yield from _embedded(call, columns)
+        return
     ours, is_group = OURS[call.name], "reduce" in call.name
     parts: list[str | Value] = [f"{ours}({prompt}"]
     for name, value in columns:
@@ -74,7 +87,7 @@ def _read(call: VendorCall) -> tuple[list[str], str, list[tuple[str, Value]]]:
         )
     first, second, *others = [one or [] for one in found]
     columns = [(value.key, value) for one in others for value in one]
-    prompt = "" if call.name == "llm_embedding" else None
+    prompt = "" if call.name == _EMBEDDING else None
     for value in second:
         match value.key.lower():
             case "prompt":
@@ -85,7 +98,7 @@ def _read(call: VendorCall) -> tuple[list[str], str, list[tuple[str, Value]]]:
                 pass  # a part of the name
             case "context_columns":
                 columns = [*_columns(call, value), *columns]
-            case _ if call.name == "llm_embedding":
+            case _ if call.name == _EMBEDDING:
                 columns.append((value.key, value))
             case other:
                 raise call.error(f"the prompt's key {other!r} has no counterpart here: leave it out")
@@ -144,12 +157,29 @@ def _model(call: VendorCall, model: list[Value]) -> list[str]:
     return found
 
 
-def _advice(call: VendorCall, prompt: str, columns: list[tuple[str, Value]]) -> str:
-    values = ", ".join(written(call, value) for _, value in columns) or "text"
-    if call.name == "llm_embedding":
-        return f"the server has one embedding model: write ai_embed({values.replace(', ', ' || ')})"
-    order = "" if "ASC" in RANKED[call.name] else " DESC"
-    return (
-        "it returns rows, and no aggregate here does; order the rows of a query: write"
-        f" SELECT * FROM t ORDER BY ai_score({prompt}, {values}){order}{RANKED[call.name]}"
-    )
+def _ranked(call: VendorCall, model: list[str], prompt: str, columns: list[tuple[str, Value]]) -> str:
+    """Return an aggregate that orders the rows of a group by `ai_score`, one call for each row."""
+    if any(call.first < inner.first < call.closing for inner in find_calls(call.source)):
+        raise call.error("it reads each value twice: compute the answer of the inner call in a subquery")
+    values = [(_shown(call, name, value), written(call, value)) for name, value in columns]
+    if not values:
+        raise call.error("it needs columns: write 'context_columns': [{'data': column}]")
+    row = ", ".join(f"{text_literal(name)}: {value}" for name, value in values)
+    fields = ", ".join(f"{our_field(name)} => ({value})" for name, value in values)
+    scored = ", ".join([f"ai_score({prompt}", fields, *model])
+    return RANKED[call.name].replace("{0}", f"to_json({{{row}}})").replace("{1}", f"{scored})")
+
+
+def _shown(call: VendorCall, name: str, value: Value) -> str:
+    """Return the name of a column in the JSON object."""
+    return name or call.source.tokens[value.last - 1].text
+
+
+def _embedded(call: VendorCall, columns: list[tuple[str, Value]]) -> Iterator[Edit]:
+    """Rewrite as `ai_embed`, which has the server's own model, whichever model the call names."""
+    if not columns:
+        raise call.error("it needs columns: write 'context_columns': [{'data': column}]")
+    parts: list[str | Value] = ["ai_embed(concat_ws(' '"] if len(columns) > 1 else ["ai_embed("]
+    for _, value in columns:
+        parts += [", ", value] if len(columns) > 1 else [value]
+    yield from around(call, [*parts, "))" if len(columns) > 1 else ")"])
