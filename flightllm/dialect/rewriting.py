@@ -35,6 +35,8 @@ from flightllm.dialect.like_escapes import like_escapes
 from flightllm.dialect.materialized import materialized
 from flightllm.dialect.national_texts import national_texts
 from flightllm.dialect.output_names import duplicates
+from flightllm.dialect.pattern_rows import NAMES as PATTERN_ROWS
+from flightllm.dialect.pattern_rows import pattern_rows
 from flightllm.dialect.pivot import pivot
 from flightllm.dialect.regexp_operators import NAMES as REGEXP_OPERATORS
 from flightllm.dialect.regexp_operators import regexp_operators
@@ -166,6 +168,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(functions, Trigger(FUNCTIONS)),
     Rule(json_rows, Trigger(JSON_ROWS)),
+    Rule(pattern_rows, Trigger(PATTERN_ROWS), of_dialects=(DEFAULT,)),
     Rule(series_names, Trigger(SERIES)),
     Rule(json_operators, Trigger(JSON_FUNCTIONS), Trigger(marks=JSON_OPERATORS)),
     Rule(show, _words("show", "describe", "desc")),

@@ -40,7 +40,17 @@ from flightllm.functions.search import VECTOR_BYTES, vector_bytes
 from flightllm.functions.text_bytes import TEXT_BYTES, text_bytes
 from flightllm.functions.text_formats import FORMAT_ARGUMENTS, IN_BRACES, IN_PERCENTS, in_braces, in_percents
 from flightllm.functions.text_intervals import TEXT_INTERVAL, text_intervals
-from flightllm.functions.text_parts import ALL_MATCHES, SPLIT, SPLIT_BY_PATTERN, all_matches, split, split_by_pattern
+from flightllm.functions.text_parts import (
+    ALL_MATCHES,
+    LISTS,
+    MATCH_ROWS,
+    SPLIT,
+    SPLIT_BY_PATTERN,
+    all_matches,
+    match_rows,
+    split,
+    split_by_pattern,
+)
 from flightllm.functions.text_places import (
     CAPITALS,
     PART_ARGUMENTS,
@@ -133,6 +143,7 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     *((array_key, [pa.list_(one)], key_type(one), "immutable", name) for one, name in KEY_FUNCTIONS.items()),
     (ages, list(AGE_ARGUMENTS), AGE_OUTPUT, "immutable", AGE),
     (all_matches, [pa.string(), pa.string(), pa.int64()], pa.list_(pa.string()), "immutable", ALL_MATCHES),
+    (match_rows, [pa.string(), pa.string(), pa.bool_()], LISTS, "immutable", MATCH_ROWS),
     (split, [pa.string(), pa.string()], pa.list_(pa.string()), "immutable", SPLIT),
     (split_by_pattern, [pa.string(), pa.string()], pa.list_(pa.string()), "immutable", SPLIT_BY_PATTERN),
     (text_parts, list(PART_ARGUMENTS), pa.string(), "immutable", PART_OF_TEXT),
@@ -186,6 +197,7 @@ CALLED: Final = (
         CAPITALS,
         SOUND,
         ALL_MATCHES,
+        MATCH_ROWS,
         SPLIT,
         SPLIT_BY_PATTERN,
         JARO,

@@ -1,5 +1,6 @@
 """The parts of texts as lists: all matches of a pattern, and the texts between separators."""
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -10,7 +11,13 @@ from flightllm.errors import SqlError
 
 ALL_MATCHES, SPLIT, SPLIT_BY_PATTERN = "__all_matches", "__split", "__split_by_pattern"
 """The names of the functions in SQL."""
+MATCH_ROWS: Final = "__match_rows"
+"""The name in SQL of the function that returns a list for each match of a pattern."""
+LISTS: Final = pa.list_(pa.list_(pa.string()))
 TEXTS: Final = pa.list_(pa.string())
+_HIDDEN: Final = re.compile(r"\\.|\[\^?\]?[^\]]*\]", re.DOTALL)
+"""The parts of a pattern that hide a sign: a sign after a backslash, and a set of signs."""
+_OPENED: Final = re.compile(r"\((?!\?)")
 _BEGIN, _END = "\ue000", "\ue001"
 """Signs for private use, which mark matches. A text that has one itself is not searched."""
 
@@ -39,6 +46,62 @@ def all_matches(texts: pa.Array, patterns: pa.Array, groups: pa.Array) -> pa.Arr
 
     rows = zip(texts.to_pylist(), patterns.to_pylist(), groups.to_pylist(), strict=True)
     return _each(list(rows), found)
+
+
+def match_rows(texts: pa.Array, patterns: pa.Array, all_of_them: pa.Array) -> pa.Array:
+    """Return a list for each match of a pattern: the texts of its groups, or the whole match without groups.
+
+    Raises:
+        SqlError: see `all_matches`; or a group can have no match, and PostgreSQL has NULL in its place.
+    """
+    given = patterns.to_pylist()
+    known = {one: _groups(one) for one in given if one is not None}
+    most = max(known.values(), default=0)
+    by_group = [
+        all_matches(
+            texts, patterns, pa.array([place if place <= known.get(one, 0) else 0 for one in given])
+        ).to_pylist()
+        for place in range(most + 1)
+    ]
+    found: list[list[list[str]] | None] = []
+    for row, (pattern, every) in enumerate(zip(given, all_of_them.to_pylist(), strict=True)):
+        whole = by_group[0][row]
+        if whole is None:
+            found.append(None)
+            continue
+        places = range(1, known[pattern] + 1) if known[pattern] else [0]
+        lists = [[by_group[place][row][at] for place in places] for at in range(len(whole))]
+        found.append(lists if every else lists[:1])
+    return pa.array(found, LISTS)
+
+
+def _groups(pattern: str) -> int:
+    """Return the number of groups in a pattern."""
+    if can_miss(pattern):
+        raise SqlError(
+            "a group of the pattern of regexp_matches can have no match, and its text would be NULL: write (a|b) in"
+            " place of (a)|(b), and (a?) in place of (a)?"
+        )
+    return sum(1 for _ in _OPENED.finditer(_HIDDEN.sub("x", pattern)))
+
+
+def can_miss(pattern: str) -> bool:
+    """Return whether a match of a pattern can have an empty place for a group, as in `(a)?` and `(a)|(b)`."""
+    signs = _HIDDEN.sub("x", pattern)
+    opened: list[tuple[bool, bool, bool]] = [(False, False, False)]  # captures, has groups inside, has alternatives
+    for place, sign in enumerate(signs):
+        captures, groups, others = opened[-1]
+        if sign == "(":
+            opened.append((signs[place + 1 : place + 2] != "?", False, False))
+        elif sign == "|":
+            opened[-1] = captures, groups, True
+        elif sign == ")" and len(opened) > 1:
+            opened.pop()
+            optional = signs[place + 1 : place + 2] in {"?", "*"} or signs[place + 1 : place + 3] == "{0"
+            if (groups and others) or (optional and (captures or groups)):
+                return True
+            opened[-1] = opened[-1][0], opened[-1][1] or captures or groups, opened[-1][2]
+    return opened[0][1] and opened[0][2]
 
 
 def split(texts: pa.Array, separators: pa.Array) -> pa.Array:

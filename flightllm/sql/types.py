@@ -6,6 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from flightllm.functions.ages import AGE
 from flightllm.functions.json_scalars import JSON_SCALAR
 from flightllm.functions.variants import (
     ELEMENTS,
@@ -84,7 +85,7 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("current_date", "today", "make_date", "to_date"), pa.date32()),
     **dict.fromkeys(("current_time", "localtime", "make_time"), _TIME),
     **dict.fromkeys(("__interval_times", "__interval_sum", "__with_days", "__text_interval"), INTERVAL),
-    **dict.fromkeys(("age", "make_interval", "justify_days", "justify_hours", "justify_interval"), INTERVAL),
+    **dict.fromkeys(("age", AGE, "make_interval", "justify_days", "justify_hours", "justify_interval"), INTERVAL),
     **dict.fromkeys(
         ("count", "row_number", "rank", "dense_rank", "ntile", "approx_distinct", "regr_count"), pa.int64()
     ),

@@ -15,18 +15,27 @@ from flightllm.sql.types import ExpressionTypes, cast_type, function_name
 
 FUNCTIONS: Final = frozenset({"array_length"})
 """The function whose result differs."""
+CONTAINS: Final = frozenset({"@>", "<@"})
+"""The operators whose result differs for an element that is NULL."""
+WORDS: Final = frozenset({"::", "||", "cast", *CONTAINS, *FUNCTIONS})
+"""The words and marks of which a text must have one for this pass."""
+_CONTAINED: Final = (
+    "(CASE WHEN array_length(w) IS NOT DISTINCT FROM array_length(array_compact(w)) THEN v @> w"
+    " WHEN v IS NOT NULL THEN false END)"
+)
+"""Whether an array has all elements of another one: no element equals NULL."""
 _TEXTS: Final = frozenset({"SingleQuotedString", "EscapedStringLiteral"})
 
 
 def has_array(text: ParsedText) -> bool:
     """Return whether a text names the type of an array, writes an array beside `||`, or calls such a function."""
-    return "[" in text.sql or not FUNCTIONS.isdisjoint(text.words)
+    return "[" in text.sql or not CONTAINS.isdisjoint(text.marks) or not FUNCTIONS.isdisjoint(text.words)
 
 
 def array_values(tree: Tree, columns_of: TableColumns) -> Tree:
     """Rewrite `'{a,b}'::text[]` as `ARRAY['a', 'b']::text[]`, and `ARRAY[1] || NULL` as `ARRAY[1]`.
 
-    `array_length` of an empty array is NULL.
+    `array_length` of an empty array is NULL, and no array contains NULL.
 
     Raises:
         UnsupportedError: a cast to an array reads another text than the literal of such an array.
@@ -40,11 +49,27 @@ def array_values(tree: Tree, columns_of: TableColumns) -> Tree:
         if name == "BinaryOp" and fields["op"] == "StringConcat":
             sides = [(fields[a], fields[b]) for a, b in (("left", "right"), ("right", "left"))]
             return next((one for one, other in sides if _is_list(types, one) and _is_null(other)), node)
+        if name == "BinaryOp" and fields["op"] in _SIDES:
+            return _contained(types, node)
         if name == "Function" and function_name(fields) == "array_length":
             return written("nullif(v, 0)", v=node)
         return node
 
     return tree.rebuilt(change)
+
+
+_SIDES: Final = {"AtArrow": ("left", "right"), "ArrowAt": ("right", "left")}
+"""By the operator, the sides with the array that contains and with the elements."""
+
+
+def _contained(types: ExpressionTypes, node: Node) -> Json:
+    fields = body(node)
+    whole, part = (fields[side] for side in _SIDES[fields["op"]])
+    inner = unnested(part)
+    plain = kind(inner) == "Array" and all(kind(one) == "Value" and not _is_null(one) for one in body(inner)["elem"])
+    if plain or not (_is_list(types, whole) or _is_list(types, part)):
+        return node
+    return written(_CONTAINED, v=whole, w=part)
 
 
 def _is_list(types: ExpressionTypes, value: Json) -> bool:

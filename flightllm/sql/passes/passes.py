@@ -11,7 +11,7 @@ from flightllm.sql.passes.array_elements import FUNCTIONS as ELEMENT_FUNCTIONS
 from flightllm.sql.passes.array_elements import array_elements
 from flightllm.sql.passes.array_order import COMPARED as ORDERED
 from flightllm.sql.passes.array_order import array_order
-from flightllm.sql.passes.array_values import FUNCTIONS as ARRAY_FUNCTIONS
+from flightllm.sql.passes.array_values import WORDS as ARRAY_WORDS
 from flightllm.sql.passes.array_values import array_values, has_array
 from flightllm.sql.passes.assignments import CHANGES, assignments, stores_fractions
 from flightllm.sql.passes.base64 import FUNCTIONS as CODES
@@ -200,7 +200,7 @@ PASSES = (
     Pass(numeric_division, frozenset(), some=frozenset({"/"}), of_postgres=True),
     Pass(integer_ranges, frozenset(), has_integer_operator, INTEGER_OPERATORS | {"sum"}, of_postgres=True, since=3),
     Pass(shifts, frozenset(), some=SHIFTS, of_postgres=True),
-    Pass(array_values, frozenset(), has_array, frozenset({"::", "||", "cast", *ARRAY_FUNCTIONS}), of_postgres=True),
+    Pass(array_values, frozenset(), has_array, ARRAY_WORDS, of_postgres=True),
     Pass(assignments, frozenset(), stores_fractions, CHANGES, of_columns=True, of_bytes=True, of_postgres=True),
     Pass(default_texts, frozenset({"create", "default"}), has_default_text, of_postgres=True),
     Pass(empty_grouping, frozenset({"group"}), has_empty_grouping),

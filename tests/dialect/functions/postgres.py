@@ -219,6 +219,11 @@ ROWS: Final[list[tuple[Any, ...]]] = [
     ("cast(2.5 as int)", 3, 3),
     ("cast(1e15::float8 as text)", "1e+15", "1e+15"),
     ("cast('abc' as char(5)) || 'x'", "abcx", "abcx"),
+    ("age(ts, tu)::text", "1 day 01:45:30"),
+    (r"regexp_replace(code, '[0-9]+', '[\&]')", "a[1]b22c333"),
+    ("regexp_replace(code, '[0-9]+', '$1')", "a$1b22c333"),
+    ("ARRAY[i, NULL] @> ARRAY[NULL]::int[]", False, False),
+    ("string_to_array(csv, ',') @> ARRAY['a']", True),
 ]
 """Each expression, its value in the first row, and its value in the row of NULL if it is not NULL."""
 AGGREGATES: Final[list[tuple[Any, ...]]] = [

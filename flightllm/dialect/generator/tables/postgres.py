@@ -6,6 +6,7 @@ from flightllm.dialect.formats import from_letters
 from flightllm.dialect.generator.calls import Call, Rule, Table, form, named, no
 from flightllm.dialect.generator.forms import match
 from flightllm.dialect.generator.tables.shared import TIMESTAMP_FROM_PARTS, WIDTH_BUCKET
+from flightllm.functions.text_parts import MATCH_ROWS, SPLIT_BY_PATTERN
 from flightllm.sql.literals import text_literal
 
 
@@ -35,6 +36,15 @@ def _counted(test: str) -> Rule:
     return rule
 
 
+def _match_rows(call: Call) -> str:
+    """Write the rows of `regexp_matches`: the groups of the first match, or with the flag `g` those of all matches."""
+    flags = "" if len(call.args) < 3 else call.text(2)
+    if flags is None or set(flags) - set("gi"):
+        call.refuse("write its flags as a text literal with the letters g and i")
+    pattern = f"'(?i)' || {call.sql(1)}" if "i" in flags else call.sql(1)
+    return f"unnest({MATCH_ROWS}({call.sql(0)}, {pattern}, {'true' if 'g' in flags else 'false'}))"
+
+
 POSTGRES: Final[Table] = {
     "ARRAY_LENGTH": form("CAST(array_length({0}, {1}) AS BIGINT)"),
     "ARRAY_DIMS": no("write array_length(list, 1)"),
@@ -50,6 +60,8 @@ POSTGRES: Final[Table] = {
     "NUM_NONNULLS": _counted("NOT NULL"),
     "NUM_NULLS": _counted("NULL"),
     **dict.fromkeys(("QUOTE_IDENT", "QUOTE_LITERAL"), no("write '''' || replace(text, '''', '''''') || ''''")),
+    "REGEXP_MATCHES": _match_rows,
+    "REGEXP_SPLIT_TO_TABLE": form(f"unnest({SPLIT_BY_PATTERN}({{0}}, {{1}}))"),
     "REGEXP_SUBSTR": lambda call: match(call, call.sql(0), group=0),
     "TO_DATE": _read("DATE"),
     "TO_NUMBER": no("write CAST(text AS DECIMAL(18, 2))"),
