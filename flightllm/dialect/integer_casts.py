@@ -44,6 +44,9 @@ def round_integer_casts(tree: "exp.Expr", dialect: str) -> None:
         operand = cast.this
         if kind in exp.DataType.REAL_TYPES:
             cast.set("this", exp.Round(this=operand.copy()))
+        elif dialect == "snowflake" and isinstance(operand, exp.Literal) and "." in operand.name:  # '7.9'
+            number = exp.Cast(this=operand.copy(), to=exp.DataType.build("DOUBLE"))
+            cast.set("this", exp.Round(this=number))
         elif kind == exp.DType.UNKNOWN and not operand.find(exp.Anonymous, exp.Query, exp.JSONExtract, exp.Placeholder):
             if sum(1 for _ in operand.walk()) > _MOST_PARTS:
                 raise UnsupportedError(

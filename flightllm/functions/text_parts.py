@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 
 from flightllm.errors import SqlError
 
-ALL_MATCHES, SPLIT, SPLIT_BY_PATTERN = "__all_matches", "__split", "__split_by_pattern"
+ALL_MATCHES, NTH_REPLACED = "__all_matches", "__nth_replaced"
+SPLIT, SPLIT_BY_PATTERN = "__split", "__split_by_pattern"
 """The names of the functions in SQL."""
 MATCH_ROWS: Final = "__match_rows"
 """The name in SQL of the function that returns a list for each match of a pattern."""
@@ -18,7 +19,7 @@ TEXTS: Final = pa.list_(pa.string())
 _HIDDEN: Final = re.compile(r"\\.|\[\^?\]?[^\]]*\]", re.DOTALL)
 """The parts of a pattern that hide a sign: a sign after a backslash, and a set of signs."""
 _OPENED: Final = re.compile(r"\((?!\?)")
-_BEGIN, _END = "\ue000", "\ue001"
+_BEGIN, _END, _BETWEEN = "\ue000", "\ue001", "\ue002"
 """Signs for private use, which mark matches. A text that has one itself is not searched."""
 
 
@@ -102,6 +103,38 @@ def can_miss(pattern: str) -> bool:
                 return True
             opened[-1] = opened[-1][0], opened[-1][1] or captures or groups, opened[-1][2]
     return opened[0][1] and opened[0][2]
+
+
+def nth_replaced(
+    texts: pa.Array, patterns: pa.Array, templates: pa.Array, starts: pa.Array, occurrences: pa.Array
+) -> pa.Array:
+    r"""Return texts in which one match of a pattern is replaced; occurrence 0 replaces all matches from a start.
+
+    A template has `\1` for the first group. Starts and occurrences count from 1.
+
+    Raises:
+        SqlError: RE2 cannot read a pattern or a template, or a text has a sign for private use.
+    """
+    columns = (texts, patterns, templates, starts, occurrences)
+    rows = zip(*(one.to_pylist() for one in columns), strict=True)
+    return pa.array([None if None in row else _nth_replaced(*row) for row in rows], pa.string())
+
+
+def _nth_replaced(text: str, pattern: str, template: str, start: int, occurrence: int) -> str:
+    before, rest = text[: start - 1], text[start - 1 :]
+    if not {_BEGIN, _END, _BETWEEN}.isdisjoint(text + template):
+        raise SqlError("regexp_replace cannot read the signs U+E000 to U+E002 here: replace them first")
+    try:
+        marked = pc.replace_substring_regex(pa.scalar(rest), pattern, rf"{_BEGIN}\0{_BETWEEN}{template}{_END}").as_py()
+    except pa.ArrowInvalid as error:
+        raise SqlError(f"the pattern {pattern[:100]!r} cannot be used: {str(error)[:200]}") from error
+    first, *parts = marked.split(_BEGIN)
+    made = before + first
+    for place, part in enumerate(parts, 1):
+        found, _, after = part.partition(_BETWEEN)
+        new, _, tail = after.partition(_END)
+        made += (new if occurrence in {0, place} else found) + tail
+    return str(made)
 
 
 def split(texts: pa.Array, separators: pa.Array) -> pa.Array:

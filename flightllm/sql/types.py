@@ -8,6 +8,17 @@ import pyarrow as pa
 
 from flightllm.functions.ages import AGE
 from flightllm.functions.json_scalars import JSON_SCALAR
+from flightllm.functions.variant_objects import (
+    COMPACT,
+    DELETED,
+    GOT,
+    INSERTED,
+    KIND,
+    OBJECT,
+    OBJECT_NAMES,
+    PICKED,
+    RAW,
+)
 from flightllm.functions.variants import (
     ELEMENTS,
     FLATTENED,
@@ -104,7 +115,8 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("__double_text", "__real_text", "__interval_text", "__array_text"), pa.string()),
     **dict.fromkeys(("__time_text", "__timestamp_text", "__zoned_text"), pa.string()),
     **dict.fromkeys((VARIANT_TEXT, VARIANT_JSON, OF_LIST, JSON_SCALAR, PARSED_JSON), pa.string()),
-    **dict.fromkeys((ELEMENTS, MEMBERS, SCALARS, FLATTENED), pa.list_(pa.string())),
+    **dict.fromkeys((ELEMENTS, MEMBERS, SCALARS, FLATTENED, OBJECT_NAMES), pa.list_(pa.string())),
+    **dict.fromkeys((RAW, KIND, GOT, OBJECT, INSERTED, PICKED, DELETED, COMPACT), pa.string()),
     "__text_bytes": pa.binary(),
     **dict.fromkeys(("bool_and", "bool_or", "every", "starts_with", "isnan"), pa.bool_()),
 }

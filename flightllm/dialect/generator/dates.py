@@ -34,10 +34,20 @@ def difference(unit: str, until: str, since: str) -> str:
     if unit in SECONDS:
         ends = [f"TO_UNIXTIME(DATE_TRUNC('{unit.lower()}', CAST({day} AS TIMESTAMP)))" for day in (until, since)]
         return f"(({ends[0]} - {ends[1]}) / {SECONDS[unit]})"
+    if unit in _FINE:
+        return f"({in_units(unit, until)} - {in_units(unit, since)})"
     if unit == "DAY":
         return f"(CAST({until} AS DATE) - CAST({since} AS DATE))"
     weeks = [f"CAST(DATE_TRUNC('week', CAST({day} AS DATE)) AS DATE)" for day in (until, since)]
     return f"(({weeks[0]} - {weeks[1]}) / 7)"
+
+
+def in_units(unit: str, time: str) -> str:
+    """Return the text of the whole units of a part of a second between 1970 and a time."""
+    return f"CAST(arrow_cast(CAST({time} AS TIMESTAMP), 'Timestamp({unit.capitalize()}, None)') AS BIGINT)"
+
+
+_FINE = ("MILLISECOND", "MICROSECOND", "NANOSECOND")
 
 
 def _last_day(generator: Any, found: Any) -> str:

@@ -20,6 +20,7 @@ _UNITS: Final = {
     **dict.fromkeys(("second", "s", "sec", "seconds", "secs"), "second"),
     **dict.fromkeys(("millisecond", "ms", "msec", "milliseconds"), "millisecond"),
     **dict.fromkeys(("microsecond", "us", "usec", "microseconds"), "microsecond"),
+    **dict.fromkeys(("nanosecond", "ns", "nsec", "nanosec", "nanoseconds"), "nanosecond"),
 }
 """The units of times by the words of the dialects."""
 LENGTHS: Final = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")

@@ -30,6 +30,7 @@ def json_values() -> Mapping[type, Written]:
         exp.ParseJSON: _parsed,
         exp.SafeFunc: _safe,
         exp.StripNullValue: lambda generator, found: generator.sql(found, "this"),
+        exp.ToBoolean: _boolean,
         exp.ToVariant: lambda generator, found: generator.sql(found, "this"),
     }
 
@@ -37,6 +38,15 @@ def json_values() -> Mapping[type, Written]:
 def _read_as_text(generator: Any, found: Any) -> str:
     name = "JSON_VALUE" if found.args.get("scalar_only") else "JSON_EXTRACT_STRING"
     return str(generator.func(name, found.this, found.expression))
+
+
+def _boolean(generator: Any, found: Any) -> str:
+    """Write TRY_CAST(text AS BOOLEAN) of Snowflake by the function that reads its words."""
+    name = "TRY_TO_BOOLEAN" if found.args.get("safe") else "TO_BOOLEAN"
+    made: Any = vendor_call()
+    if generator.read_from != "snowflake" or name not in generator.table:
+        raise UnsupportedError(f"{name} of {generator.read_from} has no counterpart here: write CAST(x AS BOOLEAN)")
+    return str(generator.sql(made(this=name, expressions=[found.this])))
 
 
 def _parsed(generator: Any, found: Any) -> str:

@@ -7,18 +7,19 @@ from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.written import Written
 from flightllm.errors import UnsupportedError
 from flightllm.functions.json_values import Step, written_path
+from flightllm.functions.variant_objects import GOT, RAW
 from flightllm.functions.variants import ELEMENTS, VARIANT_JSON, VARIANT_TEXT
 from flightllm.sql.literals import text_literal
 
 _OF_JSON = ("VARIANT", "OBJECT", "ARRAY", "JSON", "JSONB", "STRUCT", "MAP", "LIST")
 
+_OF_VALUES = ("TYPEOF", "TO_JSON")
+"""Functions that read a value with its kind; so do those that begin with one of the next words."""
+_OF_KINDS = ("IS_", "AS_", "OBJECT_")
 _OF_LISTS = (
-    "ARRAY_SIZE",
-    "ARRAY_CONTAINS",
-    "ARRAY_TO_STRING",
-    "ARRAY_DISTINCT",
-    "ARRAY_SLICE",
-    "ARRAY_CAT",
+    *("ARRAY_SIZE", "ARRAY_CONTAINS", "ARRAY_TO_STRING", "ARRAY_DISTINCT", "ARRAY_SLICE", "ARRAY_CAT"),
+    *("ARRAY_APPEND", "ARRAY_COMPACT", "ARRAY_EXCEPT", "ARRAY_FLATTEN", "ARRAY_INSERT", "ARRAY_INTERSECTION"),
+    *("ARRAY_MAX", "ARRAY_MIN", "ARRAY_POSITION", "ARRAY_PREPEND", "ARRAY_REMOVE", "ARRAY_REVERSE", "ARRAY_SORT"),
     "SIZE",
     "LIST_COUNT",
 )
@@ -40,16 +41,25 @@ def _extracted(generator: Any, found: Any) -> str:
 
 
 def _got(generator: Any, found: Any) -> str:
-    """Write `GET(j, 'labels')` of Snowflake.
-
-    Raises:
-        UnsupportedError: the name or the place is computed.
-    """
+    """Write `GET(j, 'labels')` of Snowflake."""
     from sqlglot import exp
 
     if not isinstance(found.expression, exp.Literal):
-        raise UnsupportedError("the second argument of GET must be a literal: write GET(j, 'name') or GET(a, 0)")
+        return _computed(generator, found)
     return _read(generator, found, found.this, _steps(found.expression))
+
+
+def _computed(generator: Any, found: Any) -> str:
+    """Write `GET(a, k - 1)`: an element of a list or of a JSON text, as JSON or as text in a cast."""
+    from sqlglot import exp
+
+    value, key = generator.sql(found, "this"), generator.sql(found, "expression")
+    if isinstance(found.this, exp.Array | exp.Split) or "ARRAY" in str(found.this.args.get("this")).upper():
+        return f"{GOT}({value}, ({key}))"
+    got = f"{GOT}({value}, CAST(({key}) AS VARCHAR))"
+    around = found.parent
+    of_json = isinstance(around, exp.Cast) and around.to.this.name in _OF_JSON
+    return got if of_json or _is_shown(found) else f"{VARIANT_TEXT}({got}, '$')"
 
 
 def _arrow(generator: Any, found: Any) -> str:
@@ -130,6 +140,8 @@ def _read(generator: Any, found: Any, value: Any, steps: Sequence[Step]) -> str:
         around = around.parent
     by_name = {vendor_call().__name__.lower(), "anonymous"}
     called = str(around.args["this"]).upper() if around is not None and around.key in by_name else ""
+    if generator.read_from == "snowflake" and (called in _OF_VALUES or called.startswith(_OF_KINDS)):
+        return f"{RAW}({generator.sql(value)}, {path})"
     if called in _OF_LISTS:
         return f"{ELEMENTS}({json})"
     if isinstance(around, exp.Cast):
@@ -140,7 +152,8 @@ def _read(generator: Any, found: Any, value: Any, steps: Sequence[Step]) -> str:
         return f"{ELEMENTS}({json})"
     if (written := _as_scalar(generator, around, text)) is not None:
         return written
-    return json if generator.read_from == "snowflake" and _is_shown(found) else text
+    shown = generator.read_from == "snowflake" and _is_shown(found)
+    return f"{RAW}({generator.sql(value)}, {path})" if shown else text
 
 
 def _as_scalar(generator: Any, around: Any, text: str) -> str | None:
@@ -160,6 +173,8 @@ def _as_scalar(generator: Any, around: Any, text: str) -> str | None:
             return truth
         case exp.Is() if isinstance(around.expression, exp.Boolean):
             return truth
+        case exp.Is() if untyped:  # null of JSON is not NULL in Snowflake
+            return text.replace(VARIANT_TEXT, RAW, 1)
         case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE() | exp.Between() | exp.In():
             return _compared(around, text, number, truth)
         case exp.Min() | exp.Max() if untyped:

@@ -7,14 +7,22 @@ import pyarrow as pa
 
 from flightllm.common.arrow_types import is_list
 from flightllm.errors import UnsupportedError
+from flightllm.functions.json_texts import JSON_LIST, JSON_OBJECT, JSON_TEXT
 from flightllm.functions.json_values import Step, read_path, written_path
-from flightllm.functions.variants import ELEMENTS, FLATTENED, OF_LIST, VARIANT_JSON, VARIANT_TEXT
+from flightllm.functions.variant_objects import COMPACT, DELETED, GOT, INSERTED, OBJECT, PICKED, RAW
+from flightllm.functions.variants import ELEMENTS, FLATTENED, OF_LIST, PARSED_JSON, VARIANT_JSON, VARIANT_TEXT
 from flightllm.sql.literals import text_literal
 from flightllm.sql.nodes import Json, Node, body, kind, text_of_literal
+from flightllm.sql.passes.nested_json import json_form
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import ExpressionTypes, arguments, function_name
 
+VALUE, QUOTED = "__variant_value", "__variant_quoted"
+"""The names of functions that make JSON of any value; this pass replaces them.
+
+A text is JSON for the first one, and becomes a JSON string in the second one.
+"""
 LISTED: Final = "__variant_listed"
 """The name of a function that makes a list of a JSON text; this pass replaces it. Any other value stays."""
 FIELD: Final = "__json_field"
@@ -30,8 +38,12 @@ _LISTS: Final = frozenset(
     }
 )
 """Functions that return lists."""
-MARKS: Final = frozenset({":", VARIANT_TEXT, VARIANT_JSON, ELEMENTS, JOINED, LISTED, FIELD, FLATTENED, "list_count"})
+MARKS: Final = frozenset(
+    {":", VARIANT_TEXT, VARIANT_JSON, RAW, GOT, VALUE, QUOTED, ELEMENTS, JOINED, LISTED, FIELD, FLATTENED, "list_count"}
+)
 """The words and marks of which a text must have one for this pass."""
+_ONE: Final = frozenset({ELEMENTS, LISTED, VALUE, QUOTED})
+"""Functions of one value that are written by its type."""
 _OPERATIONS: Final = frozenset({"BinaryOp", "UnaryOp"})
 _VALUES: Final = frozenset(
     {
@@ -47,7 +59,11 @@ _VALUES: Final = frozenset(
     }
 )
 """The values that a path can follow."""
-_PATHS: Final = frozenset({VARIANT_TEXT, VARIANT_JSON})
+_PATHS: Final = frozenset({VARIANT_TEXT, VARIANT_JSON, RAW})
+_OF_JSON: Final = frozenset(
+    {PARSED_JSON, VARIANT_JSON, RAW, GOT, OBJECT, INSERTED, PICKED, DELETED, COMPACT, JSON_TEXT, JSON_OBJECT, JSON_LIST}
+)
+"""Functions whose values are JSON already."""
 _OF_STRUCTS: Final = ("response", "result", "choices", "messages", "message", "content")
 """The steps that lead to an answer, before its fields."""
 _AROUND: Final = frozenset({"result", "status", "full_response"})
@@ -75,13 +91,12 @@ def _written(node: Node, types: ExpressionTypes, tree: Tree) -> Json:
     if kind(node) != "Function":
         return node
     name, given = function_name(body(node)), arguments(body(node))
-    if name == ELEMENTS and len(given) == 1:
-        found = types.of(given[0])
-        return given[0] if found is not None and is_list(found) else node
+    if name in _ONE and len(given) == 1:
+        return _of_one(node, name, given[0], types)
+    if name == GOT and len(given) == 2:
+        return _got(node, given, types)
     if name == FIELD and len(given) == 3:
         return _json_field(given, types)
-    if name == LISTED and given:
-        return written(f"{ELEMENTS}(v)", v=given[0]) if types.of(given[0]) == pa.string() else given[0]
     if name == FLATTENED and (text := _as_json(given[0], types)) is not None:
         rest = {f"v{place}": value for place, value in enumerate(given[1:])}
         return written(f"{FLATTENED}(v, {', '.join(rest)})", v=text, **rest)
@@ -91,6 +106,16 @@ def _written(node: Node, types: ExpressionTypes, tree: Tree) -> Json:
         return _joined(given, types)
     path = text_of_literal(given[1]) if name in _PATHS and len(given) == 2 else None
     return node if path is None else _value(given[0], list(read_path(path)), name, types)
+
+
+def _of_one(node: Node, name: str, value: Json, types: ExpressionTypes) -> Json:
+    """Return the list or the JSON of a value by its type."""
+    found = types.of(value)
+    if name == ELEMENTS:
+        return value if found is not None and is_list(found) else node
+    if name == LISTED:
+        return written(f"{ELEMENTS}(v)", v=value) if found == pa.string() else value
+    return _made_json(value, types, quoted=name == QUOTED)
 
 
 def _json_field(given: Sequence[Json], types: ExpressionTypes) -> Json:
@@ -125,9 +150,27 @@ def _last(value: Json, change: Callable[[Json], Json], tree: Tree) -> Json:
 def _as_json(value: Json, types: ExpressionTypes) -> Json | None:
     """Return the JSON text of a list or a struct; None for another value, or a value of an unknown type."""
     found = types.of(value)
-    if _returns_list(value) or (found is not None and is_list(found)):
-        return written(f"{OF_LIST}(arrow_cast(v, 'List(Utf8)'))", v=value)
-    return written("to_json(v)", v=value) if found is not None and pa.types.is_struct(found) else None
+    if found is not None and pa.types.is_nested(found):
+        return written(json_form("v", found), v=value)
+    return written(f"{OF_LIST}(arrow_cast(v, 'List(Utf8)'))", v=value) if _returns_list(value) else None
+
+
+def _made_json(value: Json, types: ExpressionTypes, *, quoted: bool) -> Json:
+    """Return the JSON of a value; a text is JSON itself, unless it is quoted."""
+    if kind(value) == "Function" and function_name(body(value)) in _OF_JSON:
+        return value
+    found = types.of(value)
+    if (nested := _as_json(value, types)) is not None:
+        return nested
+    return value if not quoted and found in {None, pa.string()} else written(json_form("v", found), v=value)
+
+
+def _got(node: Json, given: Sequence[Json], types: ExpressionTypes) -> Json:
+    """Return the element of a list at a computed place from 0; a JSON text keeps its function."""
+    found = types.of(given[0])
+    if not _returns_list(given[0]) and (found is None or not is_list(found)):
+        return node
+    return written("CASE WHEN k >= 0 THEN array_element(v, CAST(k AS BIGINT) + 1) END", v=given[0], k=given[1])
 
 
 def _returns_list(value: Json) -> bool:

@@ -1,5 +1,6 @@
 """Parts of a text that mean something else in their dialect are refused with the text to write."""
 
+import re
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from flightllm.dialect.transpiling import transpile
 from flightllm.errors import UnsupportedError
 from tests.databases import ask, small_database
+from tests.dialect.functions.snowflake import REFUSED as SNOWFLAKE
 from tests.dialect.places import EMPTY
 
 
@@ -25,6 +27,13 @@ def test_says_what_to_write(dialect: str, text: str, write: str) -> None:
     """The error of a refused part has the text to write."""
     with pytest.raises(UnsupportedError, match=f"write {write}"):
         transpile(f"SELECT {text} AS x FROM t", dialect, EMPTY)
+
+
+@pytest.mark.parametrize(("text", "write"), SNOWFLAKE)
+def test_says_what_to_write_for_snowflake(text: str, write: str) -> None:
+    """The error of a function of Snowflake without a counterpart has the text to write."""
+    with pytest.raises(UnsupportedError, match=re.escape(write)):
+        transpile(f"SELECT {text} AS x FROM t", "snowflake", EMPTY)
 
 
 @pytest.mark.parametrize("dialect", ["duckdb", "snowflake"])

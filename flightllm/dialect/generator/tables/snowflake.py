@@ -5,8 +5,8 @@ from typing import Final
 
 from flightllm.common.names import AS_TIMESTAMP
 from flightllm.dialect.formats import from_letters
-from flightllm.dialect.generator.calls import Call, Rule, Table, form, no
-from flightllm.dialect.generator.dates import difference
+from flightllm.dialect.generator.calls import Call, Rule, Table, form, named, no
+from flightllm.dialect.generator.dates import difference, in_units
 from flightllm.dialect.generator.forms import (
     added,
     flags_of,
@@ -25,15 +25,17 @@ from flightllm.dialect.generator.tables.shared import (
     NUMBERS,
     TEXTS,
     WIDTH_BUCKET,
-    add_months,
     decoded,
     months_between,
     next_day,
     previous_day,
     true_or_false,
 )
-from flightllm.functions.text_parts import ALL_MATCHES, SPLIT_BY_PATTERN
+from flightllm.dialect.generator.tables.snowflake_values import VALUES
+from flightllm.functions.list_moments import KURTOSIS, SKEWNESS
+from flightllm.functions.text_parts import ALL_MATCHES, NTH_REPLACED, SPLIT_BY_PATTERN
 from flightllm.functions.text_places import CAPITALS, PLACE_IN_TEXT, WORD_OF_TEXT
+from flightllm.functions.text_similarity import JARO_WINKLER
 from flightllm.sql.literals import text_literal
 
 _DELIMITERS: Final = ' \t\n\r\f\v!?@"^#$&~_,.:;+-*%/|\\[](){}<>'
@@ -47,17 +49,48 @@ _PARTS: Final = {
     **dict.fromkeys(("epoch_second", "epoch", "epoch_seconds"), "epoch"),
 }
 """Parts of times that are not units, by Snowflake's words."""
+_EPOCHS: Final = {
+    f"epoch_{name}{ending}": name.upper()
+    for name in ("millisecond", "microsecond", "nanosecond")
+    for ending in ("", "s")
+}
+"""The units that a part of a time counts from 1970, by Snowflake's words."""
 
 
 def date_part(call: Call) -> str:
     """Write `DATE_PART(dayofweek, t)`; the part is a word or a text literal."""
     written = (call.literal(0) or "").lower()
+    if written in _EPOCHS:
+        return in_units(_EPOCHS[written], call.sql(1))
     name = _PARTS.get(written) or unit(call, 0)
     return f"CAST(trunc(date_part('{name}', {call.sql(1)})) AS BIGINT)"
 
 
 def _add(call: Call) -> str:
-    return added(call, unit(call, 0), call.sql(1), call.sql(2))
+    return added(call, unit(call, 0), _count(call, 1), call.sql(2))
+
+
+def _count(call: Call, place: int) -> str:
+    """Return a number of units as a whole number: Snowflake rounds it, and reads a text as a number."""
+    from sqlglot import exp
+
+    value = call.args[place]
+    sign, inner = ("-", value.this) if isinstance(value, exp.Neg) else ("", value)
+    if isinstance(inner, exp.Literal) and inner.is_string:
+        return f"CAST(round(CAST('{sign}{inner.name}' AS DOUBLE)) AS BIGINT)"
+    return call.sql(place) if call.number(place) is not None else f"CAST(round({call.sql(place)}) AS BIGINT)"
+
+
+def _months_added(call: Call) -> str:
+    """Write a date or a time plus months: the last day of a month becomes the last day of the other month."""
+    if len(call.args) != 2:
+        call.refuse("write ADD_MONTHS(day, months)")
+    day = call.sql(0)
+    moved = added(call, "month", _count(call, 1), day)
+    end = f"date_trunc('month', CAST({moved} AS DATE)) + INTERVAL '1 month' - INTERVAL '1 day'"
+    short = f"CAST(date_part('day', {end}) - date_part('day', {moved}) AS BIGINT)"
+    is_last = f"date_part('day', CAST({day} AS DATE) + 1) = 1"
+    return added(call, "day", f"(CASE WHEN {is_last} THEN {short} ELSE 0 END)", moved)
 
 
 def _difference(call: Call) -> str:
@@ -86,9 +119,18 @@ def _substring_of_pattern(call: Call) -> str:
 def _replaced(call: Call) -> str:
     """Write REGEXP_REPLACE, which replaces all matches."""
     if len(call.args) > 3 and (call.number(3) != 1 or call.number(4) not in {None, 0}):
-        call.refuse("it replaces all matches here: leave out the position and the occurrence")
+        return _replaced_once(call)
     new = call.sql(2) if len(call.args) > 2 else "''"
     return f"regexp_replace({call.sql(0)}, {call.sql(1)}, {new}, 'g{flags_of(call, 5)}')"
+
+
+def _replaced_once(call: Call) -> str:
+    start, occurrence = call.number(3), call.number(4) if len(call.args) > 4 else 0
+    if start is None or occurrence is None or start < 1 or occurrence < 0:
+        call.refuse("write the position as a number from 1, and the occurrence as a number from 0")
+    flags = flags_of(call, 5)
+    pattern = f"'(?{flags})' || {call.sql(1)}" if flags else call.sql(1)
+    return f"{NTH_REPLACED}({call.sql(0)}, {pattern}, {call.sql(2)}, {start}, {occurrence})"
 
 
 def _counted(call: Call) -> str:
@@ -98,15 +140,40 @@ def _counted(call: Call) -> str:
 
 def _place_of_match(call: Call) -> str:
     if len(call.args) > 4 and call.number(4) != 0:
-        call.refuse("it returns the first place of a match: leave out the arguments after the occurrence")
+        return _place_after_match(call)
+    if len(call.args) > 5:
+        call.refuse("write REGEXP_INSTR(text, pattern, position, occurrence)")
     args = [call.sql(place) for place in range(min(len(call.args), 4))]
     return f"CAST(regexp_instr({', '.join(args)}) AS BIGINT)"
 
 
+def _place_after_match(call: Call) -> str:
+    start, occurrence = call.number(2), call.number(3)
+    if start is None or occurrence is None or call.number(4) != 1 or len(call.args) > 5:
+        call.refuse("write the position and the occurrence as numbers, as in REGEXP_INSTR(text, pattern, 1, 1, 1)")
+    found = match(call, call.sql(0), start=start, occurrence=occurrence, group=0)
+    place = f"CAST(regexp_instr({call.sql(0)}, {call.sql(1)}, {start}, {occurrence}) AS BIGINT)"
+    return f"(CASE WHEN {place} = 0 THEN 0 ELSE {place} + CAST(length({found}) AS BIGINT) END)"
+
+
+def _exact(call: Call, place: int) -> str:
+    """Return an argument; a literal with a fraction is a decimal, as in Snowflake."""
+    from sqlglot import exp
+
+    value = call.args[place]
+    inner = value.this if isinstance(value, exp.Neg) else value
+    whole, dot, fraction = str(inner.name).partition(".")
+    is_decimal = isinstance(inner, exp.Literal) and not inner.is_string and dot and (whole + fraction).isdecimal()
+    if not is_decimal or len(whole + fraction) > 38:
+        return call.sql(place)
+    return f"CAST({call.sql(place)} AS DECIMAL({max(len(whole + fraction), 1)}, {len(fraction)}))"
+
+
 def _round(call: Call) -> str:
     if len(call.args) > 2 and call.text(2) != "HALF_AWAY_FROM_ZERO":
-        call.refuse("it rounds halves away from zero here: leave out the third argument")
-    return f"round({', '.join(call.sql(place) for place in range(min(len(call.args), 2)))})"
+        call.refuse("it rounds halves away from zero here: write ROUND(number, digits)")
+    rest = f", {call.sql(1)}" if len(call.args) > 1 else ""
+    return f"round({_exact(call, 0)}{rest})"
 
 
 def _number(cast: str) -> Rule:
@@ -151,8 +218,13 @@ def _time(kind: str, cast: str) -> Rule:
         if len(call.args) == 1 or (call.text(1) or "").upper() == "AUTO":
             if kind == "TIMESTAMP" and cast == "CAST":
                 return f"{AS_TIMESTAMP}({value})"
+            digits = call.text(0) or ""
+            if digits.isdecimal() and len(digits) < _SECONDS_END:  # seconds since 1970
+                return f"CAST({AS_TIMESTAMP}({int(digits)}) AS {kind})"
             return f"{cast}({value} AS {kind})"
         written = call.text(1)
+        if kind == "TIMESTAMP" and cast == "CAST" and call.number(1) in _SCALES:
+            return f"CAST(arrow_cast(CAST({value} AS BIGINT), '{_SCALES[call.number(1)]}') AS TIMESTAMP)"
         if written is None:
             call.refuse(f"its format must be a text literal, as in {call.name}(text, 'YYYY-MM-DD')")
         if cast != "CAST":
@@ -168,6 +240,9 @@ def _time(kind: str, cast: str) -> Rule:
 
 
 def _from_parts(call: Call) -> str:
+    if len(call.args) == 2:
+        day, clock = f"CAST({call.sql(0)} AS DATE)", f"CAST({call.sql(1)} AS TIME)"
+        return f"CAST(CAST({day} AS VARCHAR) || ' ' || CAST({clock} AS VARCHAR) AS TIMESTAMP)"
     if not 6 <= len(call.args) <= 7:
         call.refuse("write TIMESTAMP_FROM_PARTS(year, month, day, hour, minute, second)")
     day = DAYS_FROM_PARTS.replace("{0}", call.sql(0)).replace("{1}", call.sql(1)).replace("{2}", call.sql(2))
@@ -179,10 +254,18 @@ def _from_parts(call: Call) -> str:
 
 
 def _slice(call: Call) -> str:
-    size, name = call.number(1), unit(call, 2)
-    if size is None or name not in {"second", "minute", "hour", "day"} or len(call.args) > 3:
-        call.refuse("write a number of days, hours, minutes or seconds, as in TIME_SLICE(t, 15, 'MINUTE')")
-    return f"date_bin(INTERVAL '{size} {name}', CAST({call.sql(0)} AS TIMESTAMP))"
+    size, name, end = call.number(1), unit(call, 2), (call.text(3) or "START").upper()
+    if size is None or size < 1 or name not in _SLICED or end not in {"START", "END"}:
+        call.refuse("write a number of units but weeks, as in TIME_SLICE(t, 15, 'MINUTE')")
+    time = call.sql(0)
+    if name in {"second", "minute", "hour"}:
+        begin = f"date_bin(INTERVAL '{size} {name}', CAST({time} AS TIMESTAMP))"
+    else:
+        count, each, length = _SLICED[name]
+        since = f"CAST({count.format(time)} AS BIGINT)"
+        over = f"(({since} % {size * length} + {size * length}) % {size * length})"
+        begin = added(call, each, f"(-{over})", truncated(each, time))
+    return added(call, name, str(size), begin) if end == "END" else begin
 
 
 def _of_pattern(call: Call) -> str:
@@ -208,11 +291,34 @@ def _variance(call: Call) -> str:
     return f"var_samp({call.sql(0)})"
 
 
+_MONTHS: Final = "(date_part('year', {0}) - 1970) * 12 + date_part('month', {0}) - 1"
+_SLICED: Final = {
+    **dict.fromkeys(("second", "minute", "hour"), ("", "", 0)),
+    "day": ("CAST({0} AS DATE) - DATE '1970-01-01'", "day", 1),
+    "month": (_MONTHS, "month", 1),
+    "quarter": (_MONTHS, "month", 3),
+    "year": (_MONTHS, "month", 12),
+}
+"""For each unit of TIME_SLICE, the number of smaller units since 1970, the smaller unit, and how many it has."""
+_SCALES: Final = {
+    0: "Timestamp(Second, None)",
+    3: "Timestamp(Millisecond, None)",
+    6: "Timestamp(Microsecond, None)",
+    9: "Timestamp(Nanosecond, None)",
+}
+"""The types of times that numbers count in, by their digits after the second."""
+_SECONDS_END: Final = 11
+"""The number of digits from which a number can count milliseconds since 1970."""
 SNOWFLAKE: Final[Table] = {
     **TEXTS,
     **NUMBERS,
-    "ADD_MONTHS": add_months,
+    **VALUES,
+    "ADD_MONTHS": _months_added,
     **dict.fromkeys(("APPROX_PERCENTILE", "PERCENTILE_APPROX"), form("approx_percentile_cont({0}, {1})")),
+    "BOOLAND": form("((round({0}) <> 0) AND (round({1}) <> 0))"),
+    "BOOLNOT": form("(round({0}) = 0)"),
+    "BOOLOR": form("((round({0}) <> 0) OR (round({1}) <> 0))"),
+    "BOOLXOR": form("((round({0}) <> 0) <> (round({1}) <> 0))"),
     "CHARINDEX": form("CAST(strpos({1}, {0}) AS BIGINT)", f"{PLACE_IN_TEXT}({{1}}, {{0}}, {{2}}, 1)"),
     "CONCAT": joined,
     "CONCAT_WS": known("concat_ws({*})"),
@@ -229,7 +335,7 @@ SNOWFLAKE: Final[Table] = {
     "DAYNAME": form("to_char({0}, '%a')"),
     "DAYOFMONTH": part("day"),
     "DAYOFWEEK": part("dow"),
-    "DAYOFWEEKISO": part("isodow"),
+    **dict.fromkeys(("DAYOFWEEKISO", "DAYOFWEEK_ISO"), part("isodow")),
     "DAYOFYEAR": part("doy"),
     "DECODE": decoded,
     "DIV0": form(
@@ -248,7 +354,8 @@ SNOWFLAKE: Final[Table] = {
     "HOUR": part("hour"),
     "INITCAP": _capitals,
     "INSERT": form("(substr({0}, 1, {1} - 1) || {3} || substr({0}, {1} + {2}))"),
-    "JAROWINKLER_SIMILARITY": no("write AI_SIMILARITY(a, b), or EDITDISTANCE(a, b)"),
+    "JAROWINKLER_SIMILARITY": form(f"CAST(round(100 * {JARO_WINKLER}(lower({{0}}), lower({{1}}))) AS BIGINT)"),
+    "KURTOSIS": form(f"{KURTOSIS}(array_agg(CAST({{0}} AS DOUBLE)))"),
     "LEAST": known("least({*})"),
     "LEAST_IGNORE_NULLS": form("least({*})"),
     "LOG": form("log({0}, {1})"),
@@ -257,6 +364,7 @@ SNOWFLAKE: Final[Table] = {
     "MONTHNAME": form("to_char({0}, '%b')"),
     "MONTHS_BETWEEN": months_between(6),
     "NEXT_DAY": next_day,
+    "PERCENTILE_DISC": named("percentile_disc"),
     "PREVIOUS_DAY": previous_day,
     "QUARTER": part("quarter"),
     "REGEXP_COUNT": _counted,
@@ -267,6 +375,8 @@ SNOWFLAKE: Final[Table] = {
     "REGEXP_SUBSTR_ALL": _of_pattern,
     "ROUND": _round,
     "SECOND": form("CAST(trunc(date_part('second', {0})) AS BIGINT)"),
+    **dict.fromkeys(("SHA1", "SHA1_HEX"), no("write SHA2(text, 256)")),
+    "SKEW": form(f"{SKEWNESS}(array_agg(CAST({{0}} AS DOUBLE)))"),
     "SPLIT_PART": form("split_part({0}, {1}, coalesce(nullif(CAST({2} AS BIGINT), 0), 1))"),
     "SQUARE": form("power({0}, 2)"),
     "STRTOK": form(
@@ -287,6 +397,8 @@ SNOWFLAKE: Final[Table] = {
     **dict.fromkeys(("TO_TIMESTAMP", "TO_TIMESTAMP_NTZ"), _time("TIMESTAMP", "CAST")),
     **dict.fromkeys(("TO_TIMESTAMP_LTZ", "TO_TIMESTAMP_TZ"), _time("TIMESTAMPTZ", "CAST")),
     **dict.fromkeys(("TRUNC", "TRUNCATE"), _truncated),
+    "TRY_BASE64_DECODE_STRING": no("write BASE64_DECODE_STRING(text)"),
+    "TRY_HEX_DECODE_STRING": no("write HEX_DECODE_STRING(text)"),
     "TRY_TO_BOOLEAN": true_or_false("TRY_CAST"),
     "TRY_TO_DATE": _time("DATE", "TRY_CAST"),
     **dict.fromkeys(("TRY_TO_DECIMAL", "TRY_TO_NUMBER", "TRY_TO_NUMERIC"), _number("TRY_CAST")),
