@@ -3,6 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
+from flightllm.dialect.generator.reading import written_name
 from flightllm.dialect.generator.written import DAYS, MONTHS, NATIVE, SECONDS, SPARKS, unit_of
 from flightllm.errors import UnsupportedError
 
@@ -66,7 +67,7 @@ def _last_day_refused(found: "exp.LastDay", dialect: str) -> str | None:
     if dialect == "bigquery" and unit == "WEEK":
         return "weeks begin on Sundays in bigquery and on Mondays here: write LAST_DAY(day, ISOWEEK)"
     if unit not in {*MONTHS, "WEEK", "ISOWEEK"}:
-        return "LAST_DAY accepts the units WEEK, MONTH, QUARTER and YEAR: write one of them"
+        return f"{written_name(found)} accepts the units WEEK, MONTH, QUARTER and YEAR: write one of them"
     return None
 
 
@@ -101,11 +102,11 @@ def _difference_refused(found: "exp.DateDiff", dialect: str) -> str | None:
     if unit == "WEEK" and dialect == "duckdb":
         return "date_diff of duckdb counts weeks of seven elapsed days: write date_diff('day', a, b) // 7"
     if unit not in _UNITS:
-        return f"a difference of dates accepts the units {', '.join(_UNITS)}: write one of them"
+        return f"{written_name(found)} accepts the units {', '.join(_UNITS)}: write one of them"
     if dialect in SPARKS and unit != "DAY":  # they count elapsed units; others count the boundaries of units
         return (
-            f"DATEDIFF of {dialect} by {unit} counts whole elapsed units: write the difference of days, or of"
-            " to_unixtime(time) in seconds, and divide it"
+            f"{written_name(found)} of {dialect} by {unit} counts whole elapsed units: write the difference of days, or"
+            " of to_unixtime(time) in seconds, and divide it"
         )
     return None
 
@@ -113,13 +114,13 @@ def _difference_refused(found: "exp.DateDiff", dialect: str) -> str | None:
 def _split_refused(found: "exp.Split | exp.RegexpSplit") -> str | None:
     from sqlglot import exp
 
-    between = found.expression
+    between, name = found.expression, written_name(found)
     if not (isinstance(between, exp.Literal) and between.is_string and between.this):
-        return "the separator of SPLIT must be a text literal that is not empty: write split(text, ',')"
+        return f"the separator of {name} must be a text literal that is not empty: write split(text, ',')"
     if isinstance(found, exp.RegexpSplit) and not _PLAIN.fullmatch(between.this):
-        return "SPLIT by a pattern has no counterpart: write split(regexp_replace(text, pattern, ';', 'g'), ';')"
+        return f"{name} by a pattern has no counterpart: write split(regexp_replace(text, pattern, ';', 'g'), ';')"
     if found.args.get("limit") is not None:
-        return "SPLIT with a limit has no counterpart: leave the limit out, or write split_part(text, ',', 1)"
+        return f"{name} with a limit has no counterpart: leave the limit out, or write split_part(text, ',', 1)"
     return None
 
 
@@ -127,7 +128,7 @@ def _joined_refused(found: "exp.GroupConcat") -> str | None:
     from sqlglot import exp
 
     if isinstance(found.this, exp.Limit):
-        return "LIMIT in STRING_AGG has no counterpart: keep the first rows by row_number() in a subquery"
+        return f"LIMIT in {written_name(found)} has no counterpart: keep the first rows by row_number() in a subquery"
     if isinstance(found.parent, exp.Window) and isinstance(found.this, exp.Order):
         return (
             "an order of joined texts beside OVER has no counterpart: join the texts in a subquery with GROUP BY, and"
@@ -139,7 +140,7 @@ def _joined_refused(found: "exp.GroupConcat") -> str | None:
 def _extreme_refused(found: "exp.ArgMax | exp.ArgMin") -> str | None:
     from sqlglot import exp
 
-    name = "MAX_BY" if isinstance(found, exp.ArgMax) else "MIN_BY"
+    name = written_name(found)
     if found.args.get("count") is not None:
         return f"{name} of several rows has no counterpart: write array_agg(a ORDER BY b) and slice the list"
     if isinstance(found.parent, exp.Window | exp.Filter):

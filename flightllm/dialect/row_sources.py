@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from flightllm.dialect.generator.reading import written_name
 from flightllm.dialect.generator.written import SPARKS
 from flightllm.errors import UnsupportedError
 from flightllm.functions.json_values import written_path
@@ -129,7 +130,7 @@ def _rows_of(function: Any, names: Sequence[str], alias: str, *, outer: bool) ->
     if isinstance(function, exp.Posexplode):
         if len(names) not in {0, 2}:
             raise UnsupportedError(
-                "posexplode gives two columns, a position and a value: write posexplode(a) AS (i, x)"
+                f"{written_name(function)} gives two columns, a position and a value: write posexplode(a) AS (i, x)"
             )
         return _join(_NUMBERED, names or ("pos", "col"), _listed(function.this), alias, outer=outer)
     if isinstance(function, exp.Explode):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from flightllm.dialect.counterparts import check_counterparts
 from flightllm.dialect.generator.calls import TooLongError
 from flightllm.dialect.generator.ours import write
-from flightllm.dialect.generator.reading import read
+from flightllm.dialect.generator.reading import read, written_name
 from flightllm.dialect.generator.written import SPARKS
 from flightllm.dialect.integer_casts import ROUNDING, round_integer_casts
 from flightllm.dialect.json_fields import write_json_fields
@@ -220,7 +220,7 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
     for found in list(tree.find_all(exp.RegexpExtract)):
         if dialect not in _FIRST_MATCHES or any(found.args.get(name) for name in ("position", "occurrence")):
             raise UnsupportedError(
-                f"a pattern match of {dialect} is NULL where nothing matches: write regexp_match(text,"
+                f"{written_name(found)} of {dialect} is NULL where nothing matches: write regexp_match(text,"
                 " pattern)[1] in the default dialect, after RESET flightllm.dialect"
             )
         if found.args.get("group") is None:

@@ -6,7 +6,7 @@ Each is syntax, or means the same in all dialects.
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
-from flightllm.dialect.generator.reading import NAME
+from flightllm.dialect.generator.reading import written_name
 from flightllm.dialect.generator.written import Written
 from flightllm.errors import UnsupportedError
 
@@ -17,8 +17,7 @@ _SYNTAX: Final = (
 )
 _WINDOWS: Final = "RowNumber Rank DenseRank PercentRank CumeDist Ntile Lag Lead FirstValue LastValue NthValue"
 _AGGREGATES: Final = (
-    "AnyValue ArrayAgg ArrayConcatAgg ArrayUniqueAgg"
-    " Avg BitwiseAndAgg BitwiseOrAgg BitwiseXorAgg Corr Count CountIf CovarPop"
+    "AnyValue ArrayAgg ArrayConcatAgg Avg BitwiseAndAgg BitwiseOrAgg BitwiseXorAgg Corr Count CountIf CovarPop"
     " CovarSamp Grouping LogicalAnd LogicalOr Max Median Min Mode PercentileCont RegrAvgx RegrAvgy RegrCount"
     " RegrIntercept RegrR2 RegrSlope RegrSxx RegrSxy RegrSyy Stddev StddevPop StddevSamp Sum VariancePop"
 )
@@ -71,9 +70,8 @@ def _refuse(generator: Any, found: Any) -> NoReturn:
     from sqlglot import exp
 
     prefix = {exp.NetFunc: "NET.", exp.SafeFunc: "SAFE."}.get(type(found), "")
-    called = found.this if prefix else found
-    name = prefix + str(called.meta.get(NAME) or called.sql_name())
+    called = found.this if prefix and isinstance(found.this, exp.Func) else found
     raise UnsupportedError(
-        f"{name.upper()} of {generator.read_from} has no counterpart here: write it with functions that"
+        f"{prefix}{written_name(called)} of {generator.read_from} has no counterpart here: write it with functions that"
         " SHOW FUNCTIONS lists"
     )

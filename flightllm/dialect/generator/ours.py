@@ -1,5 +1,7 @@
 """The dialect in which sqlglot writes for DataFusion."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -11,6 +13,7 @@ from flightllm.dialect.generator.json_values import json_values
 from flightllm.dialect.generator.kept import refused
 from flightllm.dialect.generator.lists import lists
 from flightllm.dialect.generator.numbers import numbers
+from flightllm.dialect.generator.reading import written_name
 from flightllm.dialect.generator.tables import table_of
 from flightllm.dialect.generator.texts import texts
 from flightllm.dialect.generator.times import times
@@ -41,6 +44,21 @@ def write(tree: Any, dialect: str) -> str:
     generator.read_from = dialect
     generator.table = table_of(dialect)
     return str(generator.generate(tree))
+
+
+@contextmanager
+def _checked(part: Any, dialect: str) -> Iterator[None]:
+    """Refuse a call that sqlglot writes without a look at the number of its arguments.
+
+    Raises:
+        UnsupportedError: an argument is missing.
+    """
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise UnsupportedError(
+            f"{written_name(part)} of {dialect} has no counterpart with these arguments: write all of its arguments"
+        ) from error
 
 
 @cache
@@ -114,6 +132,7 @@ def _ours() -> Any:
                 self.left -= 1
                 if self.left < 0:
                     raise TooLongError
-                return str(super().sql(*args, **options))
+                with _checked(args[0], self.read_from):
+                    return str(super().sql(*args, **options))
 
     return FlightLLM()

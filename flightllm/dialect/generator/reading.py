@@ -1,5 +1,6 @@
 """Read a text of a dialect with sqlglot's parser; the dialect's table of functions takes its calls as written."""
 
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,10 @@ if TYPE_CHECKING:
 
 _WITH_WORDS = ("POSITION", "SUBSTR", "SUBSTRING", "TRIM")
 """Functions whose arguments can have words between them, as in SUBSTRING(text FROM 2 FOR 3)."""
-NAME = "written_name"
+_OF_CLASS = " for <class 'sqlglot."
+"""A part of sqlglot's errors about arguments that an expression lacks."""
+_TOO_MANY = re.compile(r"The number of provided arguments \((\d+)\) is greater than .* \((\d+)\)")
+_NAME = "written_name"
 """The key under which a function keeps its name in the text."""
 
 
@@ -24,17 +28,20 @@ def read(text: str, dialect: str, own_functions: frozenset[str] = frozenset()) -
     """
     from sqlglot import ErrorLevel
 
-    read_by, parser = _parser(dialect, own_functions)
-    return list(parser(dialect=read_by, error_level=ErrorLevel.RAISE).parse(read_by.tokenize(text), text))
+    read_by, made = _parser(dialect, own_functions)
+    parser = made(dialect=read_by, error_level=ErrorLevel.RAISE)
+    parser.around = []
+    return list(parser.parse(read_by.tokenize(text), text))
 
 
 @lru_cache(maxsize=32)
 def _parser(dialect: str, own_functions: frozenset[str]) -> tuple[Any, Any]:
     """Return a dialect that keeps the names of functions, and the class of its parser."""
+    from sqlglot import ParseError
     from sqlglot.dialects.dialect import Dialect
 
     read_by = Dialect.get_or_raise(dialect)
-    read_by.ORIGINAL_NAME_META_KEY = NAME
+    read_by.ORIGINAL_NAME_META_KEY = _NAME
     usual: Any = read_by.parser_class
     table = table_of(dialect)
 
@@ -52,6 +59,36 @@ def _parser(dialect: str, own_functions: frozenset[str]) -> tuple[Any, Any]:
             if (name not in table or name in _WITH_WORDS) and name.lower() not in own_functions
         }
 
+        around: list[str]
+        """The names of the calls around the current token, from the outermost."""
+
+        def raise_error(self, message: str, *args: Any, **options: Any) -> None:
+            """Report an error with the name of the call: sqlglot names a class of its own, or no function."""
+            if _OF_CLASS in message:
+                message = _missing(self.around[-1]) if self.around else "a part is missing"
+            elif (counts := _TOO_MANY.match(message)) and self.around:
+                message = f"{self.around[-1].upper()} takes at most {counts[2]} of the {counts[1]} arguments"
+            super().raise_error(message, *args, **options)
+
+        def _parse_function_call(self, *args: Any, **options: Any) -> Any:
+            """Parse a call; what it becomes keeps the name in the text."""
+            token = self._curr
+            name = str(token.text) if token else ""
+            self.around.append(name)
+            try:
+                found = super()._parse_function_call(*args, **options)
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError, ParseError) as error:
+                if isinstance(error, ParseError) and error.errors:
+                    raise
+                # sqlglot builds some calls without a look at the number of their arguments, or without a position
+                said = f"{name.upper()}: {error}" if isinstance(error, ParseError) else _missing(name)
+                raise ParseError.new(str(error), said, token.line, token.col, highlight=name) from error
+            finally:
+                self.around.pop()
+            if found is not None:
+                _keep_name(found, name)
+            return found
+
         def _parse_type(self, *args: Any, **options: Any) -> Any:
             """Parse a value; sqlglot reads `DATE '2024-01-05'::text` as a date of a cast text."""
             from sqlglot import exp
@@ -62,6 +99,33 @@ def _parser(dialect: str, own_functions: frozenset[str]) -> tuple[Any, Any]:
             return _typed_first(found) if made and _begins_with_type(self._tokens[begin : begin + 8]) else found
 
     return read_by, Parser
+
+
+def _missing(name: str) -> str:
+    return f"an argument of {name.upper()} is missing or wrong"
+
+
+def _keep_name(found: "exp.Expr", name: str) -> None:
+    """Give the name of a call to each function without a name in it: sqlglot names some calls, and makes two of one.
+
+    An operator in an argument does not belong to the call. The calls in its arguments already have their names.
+    """
+    from sqlglot import exp
+
+    def is_named(one: Any) -> bool:
+        return one is not found and _NAME in one.meta
+
+    for one in found.walk(prune=is_named):
+        if isinstance(one, exp.Func) and (one is found or not isinstance(one, exp.Binary | exp.Cast)):
+            one.meta.setdefault(_NAME, name)
+
+
+def written_name(found: Any) -> str:
+    """Return the name in capitals that the text has for a function, or for the call around it."""
+    named = found
+    while named is not None and _NAME not in named.meta:
+        named = named.parent
+    return str(found.key if named is None else named.meta[_NAME]).upper()
 
 
 def _begins_with_type(tokens: Sequence[Any]) -> bool:

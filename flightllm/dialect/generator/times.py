@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from flightllm.common.names import ADD_UNITS, TIME_BETWEEN
 from flightllm.dialect.generator.forms import LENGTHS
+from flightllm.dialect.generator.reading import written_name
 from flightllm.dialect.generator.written import SPARKS, Written
 from flightllm.errors import UnsupportedError
 
@@ -52,7 +53,7 @@ def _delta(generator: Any, found: Any, sign: str) -> str:
     unit = unit if unit not in {"isoweek", "w"} else "week"
     if unit not in LENGTHS:
         raise UnsupportedError(
-            f"an interval of {generator.read_from} in {unit}s is not added: write {', '.join(LENGTHS)}"
+            f"{written_name(found)} of {generator.read_from} adds no {unit}s: write {', '.join(LENGTHS)}"
         )
     count = found.expression
     if isinstance(count, exp.Interval):

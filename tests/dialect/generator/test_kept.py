@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from datafusion import SessionContext
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError
 
 from flightllm.common.names import ADD_UNITS, AS_TIMESTAMP, TIME_BETWEEN, TRUNCATE_UNIT, VALUE_TEXT
@@ -15,11 +16,22 @@ from flightllm.dialect.functions import NAMES as RULES
 from flightllm.dialect.generator.ours import write
 from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
 from flightllm.dialect.transpiling import DIALECTS, transpile
-from flightllm.errors import UnsupportedError
+from flightllm.errors import FlightLLMError, UnsupportedError
 from flightllm.functions.internal import INTERNAL
 from flightllm.sql.passes.variants import JOINED
 from tests.dialect.places import EMPTY
 
+_CLASSES = re.compile(r"sqlglot|\b[A-Z](?:_[A-Z])+_|TS_OR_DS")
+"""Names of sqlglot's classes."""
+_OF_TEXT = (
+    "Invalid expression",
+    "a part is missing",
+    "Expect",
+    "a path with a wildcard",
+    "does not support",
+    "must be a literal: write GET",
+)
+"""Errors that have a position, or that are about an argument."""
 _WORDS = frozenset({"and", "array", "as", "between", "by", "case", "cast", "current_date", "else"})
 _WORDS |= frozenset({"exists", "extract", "filter", "from", "group", "in", "int", "interval", "is"})
 _WORDS |= frozenset({"not", "null", "or", "order", "over", "overlay", "position", "select", "then"})
@@ -83,12 +95,53 @@ def test_written_functions_exist(dialect: str, known: frozenset[str]) -> None:
         ("bigquery", "SELECT FARM_FINGERPRINT(a) AS x FROM t", "FARM_FINGERPRINT"),
         ("databricks", "SELECT str_to_map(a) AS x FROM t", "STR_TO_MAP"),
         ("spark", "SELECT st_point(a, b) AS x FROM t", "ST_POINT"),
+        ("snowflake", "SELECT JSON_OBJECT(a, b) AS x FROM t", "JSON_OBJECT"),
+        ("bigquery", "SELECT FORMAT_DATETIME('%F', a) AS x FROM t", "FORMAT_DATETIME"),
+        ("bigquery", "SELECT UPPER(NET.HOST(a)) AS x FROM t", "NET.HOST"),
+        ("databricks", "SELECT upper(map(a, b)) AS x FROM t", "MAP"),
+        ("snowflake", "SELECT ARRAY_UNIQUE_AGG(a) AS x FROM t", "ARRAY_UNIQUE_AGG"),
     ],
 )
 def test_refuses(dialect: str, text: str, name: str) -> None:
     """A function without a text is an error in the words of its dialect."""
     with pytest.raises(UnsupportedError, match=f"{name} of {dialect} has no counterpart here: write "):
         transpile(text, dialect, EMPTY)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "said"),
+    [
+        ("databricks", "UPPER(MAP(a))", "an argument of MAP is missing or wrong"),
+        ("snowflake", "TRY_CONVERT(a)", "an argument of TRY_CONVERT is missing or wrong"),
+        ("bigquery", "UPPER(LAST_VALUE(a, b, c))", "LAST_VALUE takes at most 1 of the 3 arguments"),
+        ("bigquery", "DATE_ADD(a, b)", "at 1:8: DATE_ADD: INTERVAL expression expected"),
+        ("bigquery", "DATE_ADD(a)", "an argument of DATE_ADD is missing or wrong"),
+        ("bigquery", "FORMAT_DATE(a)", "FORMAT_DATE of bigquery has no counterpart with these arguments"),
+        ("spark", "DATETIME(a)", "DATETIME of spark has no counterpart with these arguments"),
+    ],
+)
+def test_missing_arguments(dialect: str, text: str, said: str) -> None:
+    """A call that lacks an argument is an error with the name of its function."""
+    with pytest.raises(FlightLLMError, match=said):
+        transpile(f"SELECT {text} AS x FROM t", dialect, EMPTY)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_errors_name_the_function_of_the_text(dialect: str) -> None:
+    """Each function that sqlglot knows works, or its error has the name in the text, and no name of a class."""
+    parser: Any = Dialect.get_or_raise(dialect).parser_class
+    names = {*parser.FUNCTIONS, *parser.FUNCTION_PARSERS}
+    wrong = []
+    for name in sorted(one for one in names if not _CLASSES.match(one)):
+        for args in ("a", "a, b", "a, b, c, d"):
+            try:
+                transpile(f"SELECT {name}({args}) AS x FROM t", dialect, EMPTY)
+            except FlightLLMError as error:
+                said = str(error)
+                if _CLASSES.search(said) or (name not in said.upper() and not any(one in said for one in _OF_TEXT)):
+                    wrong.append(f"{name}({args}): {said}")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_refuses_new_functions() -> None:
