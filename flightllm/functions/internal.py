@@ -17,6 +17,27 @@ from flightllm.functions.interval_times import (
     INTERVAL_TIMES_OUTPUT,
     interval_times,
 )
+from flightllm.functions.java_json import JAVA_JSON, JAVA_KEYS, json_at, json_keys
+from flightllm.functions.java_texts import (
+    CRC_32,
+    GROUPED,
+    JAVA_FORMAT,
+    OTHER_BASE,
+    SHA_1,
+    SPLIT_AT_MOST,
+    URL_DECODED,
+    URL_ENCODED,
+    URL_PART,
+    crc_32,
+    grouped,
+    java_formats,
+    other_bases,
+    sha_1,
+    split_at_most,
+    url_decoded,
+    url_encoded,
+    url_parts,
+)
 from flightllm.functions.json_scalars import JSON_SCALAR, json_scalars
 from flightllm.functions.json_texts import JSON_LIST, JSON_OBJECT, JSON_TEXT, json_list, json_object, json_text
 from flightllm.functions.list_moments import (
@@ -210,6 +231,17 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     (deleted, [pa.string(), TEXTS], pa.string(), "immutable", DELETED),
     (compact, [pa.string()], pa.string(), "immutable", COMPACT),
     (nth_replaced, [pa.string(), pa.string(), pa.string(), *2 * [pa.int64()]], pa.string(), "immutable", NTH_REPLACED),
+    (json_at, [pa.string(), pa.string()], pa.string(), "immutable", JAVA_JSON),
+    (json_keys, [pa.string()], TEXTS, "immutable", JAVA_KEYS),
+    (java_formats, list(FORMAT_ARGUMENTS), pa.string(), "immutable", JAVA_FORMAT),
+    (grouped, [pa.string(), pa.int64(), pa.string()], pa.string(), "immutable", GROUPED),
+    (other_bases, [pa.string(), pa.int64(), pa.int64()], pa.string(), "immutable", OTHER_BASE),
+    (split_at_most, [pa.string(), pa.string(), pa.int64()], TEXTS, "immutable", SPLIT_AT_MOST),
+    (url_encoded, [pa.string()], pa.string(), "immutable", URL_ENCODED),
+    (url_decoded, [pa.string()], pa.string(), "immutable", URL_DECODED),
+    (url_parts, [pa.string(), pa.string(), pa.string()], pa.string(), "immutable", URL_PART),
+    (sha_1, [pa.string()], pa.string(), "immutable", SHA_1),
+    (crc_32, [pa.string()], pa.int64(), "immutable", CRC_32),
     (longest_run, list(LONGEST_RUN_ARGUMENTS), LONGEST_RUN_OUTPUT, "immutable", LONGEST_RUN),
 )
 """The arguments of `datafusion.udf` for each function."""
@@ -253,6 +285,8 @@ CALLED: Final = (
         CHECKED_SUM,
         RUN_LENGTHS,
     ),
+    *(JAVA_JSON, JAVA_KEYS, JAVA_FORMAT, GROUPED, OTHER_BASE, SPLIT_AT_MOST),
+    *(URL_ENCODED, URL_DECODED, URL_PART, SHA_1, CRC_32),
     *KEY_FUNCTIONS.values(),
 )
 """The names that the passes over a text write in it."""

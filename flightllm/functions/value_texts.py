@@ -34,11 +34,12 @@ def double_text(values: pa.Array) -> pa.Array:
 def vendor_double_text(values: pa.Array, styles: pa.Array) -> pa.Array:
     """Return the texts of doubles in a style: `10000000000.0` for duckdb, `1.0E10` for spark, as Java writes it."""
     rows = zip(values.to_pylist(), styles.to_pylist(), strict=True)
-    found = (None if one is None else repr(one) if style == "duckdb" else _as_java(one) for one, style in rows)
+    found = (None if one is None else repr(one) if style == "duckdb" else java_text(one) for one, style in rows)
     return pa.array(found, pa.string())
 
 
-def _as_java(number: float) -> str:
+def java_text(number: float) -> str:
+    """Return a double as Java writes it, as in `1.0E10`."""
     value = Decimal(repr(number))
     if not value.is_finite():
         return {"inf": "Infinity", "-inf": "-Infinity"}.get(str(number), "NaN")

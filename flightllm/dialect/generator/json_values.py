@@ -6,6 +6,7 @@ from typing import Any
 
 from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.dates import formatted
+from flightllm.dialect.generator.spark_casts import spark_cast
 from flightllm.dialect.generator.written import SPARKS, Written
 from flightllm.errors import UnsupportedError
 from flightllm.functions.variants import ELEMENTS, PARSED_JSON, VARIANT_JSON, VARIANT_TEXT
@@ -82,6 +83,8 @@ def _cast(generator: Any, found: Any) -> str:
         return f"CAST({inner} AS {generator.sql(to.expressions[0])}[])" if to.expressions else inner
     if generator.read_from in {"snowflake", *SPARKS} and to.this.name in _UNTYPED and not to.expressions:
         return str(generator.sql(found, "this"))
+    if generator.read_from in SPARKS and (written := spark_cast(generator, found)) is not None:
+        return written
     return str(generator.trycast_sql(found) if isinstance(found, exp.TryCast) else generator.cast_sql(found))
 
 

@@ -25,6 +25,7 @@ _PARTS: Final = {
     "WEEKISO": "week",
     "EPOCH_SECOND": "epoch",
 }
+_SECONDS: Final = ("SECOND", "SECONDS", "SEC", "SECS", "S")
 _AFTER_SECONDS: Final = {"MILLISECOND": 1_000, "MICROSECOND": 1_000_000}
 """Parts that BigQuery counts within a second, and PostgreSQL within a minute."""
 
@@ -123,6 +124,8 @@ def _extract(generator: Any, found: Any) -> str:
     if written in {"DAYOFWEEK", "DOW"}:
         more = " + 1" if dialect in _SUNDAY_FIRST else ""
         return f"CAST(date_part('dow', {time}){more} AS BIGINT)"
+    if written in _SECONDS and dialect in {"databricks", "spark"}:
+        return f"CAST(date_part('microsecond', {time}) / 1000000.0 AS DECIMAL(8, 6))"
     if written == "DATE":
         return f"CAST({time} AS DATE)"
     if written == "TIME":

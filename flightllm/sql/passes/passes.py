@@ -64,6 +64,8 @@ from flightllm.sql.passes.row_comparisons import COMPARED, has_row_comparison, r
 from flightllm.sql.passes.series_items import series_items
 from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations_all
 from flightllm.sql.passes.shifts import SHIFTS, shifts
+from flightllm.sql.passes.spark_values import CALLS as SPARK_CALLS
+from flightllm.sql.passes.spark_values import spark_values
 from flightllm.sql.passes.stored_texts import default_texts, has_default_text
 from flightllm.sql.passes.struct_stars import struct_stars
 from flightllm.sql.passes.subqueries.subqueries import subqueries
@@ -163,6 +165,7 @@ PASSES = (
     Pass(variants, frozenset(), some=VARIANTS),
     Pass(lambda_bodies, frozenset({"lambda"})),
     # Before the passes over dates and intervals: it writes these.
+    Pass(spark_values, frozenset(), some=SPARK_CALLS),
     Pass(time_units, frozenset(), some=UNITS),
     # Before the passes that read types and that correct the functions which these write.
     Pass(extremes, frozenset(), some=EXTREMES, of_duckdb=True),

@@ -5,12 +5,13 @@ from typing import Final
 import pyarrow as pa
 
 from flightllm.common.names import ADD_UNITS, AS_TIMESTAMP, TIME_BETWEEN, TRUNCATE_UNIT, VALUE_TEXT
+from flightllm.errors import UnsupportedError
 from flightllm.functions.json_scalars import JSON_SCALAR
 from flightllm.functions.value_texts import DOUBLE_TEXT, VENDOR_DOUBLE
 from flightllm.sql.nodes import Json, Node, body, kind, text_of_literal
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, written
-from flightllm.sql.types import ExpressionTypes, arguments, function_name
+from flightllm.sql.types import INTERVAL, ExpressionTypes, arguments, function_name
 
 UNITS: Final = frozenset({ADD_UNITS, TRUNCATE_UNIT, VALUE_TEXT, AS_TIMESTAMP, TIME_BETWEEN})
 """The functions that the pass rewrites; only the generator of other dialects writes them."""
@@ -74,6 +75,8 @@ def _text(given: list[Json], found: Type) -> Json:
         return written(f"{JSON_SCALAR}(v, 'STRING', 'strict')", v=value)
     if found is None:
         return written("CAST(v AS VARCHAR)", v=value)
+    if dialect in _SPARK:
+        return _spark_text(value, found)
     if pa.types.is_timestamp(found):
         return written(_time_text(dialect, zoned=found.tz is not None), v=value)
     if pa.types.is_time(found):
@@ -83,6 +86,35 @@ def _text(given: list[Json], found: Type) -> Json:
     if pa.types.is_floating(found):
         return written(f"{DOUBLE_TEXT}(CAST(v AS DOUBLE))", v=value)
     return written("CAST(v AS VARCHAR)", v=value)
+
+
+def _spark_text(value: Json, found: pa.DataType) -> Json:
+    """Return the text of a value of Spark: a list is `[1, null]`.
+
+    Raises:
+        UnsupportedError: the text of the value has no counterpart.
+    """
+    if found == INTERVAL or pa.types.is_duration(found):
+        raise UnsupportedError(
+            "an interval has no text of spark here, because its units are unknown: write its parts, as in"
+            " concat(extract(DAY FROM i), ' days')"
+        )
+    if pa.types.is_timestamp(found):
+        return written(_time_text("spark", zoned=False), v=value)
+    if pa.types.is_floating(found):
+        return written(f"{VENDOR_DOUBLE}(CAST(v AS DOUBLE), 'spark')", v=value)
+    if pa.types.is_list(found):
+        element = found.value_type
+        if pa.types.is_nested(element) or pa.types.is_floating(element) or pa.types.is_timestamp(element):
+            raise UnsupportedError(
+                "the text of a list has a counterpart for whole numbers, decimals, texts and dates: write"
+                " to_json(list) for others"
+            )
+        return written("'[' || array_to_string(v, ', ', 'null') || ']'", v=value)
+    return written("CAST(v AS VARCHAR)", v=value)
+
+
+_SPARK: Final = ("databricks", "spark")
 
 
 def _time_text(dialect: str, *, zoned: bool) -> str:
@@ -97,7 +129,7 @@ _CLOCK: Final = r"regexp_replace(CAST(v AS VARCHAR), '(\.\d*?)0+$', '\1')"
 """A time of day without zeros at the end of its fraction."""
 _WHOLE_CLOCK: Final = "substr(CAST(v AS VARCHAR), 1, 8)"
 """A time of day without its fraction."""
-_STYLES: Final = {"databricks": "spark", "spark": "spark", "duckdb": "duckdb"}
+_STYLES: Final = {"duckdb": "duckdb"}
 """How a dialect writes doubles, if not as PostgreSQL does."""
 
 

@@ -18,6 +18,7 @@ from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
 from flightllm.dialect.transpiling import DIALECTS, transpile
 from flightllm.errors import FlightLLMError, UnsupportedError
 from flightllm.functions.internal import INTERNAL
+from flightllm.sql.passes.spark_values import CALLS as SPARK_CALLS
 from flightllm.sql.passes.variants import JOINED
 from tests.dialect.places import EMPTY
 
@@ -46,7 +47,7 @@ def known() -> frozenset[str]:
     """Return the functions that the server has, and those that its rules and passes rewrite."""
     context = SessionContext()
     own = {udf_name for *_, udf_name in INTERNAL} | {ADD_UNITS, AS_TIMESTAMP, JOINED, TRUNCATE_UNIT, VALUE_TEXT}
-    own |= {TIME_BETWEEN}
+    own |= {TIME_BETWEEN, *SPARK_CALLS}
     return frozenset([*context.udfs(), *context.udafs(), *context.udwfs(), *own, *RULES, *JSON_FUNCTIONS, *_PASSES])
 
 

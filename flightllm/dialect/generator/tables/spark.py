@@ -4,7 +4,6 @@ import re
 from typing import Final
 
 from flightllm.dialect.generator.calls import Call, Rule, Table, form, named, no, same
-from flightllm.dialect.generator.dates import difference
 from flightllm.dialect.generator.forms import added, match, part, substring, truncated, unit
 from flightllm.dialect.generator.tables.shared import (
     NUMBERS,
@@ -16,6 +15,8 @@ from flightllm.dialect.generator.tables.shared import (
     months_between,
     next_day,
 )
+from flightllm.dialect.generator.tables.spark_texts import SPARK_TEXTS
+from flightllm.dialect.generator.tables.spark_times import TIMES
 from flightllm.functions.list_moments import KURTOSIS_POP
 from flightllm.functions.text_parts import ALL_MATCHES
 from flightllm.functions.text_places import CAPITALS, PLACE_IN_TEXT
@@ -38,15 +39,6 @@ def _shifted(sign: str) -> Rule:
         return added(call, "day", count, f"CAST({call.sql(0)} AS DATE)")
 
     return rule
-
-
-def _difference(call: Call) -> str:
-    if len(call.args) == 2:
-        return difference("DAY", call.sql(0), call.sql(1))
-    name = unit(call, 0).upper()
-    if name != "DAY":
-        call.refuse("it counts whole elapsed units: write datediff(until, since) for days, and divide it")
-    return difference(name, call.sql(2), call.sql(1))
 
 
 def _extract(call: Call) -> str:
@@ -101,26 +93,21 @@ def _sorted(call: Call) -> str:
 _ORDERS: Final = {"true": "'ASC', 'NULLS FIRST'", "false": "'DESC', 'NULLS LAST'"}
 
 
+def _first(call: Call) -> str:
+    """Write FIRST(x) and LAST(x); a second argument leaves out the rows without a value."""
+    name = f"{call.name.removesuffix('_VALUE').lower()}_value({call.sql(0)})"
+    known = str(call.generator.sql(call.args[1])).lower() if len(call.args) > 1 else "false"
+    if known not in {"true", "false"}:
+        call.refuse(f"write {call.name.lower()}(x, true)")
+    return f"{name} IGNORE NULLS" if known == "true" else name
+
+
 def _reversed(call: Call) -> str:
     from sqlglot import exp
 
     value = call.args[0]
     made = isinstance(value, exp.Array) or str(value.this).upper().startswith(("ARRAY", "SPLIT", "COLLECT"))
     return f"{'array_reverse' if made else 'reverse'}({call.sql(0)})"
-
-
-def _read_date(call: Call) -> str:
-    """Write TO_DATE(text, format), whose format has the letters of Java."""
-    from sqlglot.dialects.dialect import Dialect
-
-    if len(call.args) == 1:
-        return f"CAST({call.sql(0)} AS DATE)"
-    written = call.text(1)
-    if written is None:
-        call.refuse("its format must be a text literal: write to_date(text, 'yyyy-MM-dd')")
-    found = Dialect.get_or_raise("spark").format_time(f"'{written}'")
-    marked = call.generator.sql(found).replace("strict", "")  # sqlglot marks parts with a fixed number of digits
-    return f"CAST(STRPTIME({call.sql(0)}, {marked}) AS DATE)"
 
 
 _IN_BOTH: Final = "array_has_any(array_compact({0}), array_compact({1}))"
@@ -151,9 +138,11 @@ SPARK: Final[Table] = {
     **TEXTS,
     **NUMBERS,
     **LISTS,
+    **TIMES,
+    **SPARK_TEXTS,
     **dict.fromkeys(("APPROX_PERCENTILE", "PERCENTILE_APPROX"), no("write percentile(x, 0.5)")),
     "BIT_GET": form("(({0} >> {1}) & 1)"),
-    **dict.fromkeys(("BROUND", "RINT"), no("write round(x)")),
+    "BROUND": no("write round(x), which rounds halves away from zero"),
     "COTH": form("(1 / tanh({0}))"),
     "CSC": form("(1 / sin({0}))"),
     "DECODE": decoded,
@@ -161,12 +150,9 @@ SPARK: Final[Table] = {
     "ELT": _chosen,
     "EVERY": form("bool_and({0})"),
     "EXPM1": form("(exp({0}) - 1)"),
-    "FIRST": form("first_value({0})"),
-    **dict.fromkeys(("FORMAT_STRING", "PRINTF"), no("write concat(a, '-', b)")),
-    "HEX": no("write encode(text, 'hex') or to_hex(number) in the default dialect"),
+    **dict.fromkeys(("FIRST", "FIRST_VALUE", "LAST", "LAST_VALUE"), _first),
     "ISNAN": form("coalesce(isnan({0}), false)"),
     "KURTOSIS": form(f"{KURTOSIS_POP}(array_agg(CAST({{0}} AS DOUBLE)))"),
-    "LAST": form("last_value({0})"),
     "LOG1P": form("ln(1 + {0})"),
     "LTRIM": form("ltrim({0})", "ltrim({1}, {0})"),
     "MAKE_TIMESTAMP": form(TIMESTAMP_FROM_PARTS),
@@ -178,24 +164,19 @@ SPARK: Final[Table] = {
     "REVERSE": _reversed,
     "RTRIM": form("rtrim({0})", "rtrim({1}, {0})"),
     "SEC": form("(1 / cos({0}))"),
-    **dict.fromkeys(("SHA", "SHA1"), no("write sha2(text, 256)")),
     "STD": form("stddev({0})"),
-    "TO_DATE": _read_date,
     **dict.fromkeys(("TO_NUMBER", "TRY_TO_NUMBER"), no("write CAST(text AS DECIMAL(18, 2))")),
     "TRY_AVG": form("avg({0})"),
     "TRY_DIVIDE": form("(CASE WHEN {1} <> 0 THEN CAST({0} AS DOUBLE) / {1} END)"),
     "TRY_SUM": form("sum({0})"),
     "TYPEOF": no("write arrow_typeof(x) in the default dialect"),
-    "UNIX_SECONDS": form("CAST(floor(date_part('epoch', {0})) AS BIGINT)"),
     "ADD_MONTHS": form("CAST(CAST({0} AS DATE) + CAST({1} AS BIGINT) * INTERVAL '1 month' AS DATE)"),
-    "BIN": no("write to_hex(x)"),
     **dict.fromkeys(("CHARINDEX", "LOCATE"), form("strpos({1}, {0})", f"{PLACE_IN_TEXT}({{1}}, {{0}}, {{2}}, 1)")),
     "CONTAINS": form("contains({0}, {1})"),
     "INSTR": form("strpos({0}, {1})"),
     **dict.fromkeys(("CHR", "CHAR"), form("chr({0} % 256)")),
     **dict.fromkeys(("DATE_ADD", "DATEADD"), _shifted("")),
     "DATE_SUB": _shifted("-"),
-    **dict.fromkeys(("DATEDIFF", "DATE_DIFF"), _difference),
     **dict.fromkeys(("DATE_TRUNC", "TRUNC"), _truncated),
     "DAY": part("day"),
     "DAYNAME": form("to_char({0}, '%a')"),
@@ -204,7 +185,6 @@ SPARK: Final[Table] = {
     "DAYOFYEAR": part("doy"),
     "EQUAL_NULL": form("({0} IS NOT DISTINCT FROM {1})"),
     "GETDATE": form("CAST(now() AS TIMESTAMP)"),
-    "GET_JSON_OBJECT": form("json_extract_string({0}, {1})"),
     "HOUR": part("hour"),
     "TRY_PARSE_JSON": form(f"{VARIANT_JSON}({{0}}, '$')"),
     "TRY_VARIANT_GET": _at_path("TRY_CAST"),

@@ -1,0 +1,32 @@
+"""Write the casts of Spark: a time is a number of seconds since 1970, and a number such a time."""
+
+from typing import Any, Final
+
+from flightllm.sql.passes.spark_values import AS_NUMBER, AS_TIME
+
+_TIMES: Final = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ")
+
+
+def spark_cast(generator: Any, found: Any) -> str | None:
+    """Return the text of a cast to a number or a time, or None for other casts.
+
+    A time has no zone here: Spark shows it in the zone of the session, which is UTC.
+    """
+    from sqlglot import exp
+
+    value, kind = found.this, found.to.this
+    cast = "TRY_CAST" if isinstance(found, exp.TryCast) else "CAST"
+    inner = value.this if isinstance(value, exp.Neg) else value
+    if kind.name in _TIMES:
+        text = generator.sql(value)
+        return f"{cast}({text if _is_text(inner) else f'{AS_TIME}({text})'} AS TIMESTAMP)"
+    if kind in exp.DataType.NUMERIC_TYPES and not isinstance(inner, exp.Literal):
+        unit = "whole" if kind in exp.DataType.INTEGER_TYPES else "fraction"
+        return f"{cast}({AS_NUMBER}({generator.sql(value)}, '{unit}') AS {generator.sql(found.to)})"
+    return None
+
+
+def _is_text(value: Any) -> bool:
+    from sqlglot import exp
+
+    return isinstance(value, exp.Literal) and bool(value.is_string)

@@ -1,0 +1,75 @@
+"""Write the values of Spark whose meaning depends on a type: numbers of times, times of numbers, items and series."""
+
+from typing import Final
+
+import pyarrow as pa
+
+from flightllm.errors import UnsupportedError
+from flightllm.sql.nodes import Json, Node, body, kind
+from flightllm.sql.query_columns import TableColumns, Type
+from flightllm.sql.tree import Tree, written
+from flightllm.sql.types import ExpressionTypes, arguments, function_name, is_date
+
+AS_NUMBER, AS_TIME, AS_DIGITS = "__spark_number", "__spark_time", "__spark_digits"
+SERIES, ITEM = "__spark_series", "__spark_item"
+"""Functions that the generator of other dialects writes."""
+CALLS: Final = frozenset({AS_NUMBER, AS_TIME, AS_DIGITS, SERIES, ITEM})
+"""The functions that the pass rewrites."""
+_MICROS: Final = "CAST(CAST(v AS TIMESTAMP(6)) AS BIGINT)"
+_SECONDS: Final = f"CAST(floor({_MICROS} / 1000000.0) AS BIGINT)"
+_FRACTION: Final = f"({_MICROS} / CAST(1000000 AS DOUBLE))"
+_SERIES: Final = {
+    2: "generate_series(a, b, CASE WHEN a <= b THEN 1 ELSE -1 END)",
+    3: "generate_series(a, b, c)",
+}
+_DAYS: Final = "generate_series(a, b, CASE WHEN a <= b THEN INTERVAL '1 day' ELSE INTERVAL '-1 day' END)"
+
+
+def spark_values(tree: Tree, columns_of: TableColumns) -> Tree:
+    """Rewrite `__spark_number(time, 'whole')` as the seconds since 1970; other values stay.
+
+    `__spark_time(number)` is the time so many seconds after 1970. `__spark_series(a, b)` counts down if `b` is less.
+    `__spark_item(map, key)` is a value of a map, and `__spark_item(list, place)` an item of a list.
+    """
+    types = ExpressionTypes(tree.root, columns_of)
+    return tree.rebuilt(lambda node: _written(node, types))
+
+
+def _written(node: Node, types: ExpressionTypes) -> Json:
+    name = function_name(body(node)) if kind(node) == "Function" else ""
+    if name not in CALLS:
+        return node
+    given = arguments(body(node))
+    found = types.of(given[0])
+    if name == AS_NUMBER:
+        if found is None or not pa.types.is_timestamp(found):
+            return given[0]
+        whole = kind(given[1]) == "Value" and "whole" in str(body(given[1]))
+        return written(_SECONDS if whole else _FRACTION, v=given[0])
+    if name == AS_TIME:
+        return written(_time(found), v=given[0])
+    if name == AS_DIGITS:
+        return written(_digits(found), v=given[0])
+    if name == SERIES:
+        text = _DAYS if is_date(found) and len(given) == 2 else _SERIES[len(given)]
+        return written(text, **dict(zip("abc", given, strict=False)))
+    is_map = found is not None and pa.types.is_map(found)
+    return written("array_element(map_extract(v, k), 1)" if is_map else "array_element(v, k)", v=given[0], k=given[1])
+
+
+def _digits(found: Type) -> str:
+    if found is not None and pa.types.is_integer(found):
+        return "upper(to_hex(CAST(v AS BIGINT)))"
+    if found is not None and (pa.types.is_string(found) or pa.types.is_binary(found)):
+        return "upper(encode(v, 'hex'))"
+    raise UnsupportedError(
+        "HEX of a value of this type has no counterpart here: write hex(CAST(x AS BIGINT)) or hex(CAST(x AS STRING))"
+    )
+
+
+def _time(found: Type) -> str:
+    if found is not None and pa.types.is_integer(found):
+        return "to_timestamp_seconds(v)"
+    if found is not None and (pa.types.is_floating(found) or pa.types.is_decimal(found)):
+        return "to_timestamp_micros(CAST(floor(CAST(v AS DOUBLE) * 1000000) AS BIGINT))"
+    return "v"
