@@ -8,6 +8,21 @@ import pyarrow as pa
 from flightllm.functions.ages import AGE, AGE_ARGUMENTS, AGE_OUTPUT, ages
 from flightllm.functions.array_keys import KEY_FUNCTIONS, array_key, key_type
 from flightllm.functions.calendar_months import MONTHS_ARGUMENTS, MONTHS_BETWEEN, months_between
+from flightllm.functions.duckdb_json import DUCKDB_JSON, duckdb_json
+from flightllm.functions.duckdb_texts import (
+    DUCKDB_INTERVAL,
+    DUCKDB_LIST,
+    DUCKDB_LISTS,
+    DUCKDB_TEXT,
+    SIMPLE_LOWER,
+    SIMPLE_UPPER,
+    duckdb_interval,
+    duckdb_list,
+    duckdb_lists,
+    duckdb_text,
+    simple_lower,
+    simple_upper,
+)
 from flightllm.functions.half_even import HALF_EVEN, HALF_EVEN_ARGUMENTS, HALF_EVEN_OUTPUT, half_even
 from flightllm.functions.interval_parts import INTERVAL_EPOCH, WITH_DAYS, interval_epoch, with_days
 from flightllm.functions.interval_sum import INTERVAL_SUM, INTERVAL_SUM_ARGUMENTS, INTERVAL_SUM_OUTPUT, interval_sum
@@ -176,6 +191,13 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     (interval_text, [pa.month_day_nano_interval(), pa.bool_()], pa.string(), "immutable", INTERVAL_TEXT),
     (with_days, [pa.month_day_nano_interval()], pa.month_day_nano_interval(), "immutable", WITH_DAYS),
     (interval_epoch, [pa.month_day_nano_interval()], pa.float64(), "immutable", INTERVAL_EPOCH),
+    (duckdb_list, [TEXTS, pa.string()], pa.string(), "immutable", DUCKDB_LIST),
+    (duckdb_lists, [pa.list_(TEXTS), pa.string()], pa.string(), "immutable", DUCKDB_LISTS),
+    (duckdb_interval, [pa.month_day_nano_interval(), pa.bool_()], pa.string(), "immutable", DUCKDB_INTERVAL),
+    (duckdb_text, [pa.string(), pa.string()], pa.string(), "immutable", DUCKDB_TEXT),
+    (duckdb_json, [pa.string()], pa.string(), "immutable", DUCKDB_JSON),
+    (simple_upper, [pa.string()], pa.string(), "immutable", SIMPLE_UPPER),
+    (simple_lower, [pa.string()], pa.string(), "immutable", SIMPLE_LOWER),
     (time_text, [pa.string()], pa.string(), "immutable", TIME_TEXT),
     (timestamp_text, [pa.string()], pa.string(), "immutable", TIMESTAMP_TEXT),
     (zoned_text, [pa.string()], pa.string(), "immutable", ZONED_TEXT),
@@ -250,6 +272,7 @@ CALLED: Final = (
     *(ZONED_TIME, INTERVAL_TIMES, INTERVAL_SUM, HALF_EVEN, DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT),
     *(RAW, KIND, GOT, OBJECT, OBJECT_NAMES, INSERTED, PICKED, DELETED, COMPACT, NTH_REPLACED),
     VENDOR_DOUBLE,
+    *(DUCKDB_LIST, DUCKDB_LISTS, DUCKDB_INTERVAL, DUCKDB_TEXT, DUCKDB_JSON, SIMPLE_UPPER, SIMPLE_LOWER),
     TEXT_INTERVAL,
     *(WITH_DAYS, INTERVAL_EPOCH, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES, LONGEST_RUN, TYPE_NAME),
     *(

@@ -6,6 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from flightllm.common.names import DUCKDB_JOINED, VALUE_TEXT
 from flightllm.functions.ages import AGE
 from flightllm.functions.json_scalars import JSON_SCALAR
 from flightllm.functions.variant_objects import (
@@ -113,10 +114,12 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("json_extract", "json_extract_string", "json_value"), pa.string()),
     **dict.fromkeys(("string_to_array", "regexp_split_to_array"), pa.list_(pa.string())),
     **dict.fromkeys(("__double_text", "__real_text", "__interval_text", "__array_text"), pa.string()),
+    **dict.fromkeys(("__simple_upper", "__simple_lower", "__duckdb_json", "__text_slice"), pa.string()),
     **dict.fromkeys(("__time_text", "__timestamp_text", "__zoned_text"), pa.string()),
     **dict.fromkeys((VARIANT_TEXT, VARIANT_JSON, OF_LIST, JSON_SCALAR, PARSED_JSON), pa.string()),
     **dict.fromkeys((ELEMENTS, MEMBERS, SCALARS, FLATTENED, OBJECT_NAMES), pa.list_(pa.string())),
     **dict.fromkeys((RAW, KIND, GOT, OBJECT, INSERTED, PICKED, DELETED, COMPACT), pa.string()),
+    VALUE_TEXT: pa.string(),
     "__text_bytes": pa.binary(),
     **dict.fromkeys(("bool_and", "bool_or", "every", "starts_with", "isnan"), pa.bool_()),
 }
@@ -322,11 +325,22 @@ def _difference(left: pa.DataType, right: pa.DataType) -> Type:
     return None if dates and dates[0] is right else _sum(left, right)
 
 
+def _item(steps: Sequence[Json], found: Type) -> Type:
+    """Return the type after steps such as `[1]` and `[2:3]` from a value of a type; None after others."""
+    for step in steps:
+        if found is None or kind(step) != "Subscript" or not (pa.types.is_list(found) or pa.types.is_string(found)):
+            return None
+        if kind(body(step)) == "Index" and pa.types.is_list(found):
+            found = found.value_type
+    return found
+
+
 def _function(fields: Json, types: Sequence[Type]) -> Type:
     name = function_name(fields)
     first = types[0] if types else None
     if name in _RETURNED:
-        return _RETURNED[name]
+        is_list = name == VALUE_TEXT and first is not None and pa.types.is_list(first)
+        return first if is_list and DUCKDB_JOINED in str(arguments(fields)[1]) else _RETURNED[name]
     if name in _LIKE_ARGUMENTS:
         found = common_type(types[:1] if name in _LIKE_FIRST else types)
         return common_type(types) if found == pa.string() and name == "nullif" else found
@@ -440,8 +454,6 @@ _TYPED: Final[Mapping[str, Callable[[Json, Sequence[Type]], Type]]] = {
     "Substring": lambda *_: pa.string(),
     "Trim": lambda *_: pa.string(),
     "Position": lambda *_: pa.int32(),
-    "CompoundFieldAccess": lambda _, types: (
-        types[0].value_type if types[0] is not None and pa.types.is_list(types[0]) else None
-    ),
+    "CompoundFieldAccess": lambda fields, types: _item(fields["access_chain"], types[0]),
 }
 """The type of each kind of node, from its fields and the types of its operands."""

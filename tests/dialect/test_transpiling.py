@@ -37,7 +37,7 @@ PAIRS = [
     (
         "duckdb",
         "SELECT j ->> '$.a.b[1]' AS x, json_extract_string(j, '$.a') AS y FROM one",
-        """SELECT '2' AS x, '{"b": [1, 2]}' AS y""",
+        """SELECT '2' AS x, '{"b":[1,2]}' AS y""",
     ),
     (
         "snowflake",

@@ -6,6 +6,8 @@ from typing import Any
 
 from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.dates import formatted
+from flightllm.dialect.generator.duckdb_forms import nested_cast
+from flightllm.dialect.generator.duckdb_values import json_of
 from flightllm.dialect.generator.spark_casts import spark_cast
 from flightllm.dialect.generator.written import SPARKS, Written
 from flightllm.errors import UnsupportedError
@@ -38,7 +40,7 @@ def json_values() -> Mapping[type, Written]:
 
 def _read_as_text(generator: Any, found: Any) -> str:
     name = "JSON_VALUE" if found.args.get("scalar_only") else "JSON_EXTRACT_STRING"
-    return str(generator.func(name, found.this, found.expression))
+    return str(generator.func(name, json_of(generator, found.this), found.expression))
 
 
 def _boolean(generator: Any, found: Any) -> str:
@@ -76,6 +78,8 @@ def _cast(generator: Any, found: Any) -> str:
     from sqlglot import exp
 
     to = found.to
+    if (nested := nested_cast(generator, found)) is not None:
+        return nested
     if found.args.get("format") is not None:
         return formatted(generator, found)
     if generator.read_from == "snowflake" and to.this.name == "ARRAY":

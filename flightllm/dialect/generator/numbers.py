@@ -14,6 +14,8 @@ def numbers() -> Mapping[type, Written]:
 
 
 def _whole(generator: Any, found: Any) -> str:
+    if generator.read_from == "duckdb":  # a pass divides by the types of the operands
+        return f"(({generator.sql(found, 'this')}) // ({generator.sql(found, 'expression')}))"
     return f"CAST(({generator.sql(found, 'this')}) / ({generator.sql(found, 'expression')}) AS BIGINT)"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from flightllm.dialect.generator.aggregates import aggregates
 from flightllm.dialect.generator.calls import Table, TooLongError, vendor_call, write_call
 from flightllm.dialect.generator.dates import dates
+from flightllm.dialect.generator.duckdb_forms import duckdb_forms
 from flightllm.dialect.generator.forms import text_of
 from flightllm.dialect.generator.json_values import json_values
 from flightllm.dialect.generator.kept import refused
@@ -92,6 +93,7 @@ def _ours() -> Any:
                 **times(),
                 **json_values(),
                 **variants(),
+                **duckdb_forms(),
                 vendor_call(): write_call,
             }
 

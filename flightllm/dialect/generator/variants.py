@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flightllm.dialect.generator.calls import vendor_call
+from flightllm.dialect.generator.duckdb_values import json_of
 from flightllm.dialect.generator.written import Written
 from flightllm.errors import UnsupportedError
 from flightllm.functions.json_values import Step, written_path
@@ -75,6 +76,10 @@ def _arrow(generator: Any, found: Any) -> str:
             f"JSON_EXTRACT with several paths of {generator.read_from} has no counterpart here: write one call for each"
         )
     usual = DuckDBGenerator.TRANSFORMS[type(found)]
+    first = found
+    while isinstance(first.this, type(found)):  # sqlglot writes a chain of arrows at once
+        first = first.this
+    first.set("this", json_of(generator, first.this))
     return str(usual(generator, found))
 
 

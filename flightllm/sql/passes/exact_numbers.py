@@ -10,9 +10,11 @@ from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tokens import TokenKind
 from flightllm.sql.tree import Tree, written
+from flightllm.sql.types import arguments, function_name
 
-ARITHMETIC: Final = frozenset({"+", "-", "*", "/"})
-"""The signs of which a text must have one to compute with literals."""
+_ROUNDING: Final = frozenset({"round", "trunc"})
+ARITHMETIC: Final = frozenset({"+", "-", "*", "/", *_ROUNDING})
+"""The signs and words of which a text must have one to compute with literals."""
 _NUMBER: Final = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
 _EXACT: Final = Context(prec=38, traps=[Inexact, InvalidOperation])
 LONGEST: Final = 38
@@ -36,7 +38,10 @@ def has_decimal(text: ParsedText) -> bool:
 
 
 def exact_numbers(tree: Tree, _: TableColumns) -> Tree:
-    """Rewrite `0.1 + 0.2` as `0.3`, and `1 / 2.0` as `0.50000000000000000000`."""
+    """Rewrite `0.1 + 0.2` as `0.3`, and `1 / 2.0` as `0.50000000000000000000`.
+
+    `round(1.005, 2)` rounds a decimal: the double of this literal lies below it.
+    """
     return tree.rebuilt(_computed)
 
 
@@ -80,6 +85,8 @@ def decimal_of(value: Json) -> Decimal | None:
 def _computed(node: Node) -> Json:
     """Return the literal that an operator over literals gives; the same object for other nodes."""
     fields = body(node)
+    if kind(node) == "Function" and function_name(fields) in _ROUNDING:
+        return _rounded(node)
     if kind(node) != "BinaryOp" or fields["op"] not in _OPERATORS:
         return node
     left, right = decimal_of(fields["left"]), decimal_of(fields["right"])
@@ -90,6 +97,13 @@ def _computed(node: Node) -> Json:
     except (Inexact, InvalidOperation):
         return node
     return node if found is None else _literal(found)
+
+
+def _rounded(node: Node) -> Json:
+    """Return `round(1.005, 2)` with a decimal; the same object for other values."""
+    name, given = function_name(body(node)), arguments(body(node))
+    number = exact(given[0]) if len(given) == 2 else None
+    return node if number is None or number is given[0] else written(f"{name}(v, n)", v=number, n=given[1])
 
 
 def _has_point(value: Json) -> bool:

@@ -30,6 +30,7 @@ from flightllm.sql.passes.decimal_literals import BESIDE_DECIMALS, decimal_liter
 from flightllm.sql.passes.distinct_lists import FUNCTIONS as LISTS
 from flightllm.sql.passes.distinct_lists import distinct_lists
 from flightllm.sql.passes.duckdb_calls import CALLS, duckdb_calls
+from flightllm.sql.passes.duckdb_texts import VALUES, duckdb_texts
 from flightllm.sql.passes.element_fields import AFTER_BRACKET, element_fields
 from flightllm.sql.passes.empty_grouping import empty_grouping, has_empty_grouping
 from flightllm.sql.passes.exact_numbers import ARITHMETIC, exact_numbers, has_decimal
@@ -180,8 +181,10 @@ PASSES = (
     Pass(like_lists, frozenset(), has_like_list, frozenset({"any", "some"})),
     # Before the passes that read types: the series in SELECT become rows, which have the type of one item.
     Pass(series_items, frozenset({"generate_series"}), of_postgres=True),
-    Pass(exact_numbers, frozenset(), has_decimal, ARITHMETIC, of_postgres=True),
-    Pass(decimal_literals, frozenset(), has_decimal, BESIDE_DECIMALS, of_postgres=True, since=5),
+    Pass(exact_numbers, frozenset(), has_decimal, ARITHMETIC, of_duckdb=True),
+    Pass(decimal_literals, frozenset(), has_decimal, BESIDE_DECIMALS, of_duckdb=True, since=5),
+    # After the passes over decimals: the digits of a decimal are part of its text.
+    Pass(duckdb_texts, frozenset(), some=VALUES, of_duckdb=True),
     Pass(integer_casts, frozenset(), has_integer_cast, CASTS, of_duckdb=True),
     Pass(round_calls, frozenset({"round"}), of_postgres=True),
     Pass(date_truncs, frozenset({"date_trunc"}), of_postgres=True),

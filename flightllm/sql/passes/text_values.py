@@ -143,7 +143,7 @@ class _Writer:
         """Return the text of a value; the same object if DataFusion's text is right or the type is unknown."""
         value = self._numeric(value)
         given = self._types.of(value)
-        literal = _decimal_literal(value)
+        literal = decimal_literal(value)
         if literal is not None:
             return {"Value": {"value": {"SingleQuotedString": literal}, SPAN: NOWHERE}}
         if given is None:
@@ -167,7 +167,7 @@ class _Writer:
         if kind(number) == "Value" and kind(body(number)["value"]) == "SingleQuotedString":
             digits = str(body(body(number)["value"])).strip()
             literal = {"Value": {"value": {"Number": (digits, False)}, SPAN: NOWHERE}}
-            return literal if _decimal_literal(literal) is not None else value
+            return literal if decimal_literal(literal) is not None else value
         if given is not None and pa.types.is_floating(given):
             return written(_TRIMMED, v=value)
         is_exact = given is not None and (pa.types.is_integer(given) or pa.types.is_decimal(given))
@@ -197,11 +197,11 @@ def _form(given: pa.DataType) -> str | None:
     return r"'\x' || encode(v, 'hex')" if pa.types.is_binary(given) else None
 
 
-def _decimal_literal(value: Json) -> str | None:
+def decimal_literal(value: Json) -> str | None:
     """Return the digits of a literal such as `-1.10` or `1e3`: in PostgreSQL the text keeps its zeros."""
     inner = unnested(value)
     if kind(inner) == "UnaryOp" and body(inner)["op"] == "Minus":
-        digits = _decimal_literal(body(inner)["expr"])
+        digits = decimal_literal(body(inner)["expr"])
         return None if digits is None else _negative(digits)
     if kind(inner) != "Value" or kind(body(inner)["value"]) != "Number":
         return None

@@ -4,7 +4,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from flightllm.common.names import ADD_UNITS, AS_TIMESTAMP, TIME_BETWEEN, TRUNCATE_UNIT, VALUE_TEXT
+from flightllm.common.names import ADD_UNITS, AS_TIMESTAMP, DUCKDB_JOINED, TIME_BETWEEN, TRUNCATE_UNIT, VALUE_TEXT
 from flightllm.errors import UnsupportedError
 from flightllm.functions.json_scalars import JSON_SCALAR
 from flightllm.functions.value_texts import DOUBLE_TEXT, VENDOR_DOUBLE
@@ -37,6 +37,8 @@ def _written(node: Node, types: ExpressionTypes) -> Json:
     if kind(node) != "Function" or (name := function_name(fields)) not in UNITS:
         return node
     given = arguments(fields)
+    if name == VALUE_TEXT and text_of_literal(given[1]) in {"duckdb", DUCKDB_JOINED}:
+        return node  # another pass writes DuckDB's texts, after those that compute with decimals
     if name == VALUE_TEXT:
         return _text(given, types.of(given[0]))
     if name == TIME_BETWEEN:
@@ -81,8 +83,6 @@ def _text(given: list[Json], found: Type) -> Json:
         return written(_time_text(dialect, zoned=found.tz is not None), v=value)
     if pa.types.is_time(found):
         return written(_WHOLE_CLOCK if dialect == "snowflake" else _CLOCK, v=value)
-    if pa.types.is_floating(found) and dialect in _STYLES:
-        return written(f"{VENDOR_DOUBLE}(CAST(v AS DOUBLE), '{_STYLES[dialect]}')", v=value)
     if pa.types.is_floating(found):
         return written(f"{DOUBLE_TEXT}(CAST(v AS DOUBLE))", v=value)
     return written("CAST(v AS VARCHAR)", v=value)
@@ -122,15 +122,13 @@ def _time_text(dialect: str, *, zoned: bool) -> str:
     if dialect == "snowflake":
         return "to_char(v, '%Y-%m-%d %H:%M:%S%.3f')"
     text = "rtrim(rtrim(to_char(v, '%Y-%m-%d %H:%M:%S%.6f'), '0'), '.')"
-    return f"({text} || '+00')" if zoned and dialect in {"bigquery", "duckdb"} else text
+    return f"({text} || '+00')" if zoned and dialect == "bigquery" else text
 
 
 _CLOCK: Final = r"regexp_replace(CAST(v AS VARCHAR), '(\.\d*?)0+$', '\1')"
 """A time of day without zeros at the end of its fraction."""
 _WHOLE_CLOCK: Final = "substr(CAST(v AS VARCHAR), 1, 8)"
 """A time of day without its fraction."""
-_STYLES: Final = {"duckdb": "duckdb"}
-"""How a dialect writes doubles, if not as PostgreSQL does."""
 
 
 def _word(given: Json) -> str:

@@ -3,8 +3,11 @@
 from typing import Final
 
 from flightllm.dialect.generator.calls import Call, Rule, Table, form, named, no
+from flightllm.dialect.generator.duckdb_values import as_joined, json_of
 from flightllm.dialect.generator.forms import substring
 from flightllm.dialect.generator.tables.shared import TIMESTAMP_FROM_PARTS
+from flightllm.functions.duckdb_texts import SIMPLE_LOWER, SIMPLE_UPPER
+from flightllm.functions.text_parts import SPLIT
 
 _KNOWN: Final = "CAST(coalesce(array_length(array_compact({0})), 0) AS BIGINT)"
 """The number of items that are not NULL."""
@@ -23,6 +26,51 @@ def _within(call: Call) -> str:
     return f"percentile_disc({call.sql(1)}) WITHIN GROUP (ORDER BY {call.sql(0)})"
 
 
+def _joined(name: str) -> Rule:
+    """Return a rule that joins the texts of all values; `concat` joins lists, too."""
+
+    def rule(call: Call) -> str:
+        from sqlglot import exp
+
+        lists = name == "concat" and any(isinstance(one, exp.Array) for one in call.args)
+        return f"{'array_concat' if lists else name}({', '.join(as_joined(call.generator, one) for one in call.args)})"
+
+    return rule
+
+
+def _of_json(text: str, other: str) -> Rule:
+    """Return a rule for a count of a JSON text; `other` is the value for JSON without parts of this kind."""
+    known = f"coalesce({text}, CASE WHEN json_valid({{0}}) THEN {other} END)"
+    return form(known, known.replace("{0}", "json_extract({0}, {1})"))
+
+
+def _read_json(name: str) -> Rule:
+    """Return a rule for the value at a path, which DuckDB writes without spaces.
+
+    Raises:
+        UnsupportedError: the call has several paths.
+    """
+
+    def rule(call: Call) -> str:
+        if len(call.args) != 2 or call.generator.sql(call.args[1]).startswith("["):
+            call.refuse("it takes one path: write one call for each")
+        value = json_of(call.generator, call.args[0])
+        return str(call.generator.func(name, value, call.args[1]))
+
+    return rule
+
+
+def _part(call: Call) -> str:
+    """Write SPLIT_PART: DuckDB splits into letters at an empty separator, and has no part 0."""
+    if len(call.args) != 3:
+        call.refuse("write split_part(text, ',', 1)")
+    if call.text(1) and call.number(2):
+        return str(call.generator.func("split_part", *call.args))
+    text, separator, place = (call.sql(index) for index in range(3))
+    nulls = " OR ".join(f"{one} IS NULL" for one in (text, separator, place))
+    return f"(CASE WHEN NOT ({nulls}) THEN coalesce(array_element({SPLIT}({text}, {separator}), {place}), '') END)"
+
+
 _HAS: Final = form("(CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN coalesce(array_has({0}, {1}), false) END)")
 
 DUCKDB: Final[Table] = {
@@ -32,6 +80,8 @@ DUCKDB: Final[Table] = {
     **dict.fromkeys(("ARRAY_CONTAINS", "ARRAY_HAS", "LIST_CONTAINS", "LIST_HAS"), _HAS),
     "ARRAY_TO_STRING": form(f"(CASE WHEN {_KNOWN} > 0 THEN array_to_string({{0}}, {{1}}) END)"),
     "BIT_COUNT": no("write the bits by & and >>, and add them"),
+    "CONCAT": _joined("concat"),
+    "CONCAT_WS": _joined("concat_ws"),
     "CENTURY": form("CAST(ceil(date_part('year', {0}) / 100.0) AS BIGINT)"),
     **dict.fromkeys(
         ("DATE_SUB", "DATESUB"), no("it counts whole elapsed units: write date_diff('day', a, b) for days, and divide")
@@ -46,6 +96,10 @@ DUCKDB: Final[Table] = {
     "HEX": form("upper(encode({0}, 'hex'))"),
     "ISFINITE": form("(abs({0}) < CAST('Infinity' AS DOUBLE))"),
     "ISINF": form("(abs({0}) = CAST('Infinity' AS DOUBLE))"),
+    "JSON_ARRAY_LENGTH": _of_json("json_array_length({0})", "0"),
+    **dict.fromkeys(("JSON_EXTRACT", "JSON_EXTRACT_PATH"), _read_json("json_extract")),
+    **dict.fromkeys(("JSON_EXTRACT_STRING", "JSON_EXTRACT_PATH_TEXT"), _read_json("json_extract_string")),
+    "JSON_KEYS": _of_json("json_keys({0})", "arrow_cast([], 'List(Utf8)')"),
     "JSON_TYPE": no("write json_get_str(text, 'name'), or starts_with(text, '[')"),
     **dict.fromkeys(("LIST_COUNT", "ARRAY_COUNT"), _of_list(_KNOWN)),
     **dict.fromkeys(("LIST_DISTINCT", "ARRAY_DISTINCT"), form("array_distinct(array_compact({0}))")),
@@ -69,12 +123,15 @@ DUCKDB: Final[Table] = {
     "SHA1": no("write sha256(text)"),
     "SHA256": form("encode(sha256({0}), 'hex')"),
     "STRIP_ACCENTS": no("write translate(text, 'äöü', 'aou')"),
+    "SPLIT_PART": _part,
     "STRLEN": form("CAST(octet_length({0}) AS BIGINT)"),
     **dict.fromkeys(("SUBSTR", "SUBSTRING"), substring),
     "TIME_BUCKET": no("write date_trunc('month', t), or date_bin(INTERVAL '15 minutes', t)"),
     "TO_HEX": form("upper(to_hex({0}))"),
     "TRY_STRPTIME": no("write TRY_CAST(text AS TIMESTAMP)"),
     "TYPEOF": no("write arrow_typeof(x) in the default dialect"),
+    **dict.fromkeys(("UPPER", "UCASE"), form(f"{SIMPLE_UPPER}({{0}})")),
+    **dict.fromkeys(("LOWER", "LCASE"), form(f"{SIMPLE_LOWER}({{0}})")),
     "XOR": form("(({0} | {1}) - ({0} & {1}))"),
     "YEARWEEK": form("CAST(date_part('isoyear', {0}) * 100 + date_part('week', {0}) AS BIGINT)"),
 }

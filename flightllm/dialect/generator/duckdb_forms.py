@@ -1,0 +1,141 @@
+"""Write the operators and values of DuckDB that the server has in another form."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from flightllm.dialect.generator.calls import vendor_call
+from flightllm.dialect.generator.duckdb_values import as_joined
+from flightllm.dialect.generator.kept import refused
+from flightllm.dialect.generator.written import Written
+from flightllm.errors import UnsupportedError
+
+_DUCKDB: Final = "duckdb"
+_OF_TYPES: Final = {
+    "TINYINT": "Int8",
+    "SMALLINT": "Int16",
+    "INT": "Int32",
+    "BIGINT": "Int64",
+    "UTINYINT": "UInt8",
+    "USMALLINT": "UInt16",
+    "UINT": "UInt32",
+    "UBIGINT": "UInt64",
+    "FLOAT": "Float32",
+    "DOUBLE": "Float64",
+    "BOOLEAN": "Boolean",
+    "TEXT": "Utf8",
+    "VARCHAR": "Utf8",
+    "DATE": "Date32",
+    "TIMESTAMP": "Timestamp(ns)",
+}
+
+
+def duckdb_forms() -> Mapping[type, Written]:
+    """Return the function that writes an expression, by sqlglot's class; texts of other dialects are as before."""
+    from sqlglot import exp
+
+    return {
+        exp.DPipe: _joined,
+        exp.Dot: _method,
+        exp.Glob: _glob,
+        exp.Map: _map,
+        exp.ToMap: _entries,
+    }
+
+
+def _joined(generator: Any, found: Any) -> str:
+    """Write a join of texts or lists, which is NULL with NULL."""
+    from sqlglot import exp
+
+    if generator.read_from != _DUCKDB:
+        return str(generator.dpipe_sql(found))
+    if isinstance(found.expression, exp.Null) or isinstance(found.this, exp.Null):  # a list and NULL are NULL
+        known = found.this if isinstance(found.expression, exp.Null) else found.expression
+        return f"(CASE WHEN false THEN {as_joined(generator, known)} END)"
+    return f"{as_joined(generator, found.this)} || {as_joined(generator, found.expression)}"
+
+
+def _method(generator: Any, found: Any) -> str:
+    """Write `s.upper()` as `upper(s)`."""
+    from sqlglot import exp
+
+    call = found.expression
+    made: Any = vendor_call()
+    is_call = isinstance(call, exp.Anonymous | made)
+    schema = isinstance(found.this, exp.Dot) and isinstance(found.this.expression, exp.Identifier)
+    if generator.read_from != _DUCKDB or not is_call or schema:
+        return str(generator.dot_sql(found))
+    name = str(call.this)
+    value = exp.column(found.this.copy()) if isinstance(found.this, exp.Identifier) else found.this.copy()
+    args = [value, *(one.copy() for one in call.expressions)]
+    known = name.upper() in generator.table
+    return str(
+        generator.sql((made if known else exp.Anonymous)(this=name.upper() if known else name, expressions=args))
+    )
+
+
+def _glob(generator: Any, found: Any) -> str:
+    """Write a pattern of files as a regular expression.
+
+    Raises:
+        UnsupportedError: the pattern is computed.
+    """
+    from sqlglot import exp
+
+    if generator.read_from != _DUCKDB:
+        return str(generator.glob_sql(found))
+    pattern = found.expression
+    if not (isinstance(pattern, exp.Literal) and pattern.is_string) or set("[\\") & set(pattern.name):
+        raise UnsupportedError("the pattern of GLOB must be a text literal with * and ?: write a LIKE 'b%' for others")
+    text = "".join({"*": "(?s:.*)", "?": "(?s:.)"}.get(letter, re.escape(letter)) for letter in pattern.name)
+    written = exp.Literal.string(f"^(?:{text})$")
+    return f"regexp_like({generator.sql(found, 'this')}, {generator.sql(written)})"
+
+
+def _map(generator: Any, found: Any) -> str:
+    from sqlglot import exp
+
+    if generator.read_from != _DUCKDB:
+        return str(refused()[exp.Map](generator, found))
+    keys, values = (found.args.get(name) for name in ("keys", "values"))
+    return f"map({generator.sql(keys) or '[]'}, {generator.sql(values) or '[]'})"
+
+
+def _entries(generator: Any, found: Any) -> str:
+    from sqlglot import exp
+
+    if generator.read_from != _DUCKDB:
+        return str(refused()[exp.ToMap](generator, found))
+    named = found.this.expressions
+    keys = ", ".join(generator.sql(one, "this") for one in named)
+    values = ", ".join(generator.sql(one, "expression") for one in named)
+    return f"map([{keys}], [{values}])"
+
+
+def nested_cast(generator: Any, found: Any) -> str | None:
+    """Write a cast to a struct, or to a list of structs; None for another type."""
+    from sqlglot import exp
+
+    holds = any(one.this == exp.DType.STRUCT for one in found.to.find_all(exp.DataType))
+    if generator.read_from != _DUCKDB or not holds:
+        return None
+    return f"arrow_cast({generator.sql(found, 'this')}, '{_arrow_type(found.to)}')"
+
+
+def _arrow_type(type_: Any) -> str:
+    """Return the name of a type as DataFusion's `arrow_cast` reads it.
+
+    Raises:
+        UnsupportedError: a part of the type has no counterpart.
+    """
+    kind, inner = type_.this.name, type_.expressions
+    if kind in {"ARRAY", "LIST"} and len(inner) == 1:
+        return f"List({_arrow_type(inner[0])})"
+    if kind == "STRUCT":
+        return "Struct(" + ", ".join(f'"{one.name}": {_arrow_type(one.args["kind"])}' for one in inner) + ")"
+    if kind == "DECIMAL":
+        sizes = [one.name for one in inner] or ["18", "3"]
+        return f"Decimal128({sizes[0]}, {sizes[1] if len(sizes) > 1 else 0})"
+    if kind not in _OF_TYPES:
+        raise UnsupportedError(f"a cast to a struct with {kind} has no counterpart: write VARCHAR, or cast the part")
+    return _OF_TYPES[kind]
