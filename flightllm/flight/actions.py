@@ -61,8 +61,9 @@ def _prepared(core: Core, statement: Prepared) -> bytes:
     result = sql_message(
         "ActionCreatePreparedStatementResult",
         prepared_statement_handle=core.prepared.add(statement),
-        # Old JDBC drivers take an empty schema for an update and a missing parameter schema for an error.
-        dataset_schema=_ipc(description.schema) if returns_rows else b"",
+        # Old JDBC drivers take a schema without columns for an update and a missing parameter schema for an error.
+        # Arrow's ODBC driver crashes where the schema is missing.
+        dataset_schema=_ipc(description.schema),
         parameter_schema=_ipc(description.parameters),
         is_update=not returns_rows,
     )

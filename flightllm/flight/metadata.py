@@ -168,7 +168,8 @@ def _table_type(kind: str) -> str:
 
 
 def _in_catalog(message: Any) -> bool:
-    return not message.HasField("catalog") or message.catalog == CATALOG
+    """Return whether a message asks for the server's catalog; ODBC's applications send a pattern."""
+    return not message.HasField("catalog") or message.catalog in {CATALOG, "%"}
 
 
 def _like(message: Any, field: str) -> Callable[[str], bool]:

@@ -78,6 +78,7 @@ def test_schema_pattern_and_catalog() -> None:
     assert _names(db_schema_filter_pattern="public") == ["m_1", "movies"]
     assert _names(catalog="flightllm", db_schema_filter_pattern="sys%") == ["queries"]
     assert _names(catalog="") == []
+    assert _names(catalog="%", db_schema_filter_pattern="%") == ["m_1", "movies", "queries"]
 
 
 @pytest.mark.parametrize("kinds", [["TABLE"], ["BASE TABLE"], ["table"], ["BASE TABLE", "table"]])

@@ -58,7 +58,8 @@ def test_an_update_runs_once_and_never_while_preparing(bare: flight.FlightClient
     prepared = prepare(bare, "CREATE TABLE t AS SELECT 1 AS a")
     command = descriptor("CommandPreparedStatementQuery", prepared_statement_handle=prepared.prepared_statement_handle)
     bare.get_schema(command)
-    assert (prepared.is_update, prepared.dataset_schema, database.updates) == (True, b"", [])
+    told = pa.ipc.read_schema(pa.py_buffer(prepared.dataset_schema))
+    assert (prepared.is_update, told, database.updates) == (True, pa.schema([]), [])
     info = bare.get_flight_info(command)
     assert len(database.updates) == 1
     assert bare.do_get(info.endpoints[0].ticket).read_all().num_rows == 0
