@@ -82,6 +82,8 @@ def table_name(parts: Sequence[str]) -> TableName:
 
 ADD_UNITS, TRUNCATE_UNIT, TIME_BETWEEN = "__add_units", "__truncate_unit", "__time_between"
 VALUE_TEXT, AS_TIMESTAMP = "__value_text", "__as_timestamp"
+FORMAT_OF, JSON_OF, JSON_OBJECT_OF, JSON_LIST_OF = "__format_of", "__json_of", "__json_object_of", "__json_list_of"
+SAFE_SUM, SAFE_DIFFERENCE, SAFE_PRODUCT = "__safe_sum", "__safe_difference", "__safe_product"
 """Functions that the generator of other dialects writes, and that a pass rewrites by the types of their arguments."""
 DUCKDB_JOINED = "duckdb joined"
 """The style of a value that DuckDB joins to a text: a list and a value of an unknown type stay as they are."""

@@ -15,6 +15,51 @@ _PLAIN = re.compile(r"[^\\.^$|?*+()\[\]{}]+")
 """A pattern without special characters, which matches only itself."""
 
 
+def write_limits(tree: "exp.Expr") -> None:
+    """Rewrite `ARRAY_AGG(a ORDER BY b LIMIT 2)` as a part of the list, and STRING_AGG as its joined texts.
+
+    `ANY_VALUE(a HAVING MAX b)` becomes `MAX_BY(a, b)`.
+    """
+    from sqlglot import exp
+
+    for one in list(tree.find_all(exp.AnyValue)):
+        if isinstance(having := one.this, exp.HavingMax):
+            made = exp.ArgMax if having.args.get("max") else exp.ArgMin
+            one.replace(made(this=having.this, expression=having.expression))
+    for found in list(tree.find_all(exp.ArrayAgg, exp.ArrayConcatAgg, exp.GroupConcat)):
+        limit: exp.Expr = found.this
+        if not isinstance(limit, exp.Limit):
+            continue
+        found.set("this", limit.this)
+        whole = found.parent if isinstance(found.parent, exp.IgnoreNulls | exp.RespectNulls) else found
+        if isinstance(found, exp.ArrayAgg):
+            whole.replace(_first(whole.copy(), limit.expression))
+            continue
+        values = _values(found.this)
+        known = exp.Where(this=exp.Not(this=exp.Is(this=exp.Paren(this=values.copy()), expression=exp.Null())))
+        listed = _first(exp.Filter(this=exp.ArrayAgg(this=found.this.copy()), expression=known), limit.expression)
+        if isinstance(found, exp.ArrayConcatAgg):
+            whole.replace(exp.Anonymous(this="flatten", expressions=[listed]))
+            continue
+        between = found.args.get("separator") or exp.Literal.string(",")
+        whole.replace(exp.Anonymous(this="array_to_string", expressions=[listed, between.copy()]))
+
+
+def _first(values: "exp.Expr", count: "exp.Expr") -> "exp.Expr":
+    """Return the first items of a list."""
+    from sqlglot import exp
+
+    return exp.Anonymous(this="array_slice", expressions=[values, exp.Literal.number(1), count.copy()])
+
+
+def _values(given: "exp.Expr") -> "exp.Expr":
+    """Return the value that an aggregate reads, without its order and DISTINCT."""
+    from sqlglot import exp
+
+    inner: exp.Expr = given.this if isinstance(given, exp.Order) else given
+    return inner.expressions[0] if isinstance(inner, exp.Distinct) else inner
+
+
 def check_counterparts(tree: "exp.Expr", dialect: str) -> None:
     """Prepare the functions that the generator writes, by their meaning in the dialect.
 
@@ -51,7 +96,7 @@ def _refused(found: "exp.Expr", dialect: str) -> str | None:
         case exp.DateDiff():
             return _difference_refused(found, dialect)
         case exp.LastDay():
-            return _last_day_refused(found, dialect)
+            return _last_day_refused(found)
         case exp.Split() | exp.RegexpSplit():
             return _split_refused(found)
         case exp.GroupConcat():
@@ -62,10 +107,8 @@ def _refused(found: "exp.Expr", dialect: str) -> str | None:
             return None
 
 
-def _last_day_refused(found: "exp.LastDay", dialect: str) -> str | None:
+def _last_day_refused(found: "exp.LastDay") -> str | None:
     unit = unit_of(found, "MONTH")
-    if dialect == "bigquery" and unit == "WEEK":
-        return "weeks begin on Sundays in bigquery and on Mondays here: write LAST_DAY(day, ISOWEEK)"
     if unit not in {*MONTHS, "WEEK", "ISOWEEK"}:
         return f"{written_name(found)} accepts the units WEEK, MONTH, QUARTER and YEAR: write one of them"
     return None
@@ -97,8 +140,6 @@ def _is_json(value: "exp.Expr") -> bool:
 
 def _difference_refused(found: "exp.DateDiff", dialect: str) -> str | None:
     unit = unit_of(found, "DAY")
-    if unit == "WEEK" and dialect == "bigquery":
-        return "weeks begin on Sundays in bigquery and on Mondays here: write ISOWEEK in DATE_DIFF"
     if unit == "WEEK" and dialect == "duckdb":
         return "date_diff of duckdb counts weeks of seven elapsed days: write date_diff('day', a, b) // 7"
     if unit not in _UNITS:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from flightllm.dialect.counterparts import check_counterparts
+from flightllm.dialect.counterparts import check_counterparts, write_limits
 from flightllm.dialect.generator.calls import TooLongError
 from flightllm.dialect.generator.ours import write
 from flightllm.dialect.generator.reading import read, written_name
@@ -226,33 +226,18 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
         if found.args.get("group") is None:
             found.set("group", exp.Literal.number(_FIRST_MATCHES[dialect]))
     write_row_sources(tree, dialect)
+    if dialect == "bigquery":
+        write_limits(tree)
     check_counterparts(tree, dialect)
     keep_names(tree, dialect)
     if dialect in SPARKS:
         quote_error_fields(tree)
     if dialect == "bigquery":
         write_json_fields(tree)
-        _make_weeks_exact(tree)
     _name_pivots(tree, dialect)
     if dialect in ROUNDING:
         round_integer_casts(tree, dialect)
     _make_joins_exact(tree, dialect)
-
-
-def _make_weeks_exact(tree: "exp.Expr") -> None:
-    """Rewrite `EXTRACT(ISOWEEK FROM day)` as `EXTRACT(WEEK FROM day)`, whose weeks begin on Mondays.
-
-    Raises:
-        UnsupportedError: the weeks begin on another day.
-    """
-    from sqlglot import exp
-
-    for found in tree.find_all(exp.Extract):
-        unit = found.this.name.upper()
-        if isinstance(found.this, exp.WeekStart) or unit == "WEEK":
-            raise UnsupportedError("weeks begin on Sundays in bigquery and on Mondays here: write ISOWEEK")
-        if unit == "ISOWEEK":
-            found.set("this", exp.Var(this="WEEK"))
 
 
 def _name_pivots(tree: "exp.Expr", dialect: str) -> None:

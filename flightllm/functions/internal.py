@@ -32,7 +32,7 @@ from flightllm.functions.interval_times import (
     INTERVAL_TIMES_OUTPUT,
     interval_times,
 )
-from flightllm.functions.java_json import JAVA_JSON, JAVA_KEYS, json_at, json_keys
+from flightllm.functions.java_json import JAVA_JSON, JAVA_KEYS, java_keys, json_at
 from flightllm.functions.java_texts import (
     CRC_32,
     GROUPED,
@@ -53,6 +53,7 @@ from flightllm.functions.java_texts import (
     url_encoded,
     url_parts,
 )
+from flightllm.functions.json_keys import JSON_KEYS, json_keys
 from flightllm.functions.json_scalars import JSON_SCALAR, json_scalars
 from flightllm.functions.json_texts import JSON_LIST, JSON_OBJECT, JSON_TEXT, json_list, json_object, json_text
 from flightllm.functions.list_moments import (
@@ -70,6 +71,23 @@ from flightllm.functions.longest_run import (
     LONGEST_RUN_ARGUMENTS,
     LONGEST_RUN_OUTPUT,
     longest_run,
+)
+from flightllm.functions.number_checks import (
+    ABOVE_ZERO,
+    BIT_COUNT,
+    BOUNDS,
+    RANGE_BUCKET,
+    above_zero,
+    bit_counts,
+    range_buckets,
+)
+from flightllm.functions.percent_times import (
+    READ_ARGUMENTS,
+    READ_TIME,
+    WRITTEN_ARGUMENTS,
+    WRITTEN_TIME,
+    read_time,
+    written_time,
 )
 from flightllm.functions.run_lengths import COUNTS, RUN_LENGTHS, run_lengths
 from flightllm.functions.search import VECTOR_BYTES, vector_bytes
@@ -122,6 +140,24 @@ from flightllm.functions.time_texts import (
     zoned_text,
 )
 from flightllm.functions.type_names import TYPE_NAME, type_names
+from flightllm.functions.typed_texts import (
+    JSON_STRING,
+    TYPED_FORMAT,
+    TYPED_FORMAT_ARGUMENTS,
+    TYPED_JSON,
+    json_strings,
+    typed_format,
+    typed_json,
+)
+from flightllm.functions.unicode_texts import (
+    CODE_POINTS,
+    NORMAL_FORM,
+    NUMBERS,
+    OF_CODE_POINTS,
+    code_points,
+    normal_forms,
+    of_code_points,
+)
 from flightllm.functions.value_hashes import ENTROPY, HASH, entropies, hashes
 from flightllm.functions.value_texts import (
     ARRAY_TEXT,
@@ -254,7 +290,7 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     (compact, [pa.string()], pa.string(), "immutable", COMPACT),
     (nth_replaced, [pa.string(), pa.string(), pa.string(), *2 * [pa.int64()]], pa.string(), "immutable", NTH_REPLACED),
     (json_at, [pa.string(), pa.string()], pa.string(), "immutable", JAVA_JSON),
-    (json_keys, [pa.string()], TEXTS, "immutable", JAVA_KEYS),
+    (java_keys, [pa.string()], TEXTS, "immutable", JAVA_KEYS),
     (java_formats, list(FORMAT_ARGUMENTS), pa.string(), "immutable", JAVA_FORMAT),
     (grouped, [pa.string(), pa.int64(), pa.string()], pa.string(), "immutable", GROUPED),
     (other_bases, [pa.string(), pa.int64(), pa.int64()], pa.string(), "immutable", OTHER_BASE),
@@ -264,6 +300,18 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     (url_parts, [pa.string(), pa.string(), pa.string()], pa.string(), "immutable", URL_PART),
     (sha_1, [pa.string()], pa.string(), "immutable", SHA_1),
     (crc_32, [pa.string()], pa.int64(), "immutable", CRC_32),
+    (written_time, list(WRITTEN_ARGUMENTS), pa.string(), "immutable", WRITTEN_TIME),
+    (read_time, list(READ_ARGUMENTS), pa.timestamp("us"), "immutable", READ_TIME),
+    (typed_format, list(TYPED_FORMAT_ARGUMENTS), pa.string(), "immutable", TYPED_FORMAT),
+    (typed_json, [pa.string(), pa.string()], pa.string(), "immutable", TYPED_JSON),
+    (json_keys, [pa.string(), pa.int64()], pa.list_(pa.string()), "immutable", JSON_KEYS),
+    (range_buckets, [pa.float64(), BOUNDS], pa.int64(), "immutable", RANGE_BUCKET),
+    (above_zero, [pa.float64(), pa.string()], pa.float64(), "immutable", ABOVE_ZERO),
+    (bit_counts, [pa.int64()], pa.int64(), "immutable", BIT_COUNT),
+    (code_points, [pa.string()], NUMBERS, "immutable", CODE_POINTS),
+    (of_code_points, [NUMBERS], pa.string(), "immutable", OF_CODE_POINTS),
+    (normal_forms, [pa.string(), pa.string()], pa.string(), "immutable", NORMAL_FORM),
+    (json_strings, [pa.string()], pa.string(), "immutable", JSON_STRING),
     (longest_run, list(LONGEST_RUN_ARGUMENTS), LONGEST_RUN_OUTPUT, "immutable", LONGEST_RUN),
 )
 """The arguments of `datafusion.udf` for each function."""
@@ -273,6 +321,8 @@ CALLED: Final = (
     *(RAW, KIND, GOT, OBJECT, OBJECT_NAMES, INSERTED, PICKED, DELETED, COMPACT, NTH_REPLACED),
     VENDOR_DOUBLE,
     *(DUCKDB_LIST, DUCKDB_LISTS, DUCKDB_INTERVAL, DUCKDB_TEXT, DUCKDB_JSON, SIMPLE_UPPER, SIMPLE_LOWER),
+    *(WRITTEN_TIME, READ_TIME, TYPED_FORMAT, TYPED_JSON, JSON_STRING, JSON_KEYS),
+    *(RANGE_BUCKET, ABOVE_ZERO, BIT_COUNT, CODE_POINTS, OF_CODE_POINTS, NORMAL_FORM),
     TEXT_INTERVAL,
     *(WITH_DAYS, INTERVAL_EPOCH, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES, LONGEST_RUN, TYPE_NAME),
     *(

@@ -25,7 +25,7 @@ def json_at(texts: pa.Array, paths: pa.Array) -> pa.Array:
     return pa.array([_read(text, path, _at) for text, path in rows], pa.string())
 
 
-def json_keys(texts: pa.Array) -> pa.Array:
+def java_keys(texts: pa.Array) -> pa.Array:
     """Return the names in JSON objects; NULL for other texts."""
     found = [_read(text, "$", lambda value, _: _keys(value)) for text in texts.to_pylist()]
     return pa.array(found, pa.list_(pa.string()))

@@ -226,7 +226,6 @@ def test_prompts_read_elements(session: Session) -> None:
     [
         ("snowflake", "SELECT f.seq FROM texts, LATERAL FLATTEN(input => j) f", "row_number"),
         ("snowflake", "SELECT f.key FROM texts, LATERAL FLATTEN(input => j, path => id) f", "text literal"),
-        ("bigquery", "SELECT STRING_AGG(x, ',' ORDER BY x LIMIT 1) FROM lists, UNNEST(a) AS x", "LIMIT in STRING_AGG"),
         ("snowflake", "SELECT LISTAGG(id, ',') WITHIN GROUP (ORDER BY id) OVER (PARTITION BY id) FROM lists", "OVER"),
         ("databricks", "SELECT k, v FROM lists LATERAL VIEW explode(a) e AS k, v", "map_entries"),
         ("databricks", "SELECT x FROM lists LATERAL VIEW inline(a) e AS x", "LATERAL VIEW explode"),

@@ -89,6 +89,17 @@ def _parser(dialect: str, own_functions: frozenset[str]) -> tuple[Any, Any]:
                 _keep_name(found, name)
             return found
 
+        def _parse_having_max(self, this: Any) -> Any:
+            """Parse `ANY_VALUE(a HAVING MAX b + c)`; sqlglot reads only a column."""
+            from sqlglot import exp
+            from sqlglot.tokenizer_core import TokenType
+
+            if not self._match(TokenType.HAVING):
+                return this
+            self._match_texts(("MAX", "MIN"))
+            largest = self._prev.text.upper() != "MIN"
+            return exp.HavingMax(this=this, expression=self._parse_disjunction(), max=largest)
+
         def _parse_type(self, *args: Any, **options: Any) -> Any:
             """Parse a value; sqlglot reads `DATE '2024-01-05'::text` as a date of a cast text."""
             from sqlglot import exp

@@ -6,7 +6,7 @@ from typing import Any, Final
 from flightllm.common.names import ADD_UNITS, TIME_BETWEEN
 from flightllm.dialect.generator.forms import LENGTHS
 from flightllm.dialect.generator.reading import written_name
-from flightllm.dialect.generator.written import SPARKS, Written
+from flightllm.dialect.generator.written import SPARKS, WEEKDAYS, Written
 from flightllm.errors import UnsupportedError
 
 _KEEP_DATES: Final = ("snowflake", *SPARKS)
@@ -41,6 +41,7 @@ def times() -> Mapping[type, Written]:
         exp.Sub: lambda generator, found: _sum(generator, found, "-"),
         exp.Interval: _interval,
         exp.Extract: _extract,
+        exp.AtTimeZone: _at_zone,
         **dict.fromkeys(added, lambda generator, found: _delta(generator, found, "")),
         **dict.fromkeys(taken, lambda generator, found: _delta(generator, found, "-")),
     }
@@ -114,8 +115,30 @@ def _interval(generator: Any, found: Any) -> str:
     return f"({sign}CAST({generator.sql(value)} AS BIGINT) * INTERVAL '1{name}')"
 
 
+def _at_zone(generator: Any, found: Any) -> str:
+    """Write `time AT TIME ZONE 'Asia/Tokyo'`, which BigQuery has only after EXTRACT and for times with a zone."""
+    time, zone = generator.sql(found, "this"), generator.sql(found, "zone")
+    if generator.read_from == "bigquery":
+        return f"(CAST({time} AS TIMESTAMPTZ) AT TIME ZONE {zone})"
+    return f"{time} AT TIME ZONE {zone}"
+
+
+def _week(day: str, time: str) -> str:
+    """Write the number of the week in its year: week 1 begins on the year's first Sunday, or another `day`.
+
+    Raises:
+        UnsupportedError: there is no such day.
+    """
+    if day not in WEEKDAYS:
+        raise UnsupportedError(f"the day {day} is unknown: write WEEK(MONDAY)")
+    passed = f"(CAST(date_part('dow', {time}) AS BIGINT) + {(6 - WEEKDAYS.index(day)) % 7}) % 7"
+    return f"((CAST(date_part('doy', {time}) AS BIGINT) + 6 - {passed}) / 7)"
+
+
 def _extract(generator: Any, found: Any) -> str:
     """Write a part of a time by its meaning in the dialect."""
+    from sqlglot import exp
+
     written, time, dialect = found.this.name.upper(), generator.sql(found, "expression"), generator.read_from
     if dialect in {"duckdb", "postgres"}:
         if written == "DAYOFYEAR":
@@ -124,8 +147,11 @@ def _extract(generator: Any, found: Any) -> str:
     if written in {"DAYOFWEEK", "DOW"}:
         more = " + 1" if dialect in _SUNDAY_FIRST else ""
         return f"CAST(date_part('dow', {time}){more} AS BIGINT)"
-    if written in _SECONDS and dialect in {"databricks", "spark"}:
+    if written in _SECONDS and dialect in SPARKS:
         return f"CAST(date_part('microsecond', {time}) / 1000000.0 AS DECIMAL(8, 6))"
+    if dialect == "bigquery" and (isinstance(found.this, exp.WeekStart) or written in {"WEEK", "ISOWEEK"}):
+        day = "MONDAY" if written == "ISOWEEK" else "SUNDAY" if written == "WEEK" else written
+        return _week(day, time) if written != "ISOWEEK" else f"CAST(date_part('week', {time}) AS BIGINT)"
     if written == "DATE":
         return f"CAST({time} AS DATE)"
     if written == "TIME":

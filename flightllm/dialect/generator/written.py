@@ -15,6 +15,7 @@ SPARKS = ("databricks", "spark")
 DAYS = {"DAY": 1, "WEEK": 7, "ISOWEEK": 7}
 MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600}
+WEEKDAYS = ("MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY")
 _OTHER_DAYS = ("SUNDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY")
 """Days on which weeks of BigQuery can begin, as sqlglot reads WEEK and WEEK(TUESDAY)."""
 

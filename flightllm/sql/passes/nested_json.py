@@ -13,33 +13,36 @@ _FIRST_DEPTH: Final = 90
 """The first number of the lambdas' parameters: those of a text have lower ones."""
 
 
-def json_form(value: str, found: Type, depth: int = _FIRST_DEPTH) -> str:
+def json_form(value: str, found: Type, depth: int = _FIRST_DEPTH, scalar: str = JSON_TEXT) -> str:
     """Return the SQL of the JSON of a value. `value` is its SQL, and its type can be unknown.
+
+    `scalar` is the name of the function that writes a value without parts.
 
     For a struct with the field `a`, that is `__json_object(make_array('a'), make_array(…))` of `get_field(value, 'a')`.
     """
     if found is None or not pa.types.is_nested(found):
-        return f"{JSON_TEXT}(CAST({value} AS VARCHAR), arrow_typeof({value}))"
+        return f"{scalar}(CAST({value} AS VARCHAR), arrow_typeof({value}))"
     if pa.types.is_struct(found):
-        return _struct(value, found, depth)
+        return _struct(value, found, depth, scalar)
     if pa.types.is_map(found):
         names = f"arrow_cast(map_keys({value}), 'List(Utf8)')"
-        made = f"{JSON_OBJECT}({names}, {_elements(f'map_values({value})', found.item_type, depth)})"
+        made = f"{JSON_OBJECT}({names}, {_elements(f'map_values({value})', found.item_type, depth, scalar)})"
         return f"CASE WHEN {value} IS NOT NULL THEN {made} END"
-    return f"{JSON_LIST}({_elements(value, found.value_type, depth)})"
+    return f"{JSON_LIST}({_elements(value, found.value_type, depth, scalar)})"
 
 
-def _struct(value: str, found: pa.StructType, depth: int) -> str:
+def _struct(value: str, found: pa.StructType, depth: int, scalar: str) -> str:
     names = [text_literal(field.name) for field in found]
     if not names:
         return f"CASE WHEN {value} IS NOT NULL THEN '{{}}' END"
     fields = [
-        json_form(f"get_field({value}, {name})", field.type, depth) for name, field in zip(names, found, strict=True)
+        json_form(f"get_field({value}, {name})", field.type, depth, scalar)
+        for name, field in zip(names, found, strict=True)
     ]
     made = f"{JSON_OBJECT}(make_array({', '.join(names)}), make_array({', '.join(fields)}))"
     return f"CASE WHEN {value} IS NOT NULL THEN {made} END"
 
 
-def _elements(value: str, element: pa.DataType, depth: int) -> str:
+def _elements(value: str, element: pa.DataType, depth: int, scalar: str) -> str:
     name = f"{LAMBDA_PREFIX}{depth}_item"
-    return f"array_transform({value}, lambda {name} : {json_form(name, element, depth + 1)})"
+    return f"array_transform({value}, lambda {name} : {json_form(name, element, depth + 1, scalar)})"

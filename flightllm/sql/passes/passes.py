@@ -81,6 +81,7 @@ from flightllm.sql.passes.time_texts import TYPES as TIME_TYPES
 from flightllm.sql.passes.time_texts import has_time_text, time_texts
 from flightllm.sql.passes.time_units import UNITS, time_units
 from flightllm.sql.passes.time_zones import time_zones
+from flightllm.sql.passes.typed_calls import TYPED, typed_calls
 from flightllm.sql.passes.using import check_unread, using
 from flightllm.sql.passes.variances import VARIANCES, variances
 from flightllm.sql.passes.variants import MARKS as VARIANTS
@@ -168,6 +169,7 @@ PASSES = (
     # Before the passes over dates and intervals: it writes these.
     Pass(spark_values, frozenset(), some=SPARK_CALLS),
     Pass(time_units, frozenset(), some=UNITS),
+    Pass(typed_calls, frozenset(), some=TYPED),
     # Before the passes that read types and that correct the functions which these write.
     Pass(extremes, frozenset(), some=EXTREMES, of_duckdb=True),
     Pass(date_differences, frozenset(), some=DIFFERENCES, of_duckdb=True),

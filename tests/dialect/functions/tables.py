@@ -1,7 +1,8 @@
 """The table that the functions read, and how a value is compared with the vendor's."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
+from math import isinf
 from typing import Any, Final
 
 COLUMNS: Final = (
@@ -27,11 +28,17 @@ NUMBERS: Final = (
 def is_same(found: Any, expected: Any) -> bool:
     """Return whether a value is the vendor's: numbers by their value, other values also by their type."""
     if isinstance(found, datetime):
-        found = datetime.fromisoformat(found.isoformat()[:26])
+        in_utc = found.astimezone(UTC) if found.tzinfo is not None else found
+        found = datetime.fromisoformat(in_utc.replace(tzinfo=None).isoformat()[:26])
+    if isinstance(expected, dict):
+        named = isinstance(found, dict) and list(found) == list(expected)
+        return named and all(is_same(found[name], one) for name, one in expected.items())
     if isinstance(expected, list):
         return isinstance(found, list) and len(found) == len(expected) and all(map(is_same, found, expected))
     if isinstance(expected, bool) or expected is None or not isinstance(expected, int | float | Decimal):
         return type(found) is type(expected) and bool(found == expected)
     if isinstance(found, bool) or not isinstance(found, int | float | Decimal):
         return False
+    if isinf(expected):
+        return bool(found == expected)
     return abs(float(found) - float(expected)) <= 1e-6 * max(1.0, abs(float(expected)))

@@ -2,10 +2,11 @@
 
 from typing import Final
 
-from flightllm.dialect.formats import to_parse
-from flightllm.dialect.generator.calls import Call, Rule, Table, form, no
-from flightllm.dialect.generator.forms import groups_of, joined, known, match, substring, text_of, truncated, unit
-from flightllm.dialect.generator.tables.shared import DAYS_FROM_PARTS, NUMBERS, TEXTS
+from flightllm.dialect.generator.calls import Call, Rule, Table, form
+from flightllm.dialect.generator.forms import groups_of, joined, known, match, substring, text_of
+from flightllm.dialect.generator.tables.bigquery_times import TIMES, zoned_text
+from flightllm.dialect.generator.tables.bigquery_values import VALUES
+from flightllm.dialect.generator.tables.shared import NUMBERS, TEXTS
 from flightllm.functions.json_scalars import JSON_SCALAR
 from flightllm.functions.text_parts import ALL_MATCHES
 from flightllm.functions.text_places import CAPITALS, PLACE_IN_TEXT
@@ -44,12 +45,6 @@ def _place(call: Call) -> str:
     return f"{PLACE_IN_TEXT}({call.sql(0)}, {call.sql(1)}, {start}, {occurrence})"
 
 
-def _truncated(call: Call) -> str:
-    if (call.literal(1) or "").upper() == "WEEK" or call.literal(1) is None:
-        call.refuse("weeks begin on Sundays in bigquery and on Mondays here: write ISOWEEK")
-    return truncated(unit(call, 1), call.sql(0))
-
-
 def _at_path(text: str) -> Rule:
     """Return a rule that reads a JSON text at a path, which is the whole text by default."""
 
@@ -70,33 +65,20 @@ def _of_json(type_: str, written: str) -> Table:
     return {name: form(f"CAST({JSON_SCALAR}({{0}}, '{type_}', '{mode}') AS {written})") for name, mode in modes.items()}
 
 
-def _parsed(name: str, kind: str) -> Rule:
-    """Return a rule that reads a time by a format with percent signs."""
-
-    def rule(call: Call) -> str:
-        written = call.text(0)
-        if written is None or len(call.args) != 2:
-            call.refuse(f"its format must be a text literal: write {call.name}('%Y-%m-%d', text)")
-        try:
-            return f"CAST({name}({call.sql(1)}, {text_literal(to_parse(written))}) AS {kind})"
-        except ValueError as error:
-            call.refuse(str(error))
-
-    return rule
-
-
 def _text(call: Call) -> str:
+    if len(call.args) == 2:
+        return zoned_text(call)
     return text_of(call.sql(0), call.dialect)
 
 
 BIGQUERY: Final[Table] = {
     **{name: rule for name, rule in TEXTS.items() if name not in {"MD5", "SHA2", "SHA2_HEX", "SPACE", "LEN"}},
     **NUMBERS,
-    "BIT_COUNT": no("write BIT_COUNT in a client, or x & 1 for one bit"),
+    **TIMES,
+    **VALUES,
     "BYTE_LENGTH": form("CAST(octet_length({0}) AS BIGINT)"),
     "CONCAT": joined,
     "CONTAINS_SUBSTR": form("contains(lower({0}), lower({1}))"),
-    "DATE": form("CAST({0} AS DATE)", DAYS_FROM_PARTS, advice="write DATE(value) or DATE(year, month, day)"),
     "EDIT_DISTANCE": form("CAST(levenshtein({0}, {1}) AS BIGINT)"),
     "FROM_HEX": form("decode({0}, 'hex')"),
     "GREATEST": known("greatest({*})"),
@@ -107,25 +89,15 @@ BIGQUERY: Final[Table] = {
     "IS_INF": form("(abs(CAST({0} AS DOUBLE)) = CAST('inf' AS DOUBLE))"),
     "IS_NAN": form("isnan(CAST({0} AS DOUBLE))"),
     "LEAST": known("least({*})"),
-    "LOG": form("ln({0})", "log({1}, {0})"),
     "RAND": form("random()"),
     "GENERATE_UUID": form("uuid()"),
     "REGEXP_CONTAINS": form("regexp_like({0}, {1})"),
     "REGEXP_EXTRACT": _extract,
     "REGEXP_SUBSTR": _extract,
     "REGEXP_EXTRACT_ALL": _all,
-    "REGEXP_INSTR": form("CAST(regexp_instr({0}, {1}) AS BIGINT)", advice="write REGEXP_INSTR(text, pattern)"),
     "REGEXP_REPLACE": form("regexp_replace({0}, {1}, {2}, 'g')"),
     "ROUND": form("round({0})", "round({0}, {1})", advice="write ROUND(x, digits): halves round away from zero"),
-    "SAFE_ADD": form("({0} + {1})"),
     "SAFE_DIVIDE": form("(CAST({0} AS DOUBLE) / nullif({1}, 0))"),
-    "SAFE_MULTIPLY": form("({0} * {1})"),
-    "SAFE_NEGATE": form("(-{0})"),
-    "SAFE_SUBTRACT": form("({0} - {1})"),
-    **dict.fromkeys(("DATE_TRUNC", "DATETIME_TRUNC", "TIMESTAMP_TRUNC"), _truncated),
-    "PARSE_DATE": _parsed("to_date", "DATE"),
-    "PARSE_DATETIME": _parsed("to_timestamp", "TIMESTAMP"),
-    "PARSE_TIMESTAMP": _parsed("to_timestamp", "TIMESTAMPTZ"),
     **_of_json("BOOL", "BOOLEAN"),
     **_of_json("FLOAT64", "DOUBLE"),
     **_of_json("INT64", "BIGINT"),

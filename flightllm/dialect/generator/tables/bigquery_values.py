@@ -1,0 +1,184 @@
+"""Write BigQuery's functions over lists, JSON and values of any types, and those after SAFE and a dot."""
+
+from typing import Final
+
+from flightllm.common.names import (
+    FORMAT_OF,
+    JSON_LIST_OF,
+    JSON_OBJECT_OF,
+    JSON_OF,
+    SAFE_DIFFERENCE,
+    SAFE_PRODUCT,
+    SAFE_SUM,
+)
+from flightllm.dialect.generator.calls import Call, Table, form, no
+from flightllm.dialect.generator.forms import groups_of, known
+from flightllm.functions.json_keys import JSON_KEYS
+from flightllm.functions.number_checks import ABOVE_ZERO, BIT_COUNT, RANGE_BUCKET
+from flightllm.functions.text_parts import SPLIT
+from flightllm.functions.typed_texts import JSON_STRING
+from flightllm.functions.unicode_texts import CODE_POINTS, NORMAL_FORM, OF_CODE_POINTS
+
+_MOST_QUANTILES: Final = 200
+_DEEPEST: Final = 100
+_FORMS: Final = ("NFC", "NFD", "NFKC", "NFKD")
+
+
+def _all(name: str) -> str:
+    return f"{name}({{*}})"
+
+
+def _object(call: Call) -> str:
+    from sqlglot import exp
+
+    if len(call.args) % 2 or any(isinstance(one, exp.Array) for one in call.args[::2]):
+        call.refuse("write the names and values in turn: JSON_OBJECT('name', value)")
+    return f"{JSON_OBJECT_OF}({', '.join(call.sql(place) for place in range(len(call.args)))})"
+
+
+def _slice(call: Call) -> str:
+    ends = []
+    for place in (1, 2):
+        number = call.number(place)
+        if number is None:
+            call.refuse("write its places as numbers: ARRAY_SLICE(list, 0, 2)")
+        ends.append(number + 1 if number >= 0 else number)
+    return f"array_slice({call.sql(0)}, {ends[0]}, {ends[1]})"
+
+
+def _joined_lists(call: Call) -> str:
+    from sqlglot import exp
+
+    return "NULL" if any(isinstance(one, exp.Null) for one in call.args) else known("array_concat({*})")(call)
+
+
+def _negated(call: Call) -> str:
+    """Write a negative number; the least one has no positive one."""
+    return "CAST(NULL AS BIGINT)" if call.number(0) == -(2**63) else f"{SAFE_DIFFERENCE}(0, {call.sql(0)})"
+
+
+def _split(call: Call) -> str:
+    """Write a list of parts; an empty separator gives the letters."""
+    between = "','" if len(call.args) < 2 else call.sql(1)
+    if call.text(1) or len(call.args) < 2:
+        return f"array_pop_front(string_to_array({between} || {call.sql(0)}, {between}))"
+    return f"(CASE WHEN {between} IS NOT NULL THEN {SPLIT}({call.sql(0)}, {between}) END)"
+
+
+def _place_of_match(call: Call) -> str:
+    groups = groups_of(call.text(1))
+    if groups is None or groups > 1 or not 2 <= len(call.args) <= 4:
+        call.refuse("write REGEXP_INSTR(text, pattern, position, occurrence), with a literal of at most one group")
+    rest = [call.sql(place) if place < len(call.args) else "1" for place in (2, 3)]
+    return f"CAST(regexp_instr({call.sql(0)}, {call.sql(1)}, {', '.join(rest)}, '', {groups}) AS BIGINT)"
+
+
+def _quantiles(call: Call) -> str:
+    """Write the values at equal distances in the order of all values, which are exact here."""
+    from sqlglot import exp
+
+    count = call.number(1)
+    if count is None or not 1 <= count <= _MOST_QUANTILES or isinstance(call.args[0], exp.Distinct):
+        call.refuse(f"write APPROX_QUANTILES(x, n) with a number n from 1 to {_MOST_QUANTILES}")
+    value = call.sql(0)
+    all_ = f"array_agg({value} ORDER BY {value}) FILTER (WHERE {value} IS NOT NULL)"
+    last = f"CAST(count({value}) AS BIGINT)"
+    places = [f"greatest(({last} * {place} + {count - 1}) / {count}, 1)" for place in range(count + 1)]
+    listed = ", ".join(f"array_element({all_}, {place})" for place in places)
+    return f"(CASE WHEN count({value}) > 0 THEN make_array({listed}) END)"
+
+
+def _keys(call: Call) -> str:
+    return f"{JSON_KEYS}({call.sql(0)}, {call.sql(1) if len(call.args) > 1 else _DEEPEST})"
+
+
+def _normal(call: Call) -> str:
+    name = (call.literal(1) or "NFC").upper()
+    if name not in _FORMS:
+        call.refuse(f"write one of the forms {', '.join(_FORMS)}")
+    return f"{NORMAL_FORM}({call.sql(0)}, '{name}{'-' if 'CASEFOLD' in call.name else ''}')"
+
+
+def _not_negative(text: str) -> str:
+    return f"(CASE WHEN {{1}} >= 0 THEN {text} END)"
+
+
+def _positive(text: str) -> str:
+    return f"(CASE WHEN {{0}} > 0 THEN {text} END)"
+
+
+def _checked(name: str) -> str:
+    return f"{name.lower()}({ABOVE_ZERO}(CAST({{0}} AS DOUBLE), '{name}'))"
+
+
+_UNFAILING: Final = (
+    *("UPPER", "LOWER", "LENGTH", "CHAR_LENGTH", "BYTE_LENGTH", "TRIM", "LTRIM", "RTRIM", "CONCAT", "REVERSE"),
+    *("REPLACE", "STARTS_WITH", "ENDS_WITH", "STRPOS", "JSON_VALUE", "JSON_QUERY", "JSON_EXTRACT_SCALAR"),
+    *("JSON_EXTRACT", "TO_JSON_STRING", "DATE_DIFF", "DATETIME_DIFF", "TIMESTAMP_DIFF", "DATE_TRUNC", "LAST_DAY"),
+    *("DATETIME_TRUNC", "TIMESTAMP_TRUNC", "FORMAT_DATE", "FORMAT_DATETIME", "FORMAT_TIMESTAMP", "FORMAT_TIME"),
+    *("SIGN", "CEIL", "FLOOR", "ROUND", "TRUNC", "ABS", "GREATEST", "LEAST", "SAFE_DIVIDE", "SAFE_ADD", "SPLIT"),
+    *("ARRAY_LENGTH", "ARRAY_REVERSE", "ARRAY_CONCAT", "TO_HEX", "MD5", "SHA256", "SHA512", "INITCAP", "IF"),
+)
+"""Functions without errors of their own: SAFE and a dot change nothing."""
+VALUES: Final[Table] = {
+    "FORMAT": form(_all(FORMAT_OF), advice="write FORMAT('%d of %s', number, text)"),
+    "TO_JSON": form(f"coalesce({JSON_OF}({{0}}), 'null')"),
+    "TO_JSON_STRING": form(f"{JSON_STRING}({JSON_OF}({{0}}))", advice="write TO_JSON_STRING(value)"),
+    "JSON_OBJECT": _object,
+    "JSON_ARRAY": form(_all(JSON_LIST_OF)),
+    "JSON_KEYS": _keys,
+    "JSON_TYPE": form(
+        "(CASE substr(ltrim({0}), 1, 1) WHEN '{{' THEN 'object' WHEN '[' THEN 'array' WHEN '\"' THEN 'string'"
+        " WHEN 't' THEN 'boolean' WHEN 'f' THEN 'boolean' WHEN 'n' THEN 'null'"
+        " ELSE CASE WHEN {0} IS NOT NULL THEN 'number' END END)".replace("{{", "{")
+    ),
+    "ARRAY_TO_STRING": form("array_to_string({0}, {1})", "array_to_string({0}, {1}, {2})"),
+    "ARRAY_CONCAT": _joined_lists,
+    "ARRAY_REVERSE": form("array_reverse({0})"),
+    "ARRAY_FIRST": form("array_element({0}, 1)"),
+    "ARRAY_LAST": form("array_element({0}, -1)"),
+    "ARRAY_SLICE": _slice,
+    "GENERATE_TIMESTAMP_ARRAY": form("generate_series(CAST({0} AS TIMESTAMP), CAST({1} AS TIMESTAMP), {2})"),
+    "SPLIT": _split,
+    "REGEXP_INSTR": _place_of_match,
+    "FROM_BASE64": form("decode({0}, 'base64')"),
+    "RANGE_BUCKET": form(f"{RANGE_BUCKET}({{0}}, {{1}})"),
+    "COSINE_DISTANCE": form("cosine_distance({0}, {1})"),
+    "EUCLIDEAN_DISTANCE": form("array_distance({0}, {1})"),
+    "APPROX_QUANTILES": _quantiles,
+    **dict.fromkeys(
+        ("APPROX_TOP_COUNT", "APPROX_TOP_SUM"),
+        no("write SELECT x, count(*) AS n … GROUP BY x ORDER BY n DESC LIMIT 3, with sum(y) in place of count(*)"),
+    ),
+    **dict.fromkeys(("IFERROR", "NULLIFERROR", "ISERROR"), no("write SAFE_CAST, SAFE_DIVIDE or SAFE.NAME(x)")),
+    "TO_CODE_POINTS": form(f"{CODE_POINTS}({{0}})"),
+    "CODE_POINTS_TO_STRING": form(f"{OF_CODE_POINTS}({{0}})"),
+    **dict.fromkeys(("NORMALIZE", "NORMALIZE_AND_CASEFOLD"), _normal),
+    "SAFE_CONVERT_BYTES_TO_STRING": form("arrow_cast({0}, 'Utf8')"),
+    "BIT_COUNT": form(f"{BIT_COUNT}({{0}})"),
+    "SAFE_ADD": form(f"{SAFE_SUM}({{0}}, {{1}})"),
+    "SAFE_SUBTRACT": form(f"{SAFE_DIFFERENCE}({{0}}, {{1}})"),
+    "SAFE_MULTIPLY": form(f"{SAFE_PRODUCT}({{0}}, {{1}})"),
+    "SAFE_NEGATE": _negated,
+    "LN": form(_checked("LN")),
+    "LOG10": form(_checked("LOG10")),
+    "LOG": form(_checked("LOG").replace("log(", "ln("), f"log({{1}}, {ABOVE_ZERO}(CAST({{0}} AS DOUBLE), 'LOG'))"),
+    "SAFE.LN": form(_positive("ln({0})")),
+    "SAFE.LOG10": form(_positive("log10({0})")),
+    "SAFE.LOG": form(_positive("ln({0})"), _positive("log({1}, {0})")),
+    "SAFE.SQRT": form("(CASE WHEN {0} >= 0 THEN sqrt({0}) END)"),
+    "SAFE.DIV": form("({0} / nullif({1}, 0))"),
+    "SAFE.MOD": form("({0} % nullif({1}, 0))"),
+    **{f"SAFE.{name}": form(_not_negative(f"{name.lower()}({{0}}, {{1}})")) for name in ("LEFT", "RIGHT", "REPEAT")},
+    "SAFE.SUBSTR": form("substr({0}, {1})", "(CASE WHEN {2} >= 0 THEN substr({0}, {1}, {2}) END)"),
+    "SAFE.TIMESTAMP": form("TRY_CAST({0} AS TIMESTAMPTZ)"),
+    "SAFE.DATETIME": form("TRY_CAST({0} AS TIMESTAMP)"),
+    "SAFE.DATE": form(
+        "TRY_CAST({0} AS DATE)",
+        "TRY_CAST(concat_ws('-', lpad({0}, 4, '0'), lpad({1}, 2, '0'), lpad({2}, 2, '0')) AS DATE)",
+    ),
+    "SAFE.ARRAY_FIRST": form("array_element({0}, 1)"),
+    "SAFE.ARRAY_LAST": form("array_element({0}, -1)"),
+}
+"""How each function over values is written."""
+UNFAILING: Final = frozenset(_UNFAILING)

@@ -1,0 +1,234 @@
+"""Texts and JSON of values of any types, as FORMAT and TO_JSON_STRING of BigQuery write them."""
+
+import json
+import math
+import re
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+
+from flightllm.errors import SqlError
+from flightllm.functions.json_texts import json_text
+from flightllm.functions.text_formats import FORMAT_ARGUMENTS
+from flightllm.functions.value_texts import vendor_double_text
+
+TYPED_FORMAT, TYPED_JSON, JSON_STRING = "__typed_format", "__typed_json", "__json_string"
+"""The names of the functions in SQL."""
+TYPED_FORMAT_ARGUMENTS: Final = FORMAT_ARGUMENTS
+"""The template, the texts of the values, and the names of their types; lists and structs are JSON texts."""
+_PLACE: Final = re.compile(r"%(?:%|([-+ 0#']*)(\*|\d*)(?:\.(\*|\d+))?([a-zA-Z]))|%")
+_NUMBER: Final = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\s+')
+_MOST_EXACT: Final = 2**53
+"""The largest whole number that JSON of BigQuery has as a number; larger ones are texts."""
+_WIDEST: Final = 1_000
+_NESTED: Final = ("List", "LargeList", "FixedSizeList", "Struct", "Map")
+_WORDS: Final = {"Date": "DATE", "Time64": "TIME", "Time32": "TIME"}
+
+
+def typed_json(texts: pa.Array, types: pa.Array) -> pa.Array:
+    """Return the JSON of values by their texts and the names of their types; a time has a T between its parts."""
+    kinds = types.to_pylist()
+    made = json_text(texts, types).to_pylist()
+    return pa.array(
+        [
+            _iso(one, kind) if kind is not None and kind.startswith("Timestamp") else one
+            for one, kind in zip(made, kinds, strict=True)
+        ],
+        pa.string(),
+    )
+
+
+def json_strings(values: pa.Array) -> pa.Array:
+    """Return JSON texts as TO_JSON_STRING writes them: `1.0` is `1`, long whole numbers are texts, NULL is `null`."""
+    return pa.array(["null" if one is None else _NUMBER.sub(_number, one) for one in values.to_pylist()], pa.string())
+
+
+def typed_format(templates: pa.Array, values: pa.Array, types: pa.Array) -> pa.Array:
+    """Return templates with values in place of `%d`, `%.2f`, `%t` and `%T`.
+
+    A NULL gives NULL, except that `%t` and `%T` write it as the word NULL.
+
+    Raises:
+        SqlError: a place has no value, or its format does not fit the value.
+    """
+    rows = zip(templates.to_pylist(), values.to_pylist(), types.to_pylist(), strict=True)
+    return pa.array(
+        [None if one is None else _filled(one, texts or [], kinds or []) for one, texts, kinds in rows], pa.string()
+    )
+
+
+def _iso(text: str | None, kind: str) -> str | None:
+    if text is None:
+        return None
+    zoned = text.removesuffix('"').removesuffix("Z").removesuffix("+00")
+    return f'{zoned.replace(" ", "T", 1)}{"" if "None" in kind else "Z"}"'
+
+
+def _number(found: re.Match[str]) -> str:
+    text = found[0]
+    if text[0] == '"':
+        return text
+    if text.isspace():
+        return ""
+    if text.endswith(".0"):
+        return text[:-2]
+    return f'"{text}"' if text.lstrip("-").isdecimal() and abs(int(text)) > _MOST_EXACT else text
+
+
+def _filled(template: str, texts: list[str | None], kinds: list[str]) -> str | None:
+    given = list(zip(texts, kinds, strict=True))
+    place, lost = 0, False
+
+    def following() -> tuple[str | None, str]:
+        nonlocal place
+        if place >= len(given):
+            raise _misfit(template, f"it has more places than the {len(given)} values")
+        place += 1
+        return given[place - 1]
+
+    def one(found: re.Match[str]) -> str:
+        nonlocal lost
+        if found[0] == "%%":
+            return "%"
+        flags, width, precision, letter = found.groups()
+        if letter is None:
+            raise _misfit(template, "write %% for a percent sign")
+        sizes = [following()[0] if size == "*" else size for size in (width, precision)]
+        text, kind = following()
+        if "*" in (width, precision) and None in (sizes[0], sizes[1] if precision else ""):
+            lost = True
+            return ""
+        if text is None and letter not in "tT":
+            lost = True
+            return ""
+        return _sized(template, flags, sizes, letter, text, kind)
+
+    made = _PLACE.sub(one, template)
+    if place != len(given):
+        raise _misfit(template, f"it has {place} places for {len(given)} values")
+    return None if lost else made
+
+
+def _misfit(template: str, said: str) -> SqlError:
+    return SqlError(
+        f"the format {template[:100]!r} does not fit its values: {said}; write a place such as %d, %s or %t"
+    )
+
+
+def _sized(template: str, flags: str, sizes: list[str | None], letter: str, text: str | None, kind: str) -> str:
+    width, digits = int(sizes[0] or 0), None if sizes[1] is None else int(sizes[1])
+    if width < 0:
+        flags, width = f"{flags}-", -width
+    if max(width, digits or 0) > _WIDEST:
+        raise _misfit(template, f"a width is larger than {_WIDEST}")
+    if letter in "tT":
+        body = printed(text, kind, literal=letter == "T")
+        return _padded(body if digits is None else body[:digits], flags.replace("0", ""), width)
+    value = text or ""
+    whole = kind.startswith(("Int", "UInt")) and not kind.startswith("Interval")
+    number = whole or kind.startswith(("Float", "Decimal"))
+    if letter == "s":
+        if number or not kind.startswith(("Utf8", "LargeUtf8")):
+            raise _misfit(template, "%s takes a text, and %t any value")
+        return _padded(value if digits is None else value[:digits], flags.replace("0", ""), width)
+    if letter in "diuoxX" and whole:
+        return _padded(_whole(int(value), letter, flags), flags, width)
+    if letter in "fFeEgG" and number and not whole:
+        return _padded(_fraction(value, kind, letter, flags, 6 if digits is None else digits), flags, width)
+    if letter in "pP" and kind.startswith(("Utf8", "LargeUtf8")):
+        return _padded(value, flags.replace("0", ""), width)
+    raise _misfit(template, f"%{letter} does not take a value of its type")
+
+
+def _whole(value: int, letter: str, flags: str) -> str:
+    if letter in "oxX":
+        return ("-" if value < 0 else "") + format(abs(value), f"{'#' if '#' in flags else ''}{letter}")
+    return _signed(f"{abs(value):,}" if "'" in flags else str(abs(value)), flags, negative=value < 0)
+
+
+def _fraction(text: str, kind: str, letter: str, flags: str, digits: int) -> str:
+    value: Any = Decimal(text) if kind.startswith("Decimal") else float(text)
+    if not math.isfinite(value):
+        named = "nan" if math.isnan(value) else "inf"
+        return _signed(named.upper() if letter.isupper() else named, flags, negative=value < 0)
+    comma = "," if "'" in flags else ""
+    body = format(
+        abs(float(value)) if letter in "gG" else abs(value), f"{'#' if '#' in flags else ''}{comma}.{digits}{letter}"
+    )
+    exponent = re.fullmatch(r"(.*[eE][+-])(\d)", body)  # a decimal has one digit there
+    if exponent:
+        body = f"{exponent[1]}0{exponent[2]}"
+    return _signed(body, flags, negative=math.copysign(1, value) < 0)
+
+
+def _signed(body: str, flags: str, *, negative: bool) -> str:
+    return ("-" if negative else "+" if "+" in flags else " " if " " in flags else "") + body
+
+
+def _padded(body: str, flags: str, width: int) -> str:
+    if "-" in flags:
+        return body.ljust(width)
+    if "0" in flags and not body.lstrip("+- ").startswith(("inf", "nan", "INF", "NAN")):
+        sign = body[:1] if body[:1] in {"-", "+", " "} else ""
+        return sign + body[len(sign) :].rjust(width - len(sign), "0")
+    return body.rjust(width)
+
+
+def printed(text: str | None, kind: str, *, literal: bool) -> str:
+    """Return a value as `%t` writes it, or as a `literal` of SQL as `%T` writes it."""
+    if text is None:
+        return "NULL"
+    if kind.startswith(_NESTED):
+        return _nested(json.loads(text, parse_float=_Number, parse_int=_Number), kind, literal=literal)
+    if kind.startswith("Float"):
+        return _double(text, literal=literal)
+    if kind.startswith("Timestamp"):
+        shown = text.replace("T", " ", 1)
+        zoned = "None" not in kind
+        shown = f"{shown.removesuffix('Z').removesuffix('+00')}+00" if zoned else shown
+        return f"{'TIMESTAMP' if zoned else 'DATETIME'} {_quoted(shown)}" if literal else shown
+    if kind.startswith("Decimal"):
+        shown = text.rstrip("0").rstrip(".") if "." in text else text
+        return f'NUMERIC "{shown}"' if literal else shown
+    if kind.startswith(("Utf8", "LargeUtf8")):
+        return _quoted(text) if literal else text
+    word = next((word for name, word in _WORDS.items() if kind.startswith(name)), None)
+    return f'{word} "{text}"' if literal and word else text
+
+
+def _double(text: str, *, literal: bool) -> str:
+    value = float(text)
+    if not math.isfinite(value):
+        named = "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+        return f'CAST("{named}" AS FLOAT64)' if literal else named
+    shown = str(vendor_double_text(pa.array([value]), pa.array(["duckdb"]))[0].as_py())
+    return shown if any(letter in shown for letter in ".e") else f"{shown}.0"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _nested(value: Any, kind: str, *, literal: bool) -> str:
+    if any(word in kind for word in ("Date", "Time", "Decimal", "Binary")):
+        raise SqlError("FORMAT takes lists and structs of texts, numbers and truth values: write TO_JSON_STRING(value)")
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).lower()
+        case list():
+            return f"[{', '.join(_nested(one, '', literal=literal) for one in value)}]"
+        case dict():
+            return f"({', '.join(_nested(one, '', literal=literal) for one in value.values())})"
+        case _Number():
+            return str(value)
+        case _:
+            return _quoted(str(value)) if literal else str(value)
+
+
+class _Number(str):
+    """A number of a nested value, as JSON has it."""
+
+    __slots__ = ()

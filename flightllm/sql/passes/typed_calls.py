@@ -1,0 +1,110 @@
+"""Write the functions of BigQuery that depend on the types of their values: FORMAT, JSON, and sums without overflow."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from flightllm.common.names import (
+    FORMAT_OF,
+    JSON_LIST_OF,
+    JSON_OBJECT_OF,
+    JSON_OF,
+    SAFE_DIFFERENCE,
+    SAFE_PRODUCT,
+    SAFE_SUM,
+)
+from flightllm.errors import UnsupportedError
+from flightllm.functions.json_texts import JSON_LIST, JSON_OBJECT
+from flightllm.functions.typed_texts import TYPED_FORMAT, TYPED_JSON
+from flightllm.functions.variants import PARSED_JSON, VARIANT_JSON
+from flightllm.sql.nodes import Json, Node, body, kind
+from flightllm.sql.passes.nested_json import json_form
+from flightllm.sql.query_columns import TableColumns, own_functions
+from flightllm.sql.select_shapes import changes_per_call
+from flightllm.sql.tree import Tree, written
+from flightllm.sql.types import ExpressionTypes, arguments, function_name
+
+_SUMS: Final = {SAFE_SUM: "+", SAFE_DIFFERENCE: "-", SAFE_PRODUCT: "*"}
+TYPED: Final = frozenset({FORMAT_OF, JSON_OF, JSON_OBJECT_OF, JSON_LIST_OF, *_SUMS})
+"""The functions that the pass rewrites; only the generator of other dialects writes them."""
+_NO_VALUES: Final = "arrow_cast(make_array(), 'List(Utf8)')"
+_OF_JSON: Final = frozenset({JSON_OBJECT, JSON_LIST, TYPED_JSON, PARSED_JSON, VARIANT_JSON, "json_extract"})
+"""Functions whose values are JSON already."""
+
+
+def typed_calls(tree: Tree, columns_of: TableColumns) -> Tree:
+    """Rewrite `__json_of(a)` as the JSON of `a` by its type, and `__safe_sum(a, b)` as NULL where `a + b` overflows.
+
+    Raises:
+        UnsupportedError: a type is unknown, or a value calls a model and would call it twice.
+    """
+    own = own_functions(columns_of)
+    types = ExpressionTypes(tree.root, columns_of)
+
+    def change(node: Node) -> Json:
+        fields = body(node)
+        if kind(node) != "Function" or (name := function_name(fields)) not in TYPED:
+            return node
+        given = arguments(fields)
+        if changes_per_call(given, own):
+            raise UnsupportedError("a value of the call would be computed twice: compute it in a subquery")
+        if name in _SUMS:
+            return _safe(given, _SUMS[name], types)
+        if name == FORMAT_OF:
+            return _formatted(given, types)
+        json = [_json(one, types) for one in given]
+        if name == JSON_OF:
+            return json[0]
+        if name == JSON_LIST_OF:
+            return written(f"{JSON_LIST}(v)", v=_list("{}", json))
+        return written(f"{JSON_OBJECT}(n, v)", n=_list("CAST({} AS VARCHAR)", given[::2]), v=_list("{}", json[1::2]))
+
+    return tree.rebuilt(change)
+
+
+def _list(form: str, given: Sequence[Json]) -> Json:
+    if not given:
+        return written(_NO_VALUES)
+    names = {f"v{place}": one for place, one in enumerate(given)}
+    return written(f"make_array({', '.join(form.format(name) for name in names)})", **names)
+
+
+def _json(value: Json, types: ExpressionTypes) -> Json:
+    inner = value
+    while kind(inner) == "Nested":
+        inner = body(inner)
+    if kind(inner) == "Function" and function_name(body(inner)) in _OF_JSON:
+        return inner
+    return written(json_form("v", types.of(value), scalar=TYPED_JSON), v=value)
+
+
+def _formatted(given: Sequence[Json], types: ExpressionTypes) -> Json:
+    texts = []
+    for one in given[1:]:
+        found = types.of(one)
+        nested = found is not None and pa.types.is_nested(found)
+        texts.append(_json(one, types) if nested else written("CAST(v AS VARCHAR)", v=one))
+    kinds = _list("arrow_typeof({})", given[1:])
+    return written(f"{TYPED_FORMAT}(t, v, k)", t=given[0], v=_list("{}", texts), k=kinds)
+
+
+def _safe(given: Sequence[Json], operator: str, types: ExpressionTypes) -> Json:
+    found = [types.of(one) for one in given]
+    if None in found:
+        raise UnsupportedError(
+            "SAFE_ADD, SAFE_SUBTRACT and SAFE_MULTIPLY need values of known types: write CAST(x AS INT64)"
+        )
+    if all(one is not None and (pa.types.is_integer(one) or pa.types.is_null(one)) for one in found):
+        wide = "CAST({} AS DECIMAL(19, 0))"
+        text = f"TRY_CAST({wide.format('a')} {operator} {wide.format('b')} AS BIGINT)"
+    elif any(one is not None and pa.types.is_floating(one) for one in found):
+        made = f"(CAST(a AS DOUBLE) {operator} CAST(b AS DOUBLE))"
+        most = "abs(CAST({} AS DOUBLE)) = CAST('inf' AS DOUBLE)"
+        text = (
+            f"CASE WHEN {most.format(made)} AND NOT ({most.format('a')}) AND NOT ({most.format('b')}) THEN NULL"
+            f" ELSE {made} END"
+        )
+    else:
+        text = f"(a {operator} b)"
+    return written(text, a=given[0], b=given[1])
