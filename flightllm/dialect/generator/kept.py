@@ -6,6 +6,7 @@ Each is syntax, or means the same in all dialects.
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
+from flightllm.dialect.generator.lines import line_for
 from flightllm.dialect.generator.reading import written_name
 from flightllm.dialect.generator.written import Written
 from flightllm.errors import UnsupportedError
@@ -71,7 +72,7 @@ def _refuse(generator: Any, found: Any) -> NoReturn:
 
     prefix = {exp.NetFunc: "NET.", exp.SafeFunc: "SAFE."}.get(type(found), "")
     called = found.this if prefix and isinstance(found.this, exp.Func) else found
+    name = prefix + written_name(called)
     raise UnsupportedError(
-        f"{prefix}{written_name(called)} of {generator.read_from} has no counterpart here: write it with functions that"
-        " SHOW FUNCTIONS lists"
+        f"{name} of {generator.read_from} has no counterpart here: {line_for(name, generator.read_from)}"
     )
