@@ -8,7 +8,7 @@ from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.dates import formatted
 from flightllm.dialect.generator.duckdb_forms import nested_cast
 from flightllm.dialect.generator.duckdb_values import json_of
-from flightllm.dialect.generator.reading import NAME
+from flightllm.dialect.generator.reading import written_name
 from flightllm.dialect.generator.spark_casts import spark_cast
 from flightllm.dialect.generator.tables.bigquery_values import UNFAILING
 from flightllm.dialect.generator.written import SPARKS, Written
@@ -72,13 +72,13 @@ def _safe(generator: Any, found: Any) -> str:
     name = f"SAFE.{inner.this}"
     if isinstance(inner, made) and name in generator.table:
         return str(generator.sql(made(this=name, expressions=inner.args["expressions"])))
-    called = str(inner.meta.get(NAME) or (inner.this if isinstance(inner, made | exp.Anonymous) else inner.sql_name()))
-    if (name := f"SAFE.{called.upper()}") in generator.table:
+    called = written_name(inner)
+    if (name := f"SAFE.{called}") in generator.table:
         return str(generator.sql(made(this=name, expressions=list(inner.iter_expressions()))))
-    if called.upper() in UNFAILING:
+    if called in UNFAILING:
         return str(generator.sql(inner))
     raise UnsupportedError(
-        f"SAFE.{called.upper()} of {generator.read_from} has no counterpart here: write SAFE_CAST, SAFE_DIVIDE, or"
+        f"SAFE.{called} of {generator.read_from} has no counterpart here: write SAFE_CAST, SAFE_DIVIDE, or"
         " CASE WHEN with a test of the arguments"
     )
 

@@ -11,6 +11,10 @@ from flightllm.dialect.generator.tables import table_of
 if TYPE_CHECKING:
     from sqlglot import exp
 
+    _Parser = Any
+else:
+    _Parser = object
+
 _WITH_WORDS = ("POSITION", "SUBSTR", "SUBSTRING", "TRIM")
 """Functions whose arguments can have words between them, as in SUBSTRING(text FROM 2 FOR 3)."""
 _OF_CLASS = " for <class 'sqlglot."
@@ -37,7 +41,6 @@ def read(text: str, dialect: str, own_functions: frozenset[str] = frozenset()) -
 @lru_cache(maxsize=32)
 def _parser(dialect: str, own_functions: frozenset[str]) -> tuple[Any, Any]:
     """Return a dialect that keeps the names of functions, and the class of its parser."""
-    from sqlglot import ParseError
     from sqlglot.dialects.dialect import Dialect
 
     read_by = Dialect.get_or_raise(dialect)
@@ -45,7 +48,7 @@ def _parser(dialect: str, own_functions: frozenset[str]) -> tuple[Any, Any]:
     usual: Any = read_by.parser_class
     table = table_of(dialect)
 
-    class Parser(usual):  # type: ignore[misc] # a class that sqlglot chooses
+    class Parser(_Reading, usual):  # type: ignore[misc] # a class that sqlglot chooses
         """The parser of the dialect, which knows the functions of its table."""
 
         FUNCTIONS = {  # noqa: RUF012 - as sqlglot declares it
@@ -59,57 +62,63 @@ def _parser(dialect: str, own_functions: frozenset[str]) -> tuple[Any, Any]:
             if (name not in table or name in _WITH_WORDS) and name.lower() not in own_functions
         }
 
-        around: list[str]
-        """The names of the calls around the current token, from the outermost."""
-
-        def raise_error(self, message: str, *args: Any, **options: Any) -> None:
-            """Report an error with the name of the call: sqlglot names a class of its own, or no function."""
-            if _OF_CLASS in message:
-                message = _missing(self.around[-1]) if self.around else "a part is missing"
-            elif (counts := _TOO_MANY.match(message)) and self.around:
-                message = f"{self.around[-1].upper()} takes at most {counts[2]} of the {counts[1]} arguments"
-            super().raise_error(message, *args, **options)
-
-        def _parse_function_call(self, *args: Any, **options: Any) -> Any:
-            """Parse a call; what it becomes keeps the name in the text."""
-            token = self._curr
-            name = str(token.text) if token else ""
-            self.around.append(name)
-            try:
-                found = super()._parse_function_call(*args, **options)
-            except (AttributeError, IndexError, KeyError, TypeError, ValueError, ParseError) as error:
-                if isinstance(error, ParseError) and error.errors:
-                    raise
-                # sqlglot builds some calls without a look at the number of their arguments, or without a position
-                said = f"{name.upper()}: {error}" if isinstance(error, ParseError) else _missing(name)
-                raise ParseError.new(str(error), said, token.line, token.col, highlight=name) from error
-            finally:
-                self.around.pop()
-            if found is not None:
-                _keep_name(found, name)
-            return found
-
-        def _parse_having_max(self, this: Any) -> Any:
-            """Parse `ANY_VALUE(a HAVING MAX b + c)`; sqlglot reads only a column."""
-            from sqlglot import exp
-            from sqlglot.tokenizer_core import TokenType
-
-            if not self._match(TokenType.HAVING):
-                return this
-            self._match_texts(("MAX", "MIN"))
-            largest = self._prev.text.upper() != "MIN"
-            return exp.HavingMax(this=this, expression=self._parse_disjunction(), max=largest)
-
-        def _parse_type(self, *args: Any, **options: Any) -> Any:
-            """Parse a value; sqlglot reads `DATE '2024-01-05'::text` as a date of a cast text."""
-            from sqlglot import exp
-
-            begin = self._index
-            found = super()._parse_type(*args, **options)
-            made = isinstance(found, exp.Cast) and not isinstance(found.this, exp.Literal)
-            return _typed_first(found) if made and _begins_with_type(self._tokens[begin : begin + 8]) else found
-
     return read_by, Parser
+
+
+class _Reading(_Parser):  # type: ignore[misc] # a class that sqlglot chooses
+    """What the parser of each dialect reads otherwise, and how its errors name functions."""
+
+    around: list[str]
+    """The names of the calls around the current token, from the outermost."""
+
+    def raise_error(self, message: str, *args: Any, **options: Any) -> None:
+        """Report an error with the name of the call: sqlglot names a class of its own, or no function."""
+        if _OF_CLASS in message:
+            message = _missing(self.around[-1]) if self.around else "a part is missing"
+        elif (counts := _TOO_MANY.match(message)) and self.around:
+            message = f"{self.around[-1].upper()} takes at most {counts[2]} of the {counts[1]} arguments"
+        super().raise_error(message, *args, **options)
+
+    def _parse_function_call(self, *args: Any, **options: Any) -> Any:
+        """Parse a call; what it becomes keeps the name in the text."""
+        from sqlglot import ParseError
+
+        token = self._curr
+        name = str(token.text) if token else ""
+        self.around.append(name)
+        try:
+            found = super()._parse_function_call(*args, **options)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError, ParseError) as error:
+            if isinstance(error, ParseError) and error.errors:
+                raise
+            # sqlglot builds some calls without a look at the number of their arguments, or without a position
+            said = f"{name.upper()}: {error}" if isinstance(error, ParseError) else _missing(name)
+            raise ParseError.new(str(error), said, token.line, token.col, highlight=name) from error
+        finally:
+            self.around.pop()
+        if found is not None:
+            _keep_name(found, name)
+        return found
+
+    def _parse_having_max(self, this: Any) -> Any:
+        """Parse `ANY_VALUE(a HAVING MAX b + c)`; sqlglot reads only a column."""
+        from sqlglot import exp
+        from sqlglot.tokenizer_core import TokenType
+
+        if not self._match(TokenType.HAVING):
+            return this
+        self._match_texts(("MAX", "MIN"))
+        largest = self._prev.text.upper() != "MIN"
+        return exp.HavingMax(this=this, expression=self._parse_disjunction(), max=largest)
+
+    def _parse_type(self, *args: Any, **options: Any) -> Any:
+        """Parse a value; sqlglot reads `DATE '2024-01-05'::text` as a date of a cast text."""
+        from sqlglot import exp
+
+        begin = self._index
+        found = super()._parse_type(*args, **options)
+        made = isinstance(found, exp.Cast) and not isinstance(found.this, exp.Literal)
+        return _typed_first(found) if made and _begins_with_type(self._tokens[begin : begin + 8]) else found
 
 
 def _missing(name: str) -> str:
