@@ -218,7 +218,7 @@ def _values(kind: Any) -> str:
     try:
         kind.read("?")
     except ValueError as error:
-        return str(error).replace("'", "`")
+        return str(error).partition("; '?'")[0].replace("'", "`")  # what is wrong with this value says nothing here
     raise ValueError(f"{kind} takes anything")
 
 

@@ -47,6 +47,7 @@ from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlE
 from flightllm.execution.batch_query import BatchQuery
 from flightllm.execution.bind import SEARCH_CATALOG, scalar_context
 from flightllm.execution.context import Services
+from flightllm.execution.plain_query import PlainQuery
 from flightllm.execution.planning import SqlQuery, plan
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.runtime import SpoolLimits
@@ -303,6 +304,15 @@ class _Run(_Planned):
                 self._store.discard(file.name for file in rewriting.written)
         return Changed(rewriting.changed, returned)
 
+    def _warn_of_promises(self, query: SqlQuery) -> None:
+        """Say which calls let proxies choose rows: a session's targets do not hold here, but a call's own ones do."""
+        for call in () if isinstance(query, PlainQuery) else query.calls:
+            if call.promise is not None and call.promise.proxies and not call.promise.exact:
+                self._record.warn(
+                    f"{call.text}: by {call.promise} the {self.statement.kind.upper()} can change rows that the model"
+                    " would not choose, and leave out others; leave out the targets to ask the model about every row"
+                )
+
     def _is_unchanged(self) -> bool:
         return rows_of(same_table(self._store, self.entry)).revision == rows_of(self.entry).revision
 
@@ -316,6 +326,7 @@ class _Run(_Planned):
             return Changes(table, (action,))
         chosen = self.selection()
         query = self.plan_selection(chosen, self.tables(proposed))
+        self._warn_of_promises(query)
         schema, rows = query.schema, query.run(self._record)
         types = _types(schema, chosen)
         with closing(rows):

@@ -49,8 +49,12 @@ from flightllm.llm.engine import Parameters
 _MODEL_OPTION = "model"
 _NAMING = (_MODEL_OPTION, PROXY)
 """The options that take the name of a model, with or without quotes."""
-_PROMISING = (*(option.name for option in QUALITY), CONFIDENCE.name)
+_PROMISED = tuple(option.name for option in QUALITY)
+"""The options of a promise only."""
+_PROMISING = (*_PROMISED, CONFIDENCE.name)
 """The options that a promise can have."""
+_PROMISERS = "ai_filter, ai_classify, ai_score and ai_sentiment"
+"""The functions that take the options of a promise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -478,6 +482,11 @@ class _Binder:
             name = argument.name
             if name is None or argument.constant is None or name.lower() in referred:
                 continue
+            if name.lower() in _PROMISED and name.lower() not in known:
+                raise AICallError(
+                    f"{name} belongs to a promise, which {self._function.name} cannot make: {_PROMISERS} take it,"
+                    f" because their answer is one of a few. {_own_field(name)}"
+                )
             if is_option(name, known):
                 raise self._unknown(name)
 
@@ -487,7 +496,7 @@ class _Binder:
         meant = meant_option(name, known)
         hint = f"did you mean {meant}?" if meant else f"known by name: {', '.join(known)}"
         if self._function.fields:
-            hint += f" To pass a field of this name, put its value in parentheses: {name} => (…)"
+            hint += f" {_own_field(name)}"
             hint = hint if meant else hint.replace(" To pass", ". To pass", 1)
         return AICallError(f"unknown option {name}; {hint}")
 
@@ -649,6 +658,11 @@ class _Binder:
         given = values.get(_MODEL_OPTION)
         with _about_values():
             return self._names.model(given if isinstance(given, str) else None)
+
+
+def _own_field(name: str) -> str:
+    """Say how a call passes a field that has the name of an option."""
+    return f"To pass a field of this name, put its value in parentheses: {name} => (…)"
 
 
 def _labelled(

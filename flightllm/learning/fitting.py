@@ -24,7 +24,7 @@ _FEWEST: Final = 10
 _FEWEST_EACH: Final = 2
 """The fewest labels of each answer in the half that trains."""
 FITTED: Final = "a filter that is learned from labels"
-"""What needs the extra `learn`, for errors."""
+"""The filters that need the extra `learn`, as errors name them."""
 TARGETS: Final = ("precision", "recall", "accuracy")
 
 

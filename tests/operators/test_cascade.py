@@ -326,6 +326,21 @@ def test_changes_by_a_promise(session: Session) -> None:
     assert not accepted & {row["i"] for row in ask(session, "SELECT i FROM kept").rows}
 
 
+@pytest.mark.parametrize("change", ["UPDATE kept SET x = true WHERE {}", "DELETE FROM kept WHERE {}"])
+def test_a_change_by_a_promise_has_a_notice(session: Session, change: str) -> None:
+    """A change for good says that proxies choose its rows; it says nothing where the model itself does."""
+    session.update("CREATE OR REPLACE TABLE kept AS SELECT i, t, false AS x FROM t WHERE i < 9")
+    told = []
+    for more in ("", ", proxy => 'none'"):
+        call = SEEN_CALL.format(f", recall => 0.9, precision => 0.9{more or ', proxy => ' + repr('small')}")
+        session.update(change.format(call))
+        kind = change.split(maxsplit=1)[0].lower()
+        found = f"SELECT error FROM system.queries WHERE kind = '{kind}' ORDER BY started_at DESC LIMIT 1"
+        told.append(ask(session, found).rows[0]["error"] or "")
+    assert "can change rows that the model would not choose" in told[0]
+    assert told[1] == ""
+
+
 def test_hidden_rows_are_no_part_of_the_promise(simulation: tuple[Simulation, Database], session: Session) -> None:
     """A row filter bounds the rows that a promise is about."""
     session.update("CREATE OR REPLACE TABLE guarded AS SELECT * FROM t")

@@ -1,6 +1,7 @@
 """Simulated oracles and proxies, and a loop that answers a cascade's questions."""
 
 from dataclasses import dataclass
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,11 @@ class Outcome:
     accuracy: float
     share: float
     cascade: FilterCascade
+
+
+def plausible(missed: int, runs: int, delta: float) -> bool:
+    """Return whether a chance of at most `delta` gives as many misses in one of twenty sets of runs, or more often."""
+    return sum(comb(runs, k) * delta**k * (1 - delta) ** (runs - k) for k in range(missed, runs + 1)) > 0.05
 
 
 def calibrated(rows: int, prevalence: float, sharpness: float, rng: np.random.Generator) -> tuple[Any, Any]:

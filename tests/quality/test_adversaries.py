@@ -1,7 +1,6 @@
 """Proxies that know nothing, or work against the promise, do not break it."""
 
 from collections.abc import Callable
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from flightllm.quality.certificate import Certificate
 from flightllm.quality.filter_cascade import FilterCascade
 from flightllm.quality.label_cascade import LabelCascade
 from flightllm.quality.targets import Targets
-from tests.quality.simulated import calibrated, filtered
+from tests.quality.simulated import calibrated, filtered, plausible
 
 Table = tuple[Any, Any]
 LOOSE = Targets(recall=0.8, precision=0.8, confidence=0.9)
@@ -76,21 +75,16 @@ def _misses(make: Callable[[int], Table], targets: Targets, seeds: int) -> tuple
     return missed, float(np.mean(shares))
 
 
-def _plausible(missed: int, runs: int, delta: float) -> bool:
-    """Return whether a chance of at most `delta` gives as many misses in one of twenty sets of runs, or more often."""
-    return sum(comb(runs, k) * delta**k * (1 - delta) ** (runs - k) for k in range(missed, runs + 1)) > 0.05
-
-
 @pytest.mark.parametrize("proxy", PROXIES, ids=lambda proxy: proxy.__name__)
 def test_targets_hold(proxy: Callable[..., Table]) -> None:
     """Few runs at loose targets; the long test has more."""
     missed, _ = _misses(lambda seed: proxy(600, 0.3, np.random.default_rng(seed)), LOOSE, RUNS)
-    assert _plausible(missed, RUNS, LOOSE.delta)
+    assert plausible(missed, RUNS, LOOSE.delta)
 
 
-def test_few_misses_are_plausible() -> None:
+def test_few_misses_areplausible() -> None:
     """Of twelve runs, three can miss by chance where one in ten is allowed."""
-    assert [_plausible(missed, RUNS, 0.1) for missed in (0, 3, 4, 7)] == [True, True, False, False]
+    assert [plausible(missed, RUNS, 0.1) for missed in (0, 3, 4, 7)] == [True, True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +120,7 @@ def test_targets_hold_over_many_seeds(proxy: Callable[..., Table], prevalence: f
     """Thirty tables of 1,000 rows for each proxy and prevalence, at most one row in ten wrong."""
     targets = Targets(recall=0.9, precision=0.9, confidence=0.9)
     missed, _ = _misses(lambda seed: proxy(1000, prevalence, np.random.default_rng(seed)), targets, 30)
-    assert _plausible(missed, 30, targets.delta)
+    assert plausible(missed, 30, targets.delta)
 
 
 # Each mutation breaks the proof in one way. A table on which it then misses shows that the tests can see it.
@@ -192,4 +186,4 @@ def test_a_broken_proof_shows(
         mutation(monkeypatch)
     targets = Targets(recall=0.8, precision=0.8, confidence=0.9)
     missed = _misses_of(targets, 12)
-    assert _plausible(missed, 12, targets.delta) is not fails
+    assert plausible(missed, 12, targets.delta) is not fails
