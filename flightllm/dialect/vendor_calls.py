@@ -8,6 +8,8 @@ from flightllm.dialect.vendors.aggregates import NAMES as AGGREGATES
 from flightllm.dialect.vendors.aggregates import aggregate
 from flightllm.dialect.vendors.arguments import PROMPTS, RENAMED, WITH_OPTIONS, arguments
 from flightllm.dialect.vendors.calls import find_calls
+from flightllm.dialect.vendors.embeddings import NAMES as EMBEDDINGS
+from flightllm.dialect.vendors.embeddings import embedding, is_ours
 from flightllm.dialect.vendors.flock import NAMES as FLOCK
 from flightllm.dialect.vendors.flock import flock
 from flightllm.dialect.vendors.names import OURS, named
@@ -18,7 +20,7 @@ from flightllm.dialect.vendors.sentiment import has_sentiment, sentiment
 from flightllm.dialect.vendors.tables import NAMES as TABLES
 from flightllm.dialect.vendors.tables import returns_rows, table
 
-_TABLES = (*OURS, *REFUSED, *RENAMED, *WITH_OPTIONS, *AGGREGATES, *FLOCK, *TABLES)
+_TABLES = (*OURS, *REFUSED, *RENAMED, *WITH_OPTIONS, *AGGREGATES, *EMBEDDINGS, *FLOCK, *TABLES)
 _SCHEMAS = ("ai", "ml", "cortex", "google_ml", "azure_ai", "azure_openai", "azure_cognitive")
 FLAGGED = frozenset(("ai_filter", "ai_fix_grammar", "ai_mask"))
 """Function names that need an edit only with an object of options, or with a flag for errors."""
@@ -42,6 +44,10 @@ def vendor_calls(source: Source) -> Iterator[Edit]:
             continue
         if call.name in FLOCK:
             yield from flock(call)
+            continue
+        if call.name in EMBEDDINGS:
+            if not is_ours(call):
+                yield from embedding(call)
             continue
         if call.name.removeprefix("cortex.") in AGGREGATES:
             yield from aggregate(call)

@@ -10,17 +10,22 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from flightllm.config import ModelsConfig
-from flightllm.dialect.vendors import aggregates, tables
+from flightllm.dialect import rewrite
+from flightllm.dialect.vendors import aggregates, embeddings, tables
 from flightllm.dialect.vendors.arguments import PROMPTS, WITH_OPTIONS
 from flightllm.dialect.vendors.flock import NAMES as FLOCK
 from flightllm.dialect.vendors.names import OURS
 from flightllm.dialect.vendors.refused import REFUSED
 from flightllm.errors import FlightLLMError
 from flightllm.session.session import Session
+from flightllm.sql.parsed_text import ParsedText
 from tests.databases import ask, small_database
+from tests.dialect.places import EMPTY
 
 _TABLE = tomllib.loads(Path(__file__).with_name("vendor_functions.toml").read_text(encoding="utf-8"))
 _CASES = [(dialect, one) for dialect, found in _TABLE.items() for one in found]
+_EMBEDS = ("ai_embed", "ai_similarity")
+"""The functions that load the embedding model."""
 _RUN = ("ai_score", "ai_gen", "ai_sentiment", "ai_extract")
 
 
@@ -42,7 +47,7 @@ def _answers(session: Session, expression: str, dialect: str, *, group: bool) ->
 
 
 def _marked(dialect: str, one: dict[str, Any]) -> ParameterSet:
-    marks = [pytest.mark.slow] if "ai_embed" in one["ours"] else []  # it loads the embedding model
+    marks = [pytest.mark.slow] if any(name in one["ours"] for name in _EMBEDS) else []
     return pytest.param(dialect, one, marks=marks)
 
 
@@ -53,6 +58,30 @@ def test_works(session: Session, dialect: str, one: dict[str, Any]) -> None:
     expected = sorted(map(str, _answers(session, one["ours"], "default", group=group)))
     assert sorted(map(str, _answers(session, one["pasted"], dialect, group=group))) == expected
     assert set(expected) != {"None"}
+
+
+@pytest.mark.parametrize("one", [one for _, one in _CASES if any(name in one.get("ours", "") for name in _EMBEDS)])
+def test_embeddings(one: dict[str, Any]) -> None:
+    """Embeddings and similarities are ours, with the server's model."""
+    found = rewrite(ParsedText(f"SELECT * FROM {one['pasted']}".replace("`", "")), EMPTY).text
+    expected = f"SELECT * FROM {one['ours']}"
+    assert found.replace("__asked", "asked") == expected
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        "ai.litellm_embed('m', note, dimensions => 768)",
+        "ai.openai_embed('m', array['a', note])",
+        "AI_EMBED('m', note, TRUE)",
+        "AI.EMBED(note)",
+        "AI_SIMILARITY(note, 'tea', {'model': 'm', 'scale': 2})",
+    ],
+)
+def test_other_embeddings(pasted: str) -> None:
+    """What would give other vectors, or an object around them, is an error with the line."""
+    with pytest.raises(FlightLLMError, match=r"write ai_(embed|similarity)\("):
+        rewrite(ParsedText(f"SELECT {pasted}"), EMPTY)
 
 
 @pytest.mark.slow
@@ -108,7 +137,7 @@ def test_nothing_is_silent(session: Session, pasted: str, message: str) -> None:
 
 def test_every_function_has_a_line() -> None:
     """The table, from which the pages come, has each function of a vendor that the server knows."""
-    known = {*OURS, *REFUSED, *aggregates.NAMES, *FLOCK, *tables.NAMES, *PROMPTS, *WITH_OPTIONS}
+    known = {*OURS, *REFUSED, *aggregates.NAMES, *embeddings.NAMES, *FLOCK, *tables.NAMES, *PROMPTS, *WITH_OPTIONS}
     pasted = " ".join(one["pasted"].lower() for _, one in _CASES)
     assert sorted(name for name in known - {"ai_if", "ai_score"} if f"{name}(" not in pasted) == []
 

@@ -67,10 +67,6 @@ def _text(call: VendorCall, place: int, instead: str = "text") -> str:
     return instead if given is None else call.text(given)
 
 
-def _embedded(place: int) -> Callable[[VendorCall], str]:
-    return lambda call: f"the server has one embedding model: write ai_embed({_text(call, place)})"
-
-
 def _ranked(call: VendorCall) -> str:
     prompt = call.named("prompt")
     if prompt is None and len(call.arguments) != 1:
@@ -96,8 +92,6 @@ def _instead(line: str) -> Callable[[VendorCall], str]:
 
 REFUSED: Mapping[str, Callable[[VendorCall], str]] = MappingProxyType(
     {
-        **dict.fromkeys(("ai.openai_embed", "ai.ollama_embed", "ai.voyageai_embed", "ai.litellm_embed"), _embedded(1)),
-        **dict.fromkeys(("ai.cohere_embed", "azure_openai.create_embeddings", "google_ml.embedding"), _embedded(1)),
         **dict.fromkeys(("ai.rank", "google_ml.rank", "azure_ai.rank", "ai.cohere_rerank"), _ranked),
         "google_ml.predict_row": _predicted,
         "azure_ai.extract": lambda call: f"it returns JSON: write ai_extract({_text(call, 0)}, ['field'])",

@@ -70,27 +70,11 @@ def _sentiment_by_category(call: VendorCall) -> str | None:
     )
 
 
-def _embed(call: VendorCall) -> str | None:
-    if call.name == "ai_embed" and call.positional(1) is None:
-        return None
-    text = _argument(call, 1, _argument(call, 0, "text"), "content")
-    return f"the server has one embedding model: write ai_embed({text})"
-
-
 def _count_tokens(call: VendorCall) -> str | None:
     if call.name == "ai_count_tokens" and len(call.arguments) < 2:
         return None
     last = call.text(call.arguments[-1]) if call.arguments else "text"
     return f"it counts with the server's own model here: write ai_count_tokens({last})"
-
-
-def _plain_similarity(call: VendorCall) -> str | None:
-    return _similarity(call) if len(call.arguments) > 2 else None
-
-
-def _similarity(call: VendorCall) -> str:
-    first, second = _argument(call, 0, "a", "content1"), _argument(call, 1, "b", "content2")
-    return f"the server has one embedding model: write ai_similarity({first}, {second})"
 
 
 def scale_of(call: VendorCall) -> tuple[str, str] | None:
@@ -130,16 +114,9 @@ REFUSED: Mapping[str, Callable[[VendorCall], str | None]] = {
     "cortex.extract_answer": _extract_answer,
     "cortex.entity_sentiment": _no("write ai_classify(text, labels) for each entity"),
     "ai_sentiment": _sentiment_by_category,
-    "ai_embed": _embed,
-    "ai.embed": _embed,
-    "ai_similarity": _plain_similarity,
     "to_file": _FILES,
-    "cortex.embed_text": _embed,
-    "cortex.embed_text_768": _embed,
-    "cortex.embed_text_1024": _embed,
     "ai_count_tokens": _count_tokens,
     "cortex.count_tokens": _count_tokens,
-    "ai.similarity": _similarity,
     "ai.search": _no("search an index: write SELECT * FROM vector_search('index', 'text', top_k => 3)"),
     "cortex.search_preview": _no("search an index: write SELECT * FROM vector_search('index', 'text', top_k => 3)"),
     "ai.score": _score,

@@ -11,21 +11,21 @@ from flightllm.dialect.text import Edit
 from flightllm.dialect.vendors.calls import Given, VendorCall, is_table_function
 from flightllm.dialect.vendors.objects import Value, constant, elements
 from flightllm.dialect.vendors.options import options_of
-from flightllm.dialect.vendors.pieces import around, written
+from flightllm.dialect.vendors.pieces import around
 from flightllm.functions.base import Literal
 from flightllm.functions.type_schemas import schema_of_columns
 from flightllm.sql.arguments import read_column, read_constant, split_arguments
 from flightllm.sql.literals import text_literal
 from flightllm.sql.tokens import TokenKind
 
-_EMBEDDED: Mapping[str, str] = MappingProxyType(
+_EMBEDDED: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "ml.generate_embedding": "ml_generate_embedding_result",
-        "ml.generate_text_embedding": "text_embedding",
-        "ai.generate_embedding": "embedding",
+        "ml.generate_embedding": ("ml_generate_embedding_result", "ml_generate_embedding_status"),
+        "ml.generate_text_embedding": ("text_embedding", "ml_embed_text_status"),
+        "ai.generate_embedding": ("embedding", "status"),
     }
 )
-"""For each function that returns vectors, the column of the vectors."""
+"""For each function that returns vectors, the columns of the vectors and of their status."""
 NAMES = ("ml.generate_text", "ai.generate_text", "ml.generate_table", "ai.generate_table", *_EMBEDDED)
 _PLUMBING = ("flatten_json_output", "output_schema", "request_type", "max_error_ratio", "safety_settings")
 """Keys that this module reads itself, or that say only how a vendor reaches a model."""
@@ -86,9 +86,12 @@ def table(call: VendorCall) -> Iterator[Edit]:
         ours = "ai_embed" if call.name in _EMBEDDED else "ai_gen"
         raise call.error(f"it returns a table, so it must be in FROM; in SELECT write {ours}({_asked(call)})")
     given = _read(call)
-    if (column := _EMBEDDED.get(call.name)) is not None:
-        query = f"SELECT *, ai_embed(content) AS {column} FROM {written(call, given.rows)} AS asked"
-        raise call.error(f"the server has one embedding model: write ({query}) in its place")
+    if (columns_of := _EMBEDDED.get(call.name)) is not None:
+        _check_vectors(call, given.options)
+        vector, status = columns_of
+        opened = f"(SELECT ai_embed(content) AS {vector}, '' AS {status}, * FROM "
+        yield from around(call, [opened, given.rows, " AS __asked)"])
+        return
     options, answers = _options(call, given.options), _answers(call, given.options)
     if answers.schema:
         options.append(f"response_format => {text_literal(answers.schema)}")
@@ -122,6 +125,15 @@ def _answers(call: VendorCall, options: Mapping[str, Literal]) -> _Answers:
     is_old, has_path = "predictions" in call.source.sql, _has_path(call)
     answer = (_OLD_STRUCT if is_old else _STRUCT) if has_path else _OLD_JSON if is_old else _JSON
     return _Answers([f"{answer.replace('{0}', '__answer.value')} AS ml_generate_text_result", status])
+
+
+def _check_vectors(call: VendorCall, options: Mapping[str, Literal]) -> None:
+    """Raise `SqlError` for an option that would give other columns or other vectors."""
+    if options.get("flatten_json_output") is False:
+        raise call.error("flatten_json_output must be TRUE: the vector has a column of its own")
+    for name in options:
+        if name not in {"flatten_json_output", "task_type"}:
+            raise call.error(f"{name} has no counterpart here: leave it out")
 
 
 def _check_paths(call: VendorCall) -> None:
