@@ -119,8 +119,6 @@ def _operator_refused(found: "exp.Is | exp.DPipe", dialect: str) -> str | None:
 
     if isinstance(found, exp.Is) and dialect == "duckdb" and _is_row(found.this):
         return "a row IS NULL compares the row with NULL in duckdb: write a IS NULL AND b IS NULL"
-    if isinstance(found, exp.DPipe) and dialect == "postgres" and (_is_json(found.this) or _is_json(found.expression)):
-        return "|| of JSON values merges them in postgres: write json_build_object with all of the names"
     return None
 
 
@@ -129,13 +127,6 @@ def _is_row(value: "exp.Expr") -> bool:
 
     made = value.unnest() if isinstance(value, exp.Paren) else value
     return isinstance(made, exp.Tuple) or (isinstance(made, exp.Anonymous) and str(made.this).lower() == "row")
-
-
-def _is_json(value: "exp.Expr") -> bool:
-    from sqlglot import exp
-
-    inner = value.unnest() if isinstance(value, exp.Paren) else value
-    return isinstance(inner, exp.Cast) and inner.to.this in {exp.DType.JSON, exp.DType.JSONB}
 
 
 def _difference_refused(found: "exp.DateDiff", dialect: str) -> str | None:

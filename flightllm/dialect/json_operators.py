@@ -104,6 +104,11 @@ def _read(key: Step) -> tuple[Step, ...]:
     return read_path(key) if isinstance(key, str) and key.startswith(("$.", "$[")) else (key,)
 
 
+def operand(source: Source, last: int) -> int | None:
+    """Return the first token of the operand of an operator that ends at a token; None for another text."""
+    return _operand(source, source.scopes.opening, last)
+
+
 def _operand(source: Source, opening: Mapping[int, int], last: int) -> int | None:
     """Return the first token of the operand that ends at a token.
 

@@ -21,6 +21,8 @@ from flightllm.dialect.half_joins import half_joins
 from flightllm.dialect.identity import NAMES as IDENTITIES
 from flightllm.dialect.identity import identity
 from flightllm.dialect.information_schema import information_schema
+from flightllm.dialect.json_casts import NAMES as JSON_CASTS
+from flightllm.dialect.json_casts import json_casts
 from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
 from flightllm.dialect.json_operators import OPERATORS as JSON_OPERATORS
 from flightllm.dialect.json_operators import json_operators
@@ -171,6 +173,7 @@ RULES: tuple[Rule, ...] = (
     Rule(pattern_rows, Trigger(PATTERN_ROWS), of_dialects=(DEFAULT,)),
     Rule(series_names, Trigger(SERIES)),
     Rule(json_operators, Trigger(JSON_FUNCTIONS), Trigger(marks=JSON_OPERATORS)),
+    Rule(json_casts, Trigger(JSON_CASTS), of_dialects=_AS_POSTGRES),
     Rule(show, _words("show", "describe", "desc")),
     Rule(top, _words("top")),
     Rule(fetch_first, _words("fetch")),

@@ -10,6 +10,7 @@ from flightllm.dialect.generator.reading import read, written_name
 from flightllm.dialect.generator.written import SPARKS
 from flightllm.dialect.integer_casts import ROUNDING, round_integer_casts
 from flightllm.dialect.json_fields import write_json_fields
+from flightllm.dialect.json_operators import operand
 from flightllm.dialect.kept_names import keep_names, quote_error_fields
 from flightllm.dialect.plain_texts import plain_texts
 from flightllm.dialect.quoted_columns import check_quoted_columns
@@ -56,7 +57,7 @@ def transpile(sql: str, dialect: str, place: NameContext) -> Rewritten:
     start = _start(source)
     if start is None:
         return Rewritten(sql, sql)
-    if sum(token.kind is TokenKind.PLACEHOLDER and token.text == "?" for token in source.tokens) > 1:
+    if sum(_is_parameter(source, index, dialect) for index in range(len(source.tokens))) > 1:
         raise UnsupportedError("parameters of a text in another dialect need numbers: write $1, $2 in place of ?")
     _check_nesting(plain, source, dialect)
     check_quoted_columns(plain, source, dialect)
@@ -87,6 +88,14 @@ def _start(source: Source) -> int | None:
     while source.is_symbol(opened, "("):
         opened += 1
     return first if source.is_word(opened, *_STATEMENTS) else None
+
+
+def _is_parameter(source: Source, index: int, dialect: str) -> bool:
+    """Return whether a token is the parameter `?`; between two values of postgres it is an operator of JSON."""
+    token = source.tokens[index]
+    if token.kind is not TokenKind.PLACEHOLDER or token.text != "?":
+        return False
+    return dialect != "postgres" or operand(source, index - 1) is None
 
 
 def _check_distances(plain: Rewritten, source: Source) -> None:

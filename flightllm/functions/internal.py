@@ -5,6 +5,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from flightllm.functions import jsonb
 from flightllm.functions.ages import AGE, AGE_ARGUMENTS, AGE_OUTPUT, ages
 from flightllm.functions.array_keys import KEY_FUNCTIONS, array_key, key_type
 from flightllm.functions.calendar_months import MONTHS_ARGUMENTS, MONTHS_BETWEEN, months_between
@@ -312,6 +313,21 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     (of_code_points, [NUMBERS], pa.string(), "immutable", OF_CODE_POINTS),
     (normal_forms, [pa.string(), pa.string()], pa.string(), "immutable", NORMAL_FORM),
     (json_strings, [pa.string()], pa.string(), "immutable", JSON_STRING),
+    (jsonb.jsonbs, [pa.string()], pa.string(), "immutable", jsonb.JSONB),
+    (jsonb.jsons, [pa.string()], pa.string(), "immutable", jsonb.JSON),
+    (jsonb.at_path, [pa.string(), TEXTS], pa.string(), "immutable", jsonb.AT_PATH),
+    (jsonb.text_at_path, [pa.string(), TEXTS], pa.string(), "immutable", jsonb.TEXT_AT_PATH),
+    (jsonb.contains, [pa.string(), pa.string()], pa.bool_(), "immutable", jsonb.CONTAINS),
+    (jsonb.has, [pa.string(), TEXTS, pa.bool_()], pa.bool_(), "immutable", jsonb.HAS),
+    (jsonb.merged, [pa.string(), pa.string()], pa.string(), "immutable", jsonb.MERGED),
+    (jsonb.without, [pa.string(), TEXTS, pa.string()], pa.string(), "immutable", jsonb.WITHOUT),
+    (jsonb.set_at, [pa.string(), TEXTS, pa.string(), pa.bool_()], pa.string(), "immutable", jsonb.SET_AT),
+    (jsonb.stripped, [pa.string()], pa.string(), "immutable", jsonb.STRIPPED),
+    (jsonb.pretty, [pa.string()], pa.string(), "immutable", jsonb.PRETTY),
+    (jsonb.kinds, [pa.string()], pa.string(), "immutable", jsonb.KIND),
+    (jsonb.built, [TEXTS, TEXTS, pa.string()], pa.string(), "immutable", jsonb.BUILT),
+    (jsonb.built_lists, [TEXTS], pa.string(), "immutable", jsonb.BUILT_LIST),
+    (jsonb.postgres_json, [pa.string(), pa.string()], pa.string(), "immutable", jsonb.POSTGRES_JSON),
     (longest_run, list(LONGEST_RUN_ARGUMENTS), LONGEST_RUN_OUTPUT, "immutable", LONGEST_RUN),
 )
 """The arguments of `datafusion.udf` for each function."""
@@ -361,5 +377,6 @@ CALLED: Final = (
     *(JAVA_JSON, JAVA_KEYS, JAVA_FORMAT, GROUPED, OTHER_BASE, SPLIT_AT_MOST),
     *(URL_ENCODED, URL_DECODED, URL_PART, SHA_1, CRC_32),
     *KEY_FUNCTIONS.values(),
+    *jsonb.NAMES,
 )
 """The names that the passes over a text write in it."""

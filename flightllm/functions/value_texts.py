@@ -31,6 +31,11 @@ def double_text(values: pa.Array) -> pa.Array:
     )
 
 
+def number_text(value: float) -> str:
+    """Return the text of one double; see `double_text`."""
+    return _number(repr(value), _DOUBLE_DIGITS)
+
+
 def vendor_double_text(values: pa.Array, styles: pa.Array) -> pa.Array:
     """Return the texts of doubles in a style: `10000000000.0` for duckdb, `1.0E10` for spark, as Java writes it."""
     rows = zip(values.to_pylist(), styles.to_pylist(), strict=True)

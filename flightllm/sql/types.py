@@ -7,6 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from flightllm.common.names import DUCKDB_JOINED, VALUE_TEXT
+from flightllm.functions import jsonb
 from flightllm.functions.ages import AGE
 from flightllm.functions.json_scalars import JSON_SCALAR
 from flightllm.functions.json_texts import JSON_LIST, JSON_OBJECT, JSON_TEXT
@@ -130,6 +131,8 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys((ELEMENTS, MEMBERS, SCALARS, FLATTENED, OBJECT_NAMES), pa.list_(pa.string())),
     **dict.fromkeys((RAW, KIND, GOT, OBJECT, INSERTED, PICKED, DELETED, COMPACT), pa.string()),
     VALUE_TEXT: pa.string(),
+    **dict.fromkeys(jsonb.NAMES, pa.string()),
+    **dict.fromkeys((jsonb.CONTAINS, jsonb.HAS), pa.bool_()),
     "__text_bytes": pa.binary(),
     **dict.fromkeys(("bool_and", "bool_or", "every", "starts_with", "isnan"), pa.bool_()),
 }

@@ -7,17 +7,19 @@ from typing import Any
 from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.dates import formatted
 from flightllm.dialect.generator.duckdb_forms import nested_cast
-from flightllm.dialect.generator.duckdb_values import json_of
 from flightllm.dialect.generator.reading import written_name
 from flightllm.dialect.generator.spark_casts import spark_cast
 from flightllm.dialect.generator.tables.bigquery_values import UNFAILING
 from flightllm.dialect.generator.written import SPARKS, Written
 from flightllm.errors import UnsupportedError
+from flightllm.functions.jsonb import JSON, JSONB
 from flightllm.functions.variants import ELEMENTS, PARSED_JSON, VARIANT_JSON, VARIANT_TEXT
 from flightllm.sql.literals import text_literal
 from flightllm.sql.passes.variants import JOINED
 
 _UNTYPED = ("VARIANT", "OBJECT", "MAP")
+_CHECKED = {"JSON": JSON, "JSONB": JSONB}
+"""The functions that check and write the JSON of PostgreSQL's types."""
 _WHOLE = re.compile(r"\s*(?:struct|array|map)\s*<|\s*\w+\s*\Z", re.IGNORECASE)
 """A schema that is one type, and no list of names with types."""
 
@@ -31,18 +33,12 @@ def json_values() -> Mapping[type, Written]:
         exp.TryCast: _cast,
         exp.ConcatWs: _joined,
         exp.FromJson: _from_json,
-        exp.JSONExtractScalar: _read_as_text,
         exp.ParseJSON: _parsed,
         exp.SafeFunc: _safe,
         exp.StripNullValue: lambda generator, found: generator.sql(found, "this"),
         exp.ToBoolean: _boolean,
         exp.ToVariant: lambda generator, found: generator.sql(found, "this"),
     }
-
-
-def _read_as_text(generator: Any, found: Any) -> str:
-    name = "JSON_VALUE" if found.args.get("scalar_only") else "JSON_EXTRACT_STRING"
-    return str(generator.func(name, json_of(generator, found.this), found.expression))
 
 
 def _boolean(generator: Any, found: Any) -> str:
@@ -92,6 +88,8 @@ def _cast(generator: Any, found: Any) -> str:
         return nested
     if found.args.get("format") is not None:
         return formatted(generator, found)
+    if generator.read_from == "postgres" and to.this.name in _CHECKED and not isinstance(found, exp.TryCast):
+        return f"{_CHECKED[to.this.name]}({generator.sql(found, 'this')})"
     if generator.read_from == "snowflake" and to.this.name == "ARRAY":
         inner = f"{ELEMENTS}({generator.sql(found, 'this')})"
         return f"CAST({inner} AS {generator.sql(to.expressions[0])}[])" if to.expressions else inner

@@ -10,6 +10,7 @@ from flightllm.dialect.generator.calls import Table, TooLongError, vendor_call, 
 from flightllm.dialect.generator.dates import dates
 from flightllm.dialect.generator.duckdb_forms import duckdb_forms
 from flightllm.dialect.generator.forms import text_of
+from flightllm.dialect.generator.json_texts import json_texts
 from flightllm.dialect.generator.json_values import json_values
 from flightllm.dialect.generator.kept import refused
 from flightllm.dialect.generator.lists import lists
@@ -91,6 +92,7 @@ def _ours() -> Any:
                 **numbers(),
                 **texts(),
                 **times(),
+                **json_texts(),
                 **json_values(),
                 **variants(),
                 **duckdb_forms(),

@@ -16,7 +16,7 @@ _FIRST_DEPTH: Final = 90
 def json_form(value: str, found: Type, depth: int = _FIRST_DEPTH, scalar: str = JSON_TEXT) -> str:
     """Return the SQL of the JSON of a value. `value` is its SQL, and its type can be unknown.
 
-    `scalar` is the name of the function that writes a value without parts.
+    `scalar` is the function that writes a value without parts.
 
     For a struct with the field `a`, that is `__json_object(make_array('a'), make_array(…))` of `get_field(value, 'a')`.
     """

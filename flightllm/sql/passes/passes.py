@@ -44,6 +44,8 @@ from flightllm.sql.passes.interval_sums import FUNCTIONS as SUMS
 from flightllm.sql.passes.interval_sums import has_difference, interval_sums
 from flightllm.sql.passes.interval_texts import interval_texts
 from flightllm.sql.passes.intervals import intervals
+from flightllm.sql.passes.json_calls import MARKS as JSON_MARKS
+from flightllm.sql.passes.json_calls import can_have_json, json_calls
 from flightllm.sql.passes.lambda_bodies import lambda_bodies
 from flightllm.sql.passes.like_lists import has_like_list, like_lists
 from flightllm.sql.passes.meetings import WORDS as MEETING
@@ -176,6 +178,8 @@ PASSES = (
     Pass(duckdb_calls, frozenset(), some=CALLS, of_duckdb=True),
     Pass(parsed_times, frozenset(), some=READERS),
     Pass(text_lists, frozenset(), some=TEXT_LISTS),
+    # Before the calls of texts: `json_build_object` has the spaces of PostgreSQL.
+    Pass(json_calls, frozenset(), can_have_json, JSON_MARKS, of_postgres=True),
     Pass(text_calls, frozenset(), some=TEXT_CALLS, of_duckdb=True),
     Pass(moments, frozenset(), some=MOMENTS, of_duckdb=True),
     Pass(whole_division, frozenset(), some=frozenset({"//"}), of_duckdb=True),

@@ -224,6 +224,17 @@ ROWS: Final[list[tuple[Any, ...]]] = [
     ("regexp_replace(code, '[0-9]+', '$1')", "a$1b22c333"),
     ("ARRAY[i, NULL] @> ARRAY[NULL]::int[]", False, False),
     ("string_to_array(csv, ',') @> ARRAY['a']", True),
+    ("json_build_object('a', i, 'b', NULL)", '{"a" : 7, "b" : null}', '{"a" : null, "b" : null}'),
+    (
+        "jsonb_build_array(i, s, f, b, d, ts)",
+        '[7, "Hello World", 2.5, true, "2024-03-15", "2024-03-15T13:45:30"]',
+        "[null, null, null, null, null, null]",
+    ),
+    ("to_jsonb(dc)", "12.345"),
+    ('\'{"bb": 1, "c": [2.50]}\'::jsonb', '{"c": [2.50], "bb": 1}', '{"c": [2.50], "bb": 1}'),
+    ("'{\"a\": 1}'::jsonb ? 'a'", True, True),
+    ("'{\"a\": 1}'::jsonb @> '{\"a\": 1}'", True, True),
+    ("'{\"a\": [1, {\"b\": 2}]}'::jsonb #>> '{a,1,b}'", "2", "2"),
 ]
 """Each expression, its value in the first row, and its value in the row of NULL if it is not NULL."""
 AGGREGATES: Final[list[tuple[Any, ...]]] = [
@@ -271,5 +282,8 @@ AGGREGATES: Final[list[tuple[Any, ...]]] = [
     ("sum(n) FILTER (WHERE p)", 5),
     ("count(*) FILTER (WHERE n > 1)", 3),
     ("max(n) - min(n)", 3),
+    ("jsonb_agg(n ORDER BY n)", "[1, 2, 2, 4]"),
+    ("json_agg(w ORDER BY n, w)", '["x", "x", "y", null]'),
+    ("jsonb_object_agg(n, w) FILTER (WHERE n <> 2)", '{"1": "x", "4": null}'),
 ]
 """Each aggregate and its value."""

@@ -3,7 +3,7 @@
 from typing import Final
 
 from flightllm.dialect.formats import from_letters
-from flightllm.dialect.generator.calls import Call, Rule, Table, form, named, no
+from flightllm.dialect.generator.calls import Call, Rule, Table, form, named, no, same
 from flightllm.dialect.generator.forms import match
 from flightllm.dialect.generator.tables.shared import TIMESTAMP_FROM_PARTS, WIDTH_BUCKET
 from flightllm.functions.text_parts import MATCH_ROWS, SPLIT_BY_PATTERN
@@ -55,7 +55,7 @@ POSTGRES: Final[Table] = {
     "DIV": form("trunc({0} / {1})"),
     "EVERY": named("bool_and"),
     "INITCAP": named("initcap"),
-    **dict.fromkeys(("JSON_TYPEOF", "JSONB_TYPEOF"), no("write starts_with(text, '[')")),
+    **same("JSON_TYPEOF", "JSONB_TYPEOF", "JSON_AGG", "JSONB_AGG", "JSON_OBJECT_AGG", "JSONB_OBJECT_AGG"),
     "MAKE_TIMESTAMP": form(TIMESTAMP_FROM_PARTS),
     "NUM_NONNULLS": _counted("NOT NULL"),
     "NUM_NULLS": _counted("NULL"),
