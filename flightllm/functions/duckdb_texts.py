@@ -110,7 +110,9 @@ def _plain(text: str, kind: str) -> str:
     if kind.startswith("Time"):
         return _short(text)
     if kind.startswith(("Interval", "Duration")):
-        raise SqlError("a list of intervals has no text here: write the text of each, as in CAST(a AS VARCHAR)")
+        raise SqlError(
+            "an interval in a list, or of an unknown function, has no text here: write CAST(a AS VARCHAR) of a column"
+        )
     if kind.startswith((*_NESTED, *_LISTS)):
         raise SqlError(
             "a list, a struct or a map of this query has no text here: write array_to_string(list, ', '), or the texts"

@@ -9,6 +9,7 @@ import pyarrow as pa
 from flightllm.errors import SqlError
 
 PART_OF_TEXT, PLACE_IN_TEXT = "__text_part", "__text_place"
+TEXT_SLICE: Final = "__text_slice"
 WORD_OF_TEXT, CAPITALS, SOUND = "__text_word", "__capitals", "__soundex"
 """The names of the functions in SQL."""
 PART_ARGUMENTS: Final = (pa.string(), pa.int64(), pa.int64(), pa.string())
@@ -55,6 +56,20 @@ def _part_back(text: str, start: int, length: int) -> str:
     begin = start - 1 if start >= 0 else len(text) + start
     ends = sorted((begin, begin + length))
     return text[max(ends[0], 0) : max(ends[1], 0)]
+
+
+def text_slices(texts: pa.Array, firsts: pa.Array, lasts: pa.Array) -> pa.Array:
+    """Return the letters from a first place to a last one, as DuckDB reads `text[2:4]`; a bound can be NULL.
+
+    Places count from 1, and from the last letter if they are negative.
+    """
+    rows = zip(texts.to_pylist(), firsts.to_pylist(), lasts.to_pylist(), strict=True)
+    return pa.array([None if text is None else _slice(text, first, last) for text, first, last in rows], pa.string())
+
+
+def _slice(text: str, first: int | None, last: int | None) -> str:
+    begin, end = (place if place is None or place >= 0 else len(text) + 1 + place for place in (first, last))
+    return text[max(begin or 1, 1) - 1 : len(text) if end is None else max(end, 0)]
 
 
 def text_places(texts: pa.Array, parts: pa.Array, starts: pa.Array, occurrences: pa.Array) -> pa.Array:

@@ -113,8 +113,15 @@ def _entries(generator: Any, found: Any) -> str:
 
 
 def nested_cast(generator: Any, found: Any) -> str | None:
-    """Write a cast to a struct, or to a list of structs; None for another type."""
+    """Write a cast to a struct, or to a list of structs; None for another type.
+
+    Raises:
+        UnsupportedError: the type has no counterpart.
+    """
     from sqlglot import exp
+
+    if generator.read_from == _DUCKDB and found.to.this == exp.DType.BIT:
+        raise UnsupportedError("BIT of duckdb has no counterpart here: write the bits of a number by & and >>")
 
     holds = any(one.this == exp.DType.STRUCT for one in found.to.find_all(exp.DataType))
     if generator.read_from != _DUCKDB or not holds:

@@ -78,6 +78,7 @@ from flightllm.sql.passes.text_calls import CALLS as TEXT_CALLS
 from flightllm.sql.passes.text_calls import text_calls
 from flightllm.sql.passes.text_lengths import TYPES, text_lengths
 from flightllm.sql.passes.text_lists import TEXT_LISTS, text_lists
+from flightllm.sql.passes.text_slices import OPENED, text_slices
 from flightllm.sql.passes.text_values import has_text_of_value, text_values
 from flightllm.sql.passes.time_texts import TYPES as TIME_TYPES
 from flightllm.sql.passes.time_texts import has_time_text, time_texts
@@ -184,6 +185,7 @@ PASSES = (
     Pass(moments, frozenset(), some=MOMENTS, of_duckdb=True),
     Pass(whole_division, frozenset(), some=frozenset({"//"}), of_duckdb=True),
     Pass(element_fields, frozenset(), some=AFTER_BRACKET),
+    Pass(text_slices, frozenset(), some=OPENED, of_duckdb=True),
     Pass(like_lists, frozenset(), has_like_list, frozenset({"any", "some"})),
     # Before the passes that read types: the series in SELECT become rows, which have the type of one item.
     Pass(series_items, frozenset({"generate_series"}), of_postgres=True),

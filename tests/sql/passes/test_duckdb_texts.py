@@ -6,6 +6,7 @@ from flightllm.session.session import Session
 from tests.databases import ask
 
 FORMS = [
+    ("SELECT age(DATE '2024-03-01', DATE '2024-01-31')::VARCHAR AS x", "1 month 1 day"),
     ("SELECT l::VARCHAR AS x FROM (SELECT ['a:b', NULL] AS l)", "['a:b', NULL]"),
     ("SELECT l[1:2]::VARCHAR AS x FROM (SELECT [1, NULL, 3] AS l)", "[1, NULL]"),
     ("SELECT (1.1 + 2.2)::VARCHAR AS x", "3.3"),

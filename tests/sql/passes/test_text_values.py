@@ -150,3 +150,16 @@ def test_arrays_of_parameters_are_refused(session: Session) -> None:
     """The error for an array whose text would differ says where its parameter is."""
     with pytest.raises(UnsupportedError, match=r"the array at 1:8 has elements"):
         ask(session, "SELECT ?::text AS r", pa.RecordBatch.from_pydict({"v": [[1.5]]}))
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("age(TIMESTAMP '2024-03-01', TIMESTAMP '2022-11-15 10:00:00')::text", "1 year 3 mons 15 days 14:00:00"),
+        ("CAST(0.1::float AS text)", "0.1"),
+        ("round(1.005, 2)::text", "1.01"),
+    ],
+)
+def test_texts_of_results(session: Session, sql: str, expected: str) -> None:
+    """The result of age, a float and a rounded literal have PostgreSQL's texts."""
+    assert ask(session, f"SELECT {sql} AS x").rows == [{"x": expected}]

@@ -11,12 +11,29 @@ from flightllm.functions.text_parts import SPLIT
 
 _KNOWN: Final = "CAST(coalesce(array_length(array_compact({0})), 0) AS BIGINT)"
 """The number of items that are not NULL."""
+_LENGTHS: Final = {
+    "CENTURIE": "1200 month",
+    "DECADE": "120 month",
+    "YEAR": "12 month",
+    "QUARTER": "3 month",
+    "MONTH": "1 month",
+    "WEEK": "7 day",
+    "DAY": "1 day",
+    "HOUR": "1 hour",
+    "MINUTE": "1 minute",
+}
+"""The interval of each unit of a function such as `to_days`."""
 _RANDOM_ACCESS: Final = "write it over the rows of unnest(list) in a subquery"
 
 
 def _of_list(text: str) -> Rule:
     """Return a rule for a text that is NULL only for the list NULL."""
     return form(f"(CASE WHEN {{0}} IS NOT NULL THEN {text} END)")
+
+
+def _of_known(text: str) -> Rule:
+    """Return a rule for a text that is NULL for a list without values."""
+    return form(f"(CASE WHEN {_KNOWN} > 0 THEN {text} END)")
 
 
 def _within(call: Call) -> str:
@@ -71,6 +88,16 @@ def _part(call: Call) -> str:
     return f"(CASE WHEN NOT ({nulls}) THEN coalesce(array_element({SPLIT}({text}, {separator}), {place}), '') END)"
 
 
+def _series(call: Call) -> str:
+    """Write a series; a series of dates by an interval has timestamps in DuckDB."""
+    from sqlglot import exp
+
+    args = list(call.args)
+    if len(args) == 3 and isinstance(args[0], exp.Cast) and args[0].to.this == exp.DType.DATE:
+        args = [*(exp.cast(one.copy(), "TIMESTAMP") for one in args[:2]), args[2]]
+    return str(call.generator.func(call.name, *args))
+
+
 _HAS: Final = form("(CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN coalesce(array_has({0}, {1}), false) END)")
 
 DUCKDB: Final[Table] = {
@@ -86,6 +113,37 @@ DUCKDB: Final[Table] = {
     **dict.fromkeys(
         ("DATE_SUB", "DATESUB"), no("it counts whole elapsed units: write date_diff('day', a, b) for days, and divide")
     ),
+    "ADD": form("({0} + {1})"),
+    "SUBTRACT": form("({0} - {1})"),
+    "MULTIPLY": form("({0} * {1})"),
+    "DIVIDE": form("({0} // {1})"),
+    **{f"TO_{name}S": form(f"(CAST({{0}} AS BIGINT) * INTERVAL '{length}')") for name, length in _LENGTHS.items()},
+    "TO_SECONDS": form("(CAST({0} AS DOUBLE) * INTERVAL '1 second')"),
+    "TO_MILLISECONDS": form("(CAST({0} AS DOUBLE) * INTERVAL '1 millisecond')"),
+    "TO_MICROSECONDS": form("(CAST({0} AS BIGINT) * INTERVAL '1 microsecond')"),
+    "BIN": no("write the bits by & and >>, and join them"),
+    "CONSTANT_OR_NULL": form("(CASE WHEN {1} IS NOT NULL THEN {0} END)"),
+    "ENCODE": form("CAST({0} AS BYTEA)"),
+    "DECODE": form("CAST({0} AS VARCHAR)"),
+    "EDITDIST3": form("CAST(levenshtein({0}, {1}) AS BIGINT)"),
+    "EPOCH_NS": form("(CAST(round(date_part('epoch', {0}) * 1000000) AS BIGINT) * 1000)"),
+    "ERA": form("(CASE WHEN date_part('year', {0}) > 0 THEN 1 WHEN {0} IS NOT NULL THEN 0 END)"),
+    "GEN_RANDOM_UUID": form("uuid()"),
+    "ISOYEAR": form("CAST(date_part('isoyear', {0}) AS BIGINT)"),
+    "JSON_EXISTS": form("(json_extract({0}, {1}) IS NOT NULL)"),
+    "JSON_GROUP_ARRAY": no("write to_json(list) over a subquery with array_agg(x) AS list"),
+    "JULIAN": form("(date_part('epoch', {0}) / 86400.0 + 2440588.0)"),
+    **dict.fromkeys(
+        ("LIST_BOOL_OR", "ARRAY_BOOL_OR"), form(f"(CASE WHEN {_KNOWN} > 0 THEN array_has({{0}}, true) END)")
+    ),
+    **dict.fromkeys(("LIST_BOOL_AND", "ARRAY_BOOL_AND"), _of_known("NOT array_has({0}, false)")),
+    **dict.fromkeys(("LIST_FIRST", "ARRAY_FIRST"), form("array_element({0}, 1)")),
+    **dict.fromkeys(("LIST_LAST", "ARRAY_LAST"), form("array_element({0}, -1)")),
+    "LIST_STRING_AGG": _of_known("array_to_string({0}, ',')"),
+    **dict.fromkeys(("LIST_MEDIAN", "LIST_MODE", "LIST_STDDEV_POP", "LIST_GRADE_UP"), no(_RANDOM_ACCESS)),
+    "MAP_CONTAINS": form("(CASE WHEN {0} IS NOT NULL THEN array_has(map_keys({0}), {1}) END)"),
+    "UNHEX": form("decode({0}, 'hex')"),
+    "WEIGHTED_AVG": form("(sum(CAST({0} AS DOUBLE) * {1}) / sum(CASE WHEN {0} IS NOT NULL THEN {1} END))"),
     "DECADE": form("CAST(floor(date_part('year', {0}) / 10.0) AS BIGINT)"),
     "EPOCH_MS": form("CAST(floor(date_part('epoch', {0}) * 1000) AS BIGINT)"),
     "EPOCH_US": form("CAST(round(date_part('epoch', {0}) * 1000000) AS BIGINT)"),
@@ -119,6 +177,7 @@ DUCKDB: Final[Table] = {
     "MAKE_TIMESTAMP": form(TIMESTAMP_FROM_PARTS),
     **dict.fromkeys(("ORD", "UNICODE"), form("(CASE WHEN {0} = '' THEN -1 ELSE ascii({0}) END)")),
     **dict.fromkeys(("QUANTILE", "QUANTILE_DISC"), _within),
+    **dict.fromkeys(("RANGE", "GENERATE_SERIES"), _series),
     "REGEXP_FULL_MATCH": form("regexp_like({0}, '^(?:' || {1} || ')$')"),
     "SHA1": no("write sha256(text)"),
     "SHA256": form("encode(sha256({0}), 'hex')"),
