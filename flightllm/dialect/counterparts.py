@@ -74,6 +74,8 @@ def check_counterparts(tree: "exp.Expr", dialect: str) -> None:
             raise UnsupportedError(said)
         if isinstance(found, exp.Order):
             _name_all(found)
+        elif isinstance(found, exp.Window) and _calls(found.this, "RATIO_TO_REPORT"):
+            _write_ratio(found)
         elif isinstance(found, exp.ArgMax | exp.ArgMin):
             found.set("known_only", dialect == "duckdb")
 
@@ -89,8 +91,8 @@ def _refused(found: "exp.Expr", dialect: str) -> str | None:
             )
         case exp.Is() | exp.DPipe():
             return _operator_refused(found, dialect)
-        case exp.TableSample():
-            return "a sample of a table has no counterpart: write WHERE random() < 0.1 for a tenth"
+        case exp.Connect() | exp.Star() | exp.HistoricalData() | exp.TableSample():
+            return _table_refused(found)
         case exp.Inline() | exp.Stack():
             return f"{found.key.upper()} has no counterpart: write LATERAL VIEW explode(list) v AS x, and read x.a"
         case exp.DateDiff():
@@ -105,6 +107,63 @@ def _refused(found: "exp.Expr", dialect: str) -> str | None:
             return _extreme_refused(found)
         case _:
             return None
+
+
+def _calls(value: "exp.Expr", name: str) -> bool:
+    from sqlglot import exp
+
+    return isinstance(value, exp.Anonymous) and str(value.this).upper() == name and len(value.expressions) == 1
+
+
+def _write_ratio(found: "exp.Window") -> None:
+    """Rewrite `RATIO_TO_REPORT(x) OVER (…)` as `CAST(x AS DOUBLE) / NULLIF(SUM(x) OVER (…), 0)`."""
+    from sqlglot import exp
+
+    value = found.this.expressions[0]
+    total = found.copy()
+    total.set("this", exp.Sum(this=value.copy()))
+    part = exp.Cast(this=value.copy(), to=exp.DataType.build("DOUBLE"))
+    found.replace(
+        exp.Paren(this=exp.Div(this=part, expression=exp.Nullif(this=total, expression=exp.Literal.number(0))))
+    )
+
+
+def _tree_refused(found: "exp.Connect") -> str | None:
+    """Return the error of CONNECT BY; a tree of one table by two columns becomes WITH RECURSIVE."""
+    from sqlglot import exp
+
+    select, rule = found.parent, found.args["connect"]
+    sides = [rule.this, rule.expression] if isinstance(rule, exp.EQ) else []
+    plain = [one.this if isinstance(one, exp.Prior) else one for one in sides]
+    by_columns = bool(plain) and all(isinstance(one, exp.Column) for one in plain) and sides != plain
+    source = select.args.get("from_") if isinstance(select, exp.Select) else None
+    alone = source is not None and isinstance(source.this, exp.Table) and not source.this.alias
+    more = isinstance(select, exp.Select) and any(select.args.get(name) for name in ("where", "joins", "laterals"))
+    roots = select is not None and any(
+        str(one.this).upper().startswith(("CONNECT_BY", "SYS_CONNECT")) for one in select.find_all(exp.Anonymous)
+    )
+    if (
+        by_columns
+        and alone
+        and found.args.get("start") is not None
+        and not (more or roots or found.args.get("nocycle"))
+    ):
+        return None
+    return "CONNECT BY has no counterpart: write WITH RECURSIVE, whose second part joins the table with the rows so far"
+
+
+def _table_refused(found: "exp.Connect | exp.Star | exp.HistoricalData | exp.TableSample") -> str | None:
+    from sqlglot import exp
+
+    if isinstance(found, exp.Connect):
+        return _tree_refused(found)
+    if isinstance(found, exp.TableSample):
+        return "a sample of a table has no counterpart: write WHERE random() < 0.1 for a tenth"
+    if isinstance(found, exp.HistoricalData):
+        return "a table has no earlier states here: leave AT and BEFORE out, or write the name of a copy"
+    if found.args.get("ilike") is not None:
+        return "* ILIKE has no counterpart: write the names of the columns, or * EXCLUDE (a, b)"
+    return None
 
 
 def _last_day_refused(found: "exp.LastDay") -> str | None:

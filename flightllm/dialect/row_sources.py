@@ -7,6 +7,7 @@ from flightllm.dialect.generator.reading import written_name
 from flightllm.dialect.generator.written import SPARKS
 from flightllm.errors import UnsupportedError
 from flightllm.functions.json_values import written_path
+from flightllm.functions.variant_objects import RAW
 from flightllm.functions.variants import FLATTENED, VARIANT_TEXT
 from flightllm.sql.literals import text_literal
 from flightllm.sql.passes.variants import LISTED
@@ -26,7 +27,7 @@ _OFFSET: Final = (
 _PARTS: Final = "SELECT __n AS {names[0]}, __e AS {names[1]} FROM unnest(__given) WITH ORDINALITY AS __rows(__e, __n)"
 _FLATTENED: Final = (
     'SELECT {text}(__e, \'$."key"\') AS "key", {text}(__e, \'$."path"\') AS "path",'
-    ' CAST({text}(__e, \'$."index"\') AS BIGINT) AS "index", {text}(__e, \'$."value"\') AS "value",'
+    ' CAST({text}(__e, \'$."index"\') AS BIGINT) AS "index", {raw}(__e, \'$."value"\') AS "value",'
     ' {text}(__e, \'$."this"\') AS "this" FROM unnest(__given) AS __rows(__e)'
 )
 _OPTIONS: Final = ("input", "path", "outer", "recursive", "mode")
@@ -77,7 +78,7 @@ def _join(query: str, names: Sequence[str], given: Any, alias: str, *, outer: bo
     from sqlglot import exp, parse_one
 
     filled = query.format(
-        names=[exp.to_identifier(name, quoted=True).sql("duckdb") for name in names], text=VARIANT_TEXT
+        names=[exp.to_identifier(name, quoted=True).sql("duckdb") for name in names], text=VARIANT_TEXT, raw=RAW
     )
     named = exp.to_identifier(alias, quoted=alias != alias.lower()).sql("duckdb")
     join = "LEFT JOIN" if outer else "CROSS JOIN"
@@ -237,6 +238,7 @@ def _flatten(found: Any) -> None:
         given[name] = one.expression if named else one
     alias, _ = _alias(found, "__flattened")
     _check_unnumbered(found, alias)
+    _read_values(found, alias)
     path = given.get("path")
     if path is not None and not (isinstance(path, exp.Literal) and path.is_string):
         raise UnsupportedError("the path of FLATTEN must be a text literal: write path => 'a.b'")
@@ -252,6 +254,21 @@ def _flatten(found: Any) -> None:
         ],
     )
     _replace(found, _join(_FLATTENED, (), rows, alias))
+
+
+def _read_values(found: Any, alias: str) -> None:
+    """Read the column `value` of FLATTEN as a path to the whole value, whose form depends on what surrounds it."""
+    from sqlglot import exp
+
+    select = found.find_ancestor(exp.Select)
+    for column in list(select.find_all(exp.Column)) if select is not None else []:
+        read = isinstance(column.parent, exp.JSONExtract | exp.GetExtract | exp.Bracket) and column.arg_key == "this"
+        if column.name.lower() != "value" or column.table.lower() not in {"", alias.lower()} or read:
+            continue
+        whole = exp.JSONPath(expressions=[exp.JSONPathRoot()])
+        path = exp.JSONExtract(this=column.copy(), expression=whole, variant_extract=True)
+        is_item = isinstance(column.parent, exp.Select) and column.arg_key == "expressions"
+        column.replace(exp.Alias(this=path, alias=column.this.copy()) if is_item else path)
 
 
 def _check_unnumbered(found: Any, alias: str) -> None:

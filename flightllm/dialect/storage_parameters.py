@@ -8,7 +8,9 @@ from flightllm.dialect.text import Edit
 from flightllm.errors import SqlError
 from flightllm.sql.names import read_parts
 
-WORDS: Final = frozenset({"unlogged", "with"})
+_UNKEPT: Final = ("unlogged", "transient")
+"""The words for tables that are stored with less safety: here all tables are stored alike."""
+WORDS: Final = frozenset({*_UNKEPT, "with"})
 """The words of which a text must have one to have such parts."""
 _NAMES: Final = frozenset(
     {
@@ -19,7 +21,7 @@ _NAMES: Final = frozenset(
 
 
 def storage_parameters(source: Source) -> Iterator[Edit]:
-    """Rewrite `CREATE UNLOGGED TABLE t (a INT) WITH (fillfactor=70)` as `CREATE TABLE t (a INT)`.
+    """Rewrite `CREATE UNLOGGED TABLE t (a INT) WITH (fillfactor=70)` as `CREATE TABLE t (a INT)`; also TRANSIENT.
 
     Raises:
         SqlError: PostgreSQL has no such parameter.
@@ -29,7 +31,7 @@ def storage_parameters(source: Source) -> Iterator[Edit]:
     at = 1
     while source.is_word(at, "or", "replace", "temp", "temporary", "local", "global"):
         at += 1
-    if source.is_word(at, "unlogged") and source.is_word(at + 1, "table"):
+    if source.is_word(at, *_UNKEPT) and source.is_word(at + 1, "table"):
         yield Edit(source.tokens[at].start, source.tokens[at + 1].start, "")
         at += 1
     if not source.is_word(at, "table"):

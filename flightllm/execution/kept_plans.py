@@ -33,6 +33,8 @@ class Circumstances:
     settings: Settings
     place: tuple[str, ...] = ()
     """The schemas in which the session looks names up."""
+    variables: tuple[str, ...] = ()
+    """The names and values of the session's variables."""
 
     def same(self, other: "Circumstances") -> bool:
         """Return whether a plan made in this state is valid in the other.
@@ -40,7 +42,7 @@ class Circumstances:
         Each change makes new mappings of tables and objects, so comparing their identities is enough.
         """
         unchanged = self.tables is other.tables and self.objects is other.objects
-        where = self.place == other.place
+        where = self.place == other.place and self.variables == other.variables
         return unchanged and where and self.rights == other.rights and self.settings == other.settings
 
 

@@ -19,6 +19,8 @@ SCALARS: Final = "__variant_scalars"
 """The name in SQL of the function that makes a list of a JSON list without inner lists and objects."""
 OF_LIST: Final = "__variant_of_list"
 """The name in SQL of the function that writes a list of texts as JSON."""
+OF_TYPED: Final = " of a typed value"
+"""The end of a mode of FLATTEN for a list or a struct: its null is NULL."""
 TEXTS: Final = pa.list_(pa.string())
 _BEGINS: Final = frozenset({"{", "[", '"'})
 """The first letters of JSON values that no plain answer has."""
@@ -123,7 +125,10 @@ def _scalars(text: str | None) -> list[str | None] | None:
 def _rows(text: str | None, path: str | None, outer: bool | None, recursive: bool | None, mode: str) -> list[str]:  # noqa: FBT001 - one row
     steps = read_path(path) if path else ()
     value = None if text is None else value_at(text, steps)
-    found = [] if value is None else list(_below(value, steps, recursive=bool(recursive), mode=mode.lower()))
+    plain = mode.removesuffix(OF_TYPED).lower()
+    found = [] if value is None else list(_below(value, steps, recursive=bool(recursive), mode=plain))
+    if mode.endswith(OF_TYPED):
+        found = [one.replace(',"value":null,', ",", 1) for one in found]
     return found or (["{}"] if outer else [])
 
 

@@ -32,6 +32,8 @@ from flightllm.execution.utility import (
 )
 from flightllm.pg_catalog.words import CALLS, QUERY, WORDS
 from flightllm.session.place import SessionPlace
+from flightllm.session.variables import DIALECT as WITH_VARIABLES
+from flightllm.session.variables import Variables, read_assignment
 from flightllm.sql.classify import classify
 from flightllm.sql.client_parameters import ParameterTable
 from flightllm.sql.error_positions import explain_error
@@ -71,6 +73,8 @@ class StatementReader:
         """Whether the client speaks PostgreSQL's protocol; then `information_schema` names types as PostgreSQL does."""
         self.parameters: ParameterTable | None = None
         """The parameters of such a client's connection."""
+        self.variables = Variables()
+        """The variables of the session in Snowflake's dialect."""
 
     def _catalog(self, sql: str, settings: Settings) -> CatalogPlace | None:
         """Return where a query about the catalog looks names up; None for another statement."""
@@ -120,6 +124,7 @@ class StatementReader:
             FlightLLMError: the statement cannot be parsed, or its rewritten text is too large.
         """
         check_text(sql, self._limits)
+        sql = self.variables.written(sql) if settings.dialect == WITH_VARIABLES else sql
         if (place := self._catalog(sql, settings)) is not None:
             asked = ParsedText(sql)
             check_sql(asked, self._limits, by_datafusion=False)
@@ -147,6 +152,8 @@ class StatementReader:
         Raises:
             FlightLLMError: see `rewritten`; or the kind of the statement is unknown.
         """
+        if settings.dialect == WITH_VARIABLES and read_assignment(sql) is not None:
+            return Statement("parameter", sql)
         found = self.rewritten(sql, settings, parameters)
         return replace(classify(found.text), names=found.names, catalog=found.catalog)
 
@@ -156,7 +163,11 @@ class StatementReader:
         Raises:
             FlightLLMError: see `statement`; or the parameters do not fit.
         """
+        if settings.dialect == WITH_VARIABLES and read_assignment(sql) is not None:
+            return Statement("parameter", sql)
         found = self.rewritten(sql, settings, None if parameters is None else parameters.schema)
+        if parameters is None and settings.dialect == WITH_VARIABLES:
+            self.variables.check_set(found.text)
         bind_values = self.with_values if found.catalog is None else self._with_catalog_values
         return replace(classify(bind_values(found.text, parameters)), names=found.names, catalog=found.catalog)
 

@@ -43,6 +43,8 @@ from flightllm.observe.statement_texts import without_its_secrets
 from flightllm.session.place import SessionPlace
 from flightllm.session.reading import StatementReader, plan_statement
 from flightllm.session.transactions import Transactions
+from flightllm.session.variables import DIALECT as WITH_VARIABLES
+from flightllm.session.variables import Assignment, read_assignment, values_of
 from flightllm.sql.classify import BEGINS_SELECT, classify
 from flightllm.sql.client_parameters import ParameterTable
 from flightllm.sql.guard import check_bound
@@ -282,7 +284,8 @@ class Session:
         """Return the current state of everything that the plan of a statement depends on."""
         store, place, rights = self._all.catalog.store, self._place.standing, self.rights
         store.refresh(_mentions(text, rights), stopped)  # a changed file gets a new entry
-        return Circumstances(store.entries, self._all.objects.revision, rights, settings, place)
+        variables = self._reader.variables.state
+        return Circumstances(store.entries, self._all.objects.revision, rights, settings, place, variables)
 
     def _reading(self, text: ParsedText | None, rights: Rights, is_stopped: Callable[[], bool] = stopped) -> Reader:
         """Register a statement as a reader of its tables, or of all tables; see `Catalog.reading`."""
@@ -465,6 +468,10 @@ class Session:
         self, sql: str, parameters: pa.Table | None, settings: Mapping[str, str], cancelled: CancelToken | None
     ) -> Iterator[Changed]:
         chosen = self._settings.with_values(settings)
+        if chosen.dialect == WITH_VARIABLES and (assigned := read_assignment(sql)) is not None:
+            self._assign(assigned, settings)
+            yield Changed(-1)
+            return
         try:
             read, names, _ = self._reader.rewritten(sql, chosen, None if parameters is None else parameters.schema)
         except FlightLLMError as error:
@@ -472,6 +479,8 @@ class Session:
             self._began(sql, cancelled, "update").finish("failed", error=str(error))
             raise
         if parameters is None:
+            if chosen.dialect == WITH_VARIABLES:
+                self._reader.variables.check_set(read)
             yield self._update(sql, bind(read, None), names, chosen, cancelled)
             return
         for text, more in bound_texts(read, parameters, self._services.functions):
@@ -521,6 +530,16 @@ class Session:
         record.finish("done", rows=max(changed.rows, 0))
         self._transactions.changed()
         return changed
+
+    def _assign(self, assigned: Assignment, settings: Mapping[str, str]) -> None:
+        """Set or forget variables; a query computes their values."""
+        variables = self._reader.variables
+        if not assigned.query:
+            variables.drop(assigned.names)
+            return
+        found = self.execute(assigned.query, settings=settings)
+        table = pa.Table.from_batches(list(found.batches), found.schema)
+        variables.assign(assigned.names, values_of(table, assigned.names))
 
     def _change_session(self, statement: Statement) -> None:
         match statement.kind:
@@ -660,9 +679,9 @@ class Session:
     def state(self) -> SessionState | None:
         """Return what another process needs to continue this session.
 
-        Return None if no other process can: the session has an open transaction or temporary tables.
+        Return None if no other process can: the session has an open transaction, temporary tables or variables.
         """
-        if self._transactions.is_open or self._place.temporary:
+        if self._transactions.is_open or self._place.temporary or self._reader.variables.state:
             return None
         return SessionState(self._settings, self._place.path, self._record.facts())
 

@@ -191,7 +191,7 @@ class Statement:
 REFUSED = {
     "copy": "COPY is not supported: the server does not read or write a client's paths; fetch the rows with a query",
     "prepare": "PREPARE is not supported in SQL text: use the client's prepared statements",
-    "execute": "EXECUTE is not supported in SQL text: use the client's prepared statements",
+    "execute": "EXECUTE is not supported in SQL text: write the statement itself, or use the client's prepared ones",
     "deallocate": "DEALLOCATE is not supported in SQL text: use the client's prepared statements",
     "pivot": "PIVOT without ON is not supported: write PIVOT t ON a IN ('x', 'y') USING sum(c) GROUP BY b",
     "unpivot": "UNPIVOT without ON is not supported: write UNPIVOT t ON a, b INTO NAME name VALUE value",

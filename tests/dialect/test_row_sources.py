@@ -12,6 +12,7 @@ from flightllm.session.session import Session
 from tests.databases import ask, small_database
 
 _NESTED = """PARSE_JSON('{"a":1, "b":[77,88], "c": {"d":"X"}}')"""
+_QUOTED = [(1, '"p"'), (1, '"q"'), (2, None), (2, '"r"')]
 _IDS = [(1, "p"), (1, "q"), (2, None), (2, "r")]
 
 
@@ -49,7 +50,7 @@ def _rows(session: Session, sql: str, dialect: str) -> list[tuple[object, ...]]:
                 (None, "b[0]", 0, "77"),
                 (None, "b[1]", 1, "88"),
                 ("c", "c", None, '{"d":"X"}'),
-                ("d", "c.d", None, "X"),
+                ("d", "c.d", None, '"X"'),
             ],
         ),
         (
@@ -83,12 +84,12 @@ def _rows(session: Session, sql: str, dialect: str) -> list[tuple[object, ...]]:
             "SELECT id, f.key FROM texts LEFT JOIN LATERAL FLATTEN(input => j) f ON TRUE ORDER BY 1, 2",
             [(1, "l"), (1, "n"), (2, "l"), (3, None), (4, None)],
         ),
-        ("snowflake", "SELECT id, f.value FROM lists, LATERAL FLATTEN(input => a) f ORDER BY id, index", _IDS),
-        ("snowflake", "SELECT id, f.value FROM lists, TABLE(FLATTEN(a)) f ORDER BY id, index", _IDS),
+        ("snowflake", "SELECT id, f.value FROM lists, LATERAL FLATTEN(input => a) f ORDER BY id, index", _QUOTED),
+        ("snowflake", "SELECT id, f.value FROM lists, TABLE(FLATTEN(a)) f ORDER BY id, index", _QUOTED),
         (
             "snowflake",
             "SELECT f.value, f.index FROM people, LATERAL FLATTEN(input => SPLIT(note, ' ')) f WHERE id = 1",
-            [("likes", 0), ("tea", 1)],
+            [('"likes"', 0), ('"tea"', 1)],
         ),
         (
             "snowflake",
@@ -136,7 +137,7 @@ def _rows(session: Session, sql: str, dialect: str) -> list[tuple[object, ...]]:
         (
             "snowflake",
             "SELECT id, f.value FROM lists LEFT JOIN LATERAL FLATTEN(input => a) f ON f.index = 1 ORDER BY id",
-            [(1, "q"), (2, "r"), (3, None), (4, None)],
+            [(1, '"q"'), (2, '"r"'), (3, None), (4, None)],
         ),
         (
             "snowflake",

@@ -10,7 +10,7 @@ from flightllm.errors import UnsupportedError
 from flightllm.functions.json_texts import JSON_LIST, JSON_OBJECT, JSON_TEXT
 from flightllm.functions.json_values import Step, read_path, written_path
 from flightllm.functions.variant_objects import COMPACT, DELETED, GOT, INSERTED, OBJECT, PICKED, RAW
-from flightllm.functions.variants import ELEMENTS, FLATTENED, OF_LIST, PARSED_JSON, VARIANT_JSON, VARIANT_TEXT
+from flightllm.functions.variants import ELEMENTS, FLATTENED, OF_LIST, OF_TYPED, PARSED_JSON, VARIANT_JSON, VARIANT_TEXT
 from flightllm.sql.literals import text_literal
 from flightllm.sql.nodes import Json, Node, body, kind, text_of_literal
 from flightllm.sql.passes.nested_json import json_form
@@ -99,7 +99,8 @@ def _written(node: Node, types: ExpressionTypes, tree: Tree) -> Json:
         return _json_field(given, types)
     if name == FLATTENED and (text := _as_json(given[0], types)) is not None:
         rest = {f"v{place}": value for place, value in enumerate(given[1:])}
-        return written(f"{FLATTENED}(v, {', '.join(rest)})", v=text, **rest)
+        mode = f" || '{OF_TYPED}'" if len(rest) == 4 else ""  # NULL in a typed list stays NULL
+        return written(f"{FLATTENED}(v, {', '.join(rest)}{mode})", v=text, **rest)
     if name == "list_count" and len(given) == 1:
         return written("CAST(coalesce(array_length(array_compact(v)), 0) AS BIGINT)", v=given[0])
     if name == JOINED and given:

@@ -505,6 +505,29 @@ AGGREGATES: Final[list[tuple[Any, ...]]] = [
     ("MAX(w) || MIN(w)", "yx"),
 ]
 """An expression over all rows of the second table, and its value."""
+STATEMENTS: Final[list[tuple[str, list[tuple[Any, ...]]]]] = [
+    (
+        "SELECT f.value FROM TABLE(FLATTEN(PARSE_JSON('[\"x\", 1.50, null]'))) f ORDER BY f.index",
+        [('"x"',), ("1.50",), ("null",)],
+    ),
+    (
+        "SELECT f.index, f.value::INT AS v FROM TABLE(FLATTEN(INPUT => PARSE_JSON('[5, 6]'))) f ORDER BY 1",
+        [(0, 5), (1, 6)],
+    ),
+    (
+        "SELECT f.key, f.value::INT AS v FROM LATERAL FLATTEN(INPUT => OBJECT_CONSTRUCT('b', 2, 'a', 1)) f ORDER BY 1",
+        [("a", 1), ("b", 2)],
+    ),
+    ("SELECT value::STRING AS v FROM TABLE(FLATTEN(SPLIT('a,b', ','))) WHERE value = 'a'", [("a",)]),
+    ("SELECT SUM(f.value) AS v FROM LATERAL FLATTEN(INPUT => PARSE_JSON('[5, 6.5]')) f", [(11.5,)]),
+    ("SELECT f.value IS NULL AS v FROM LATERAL FLATTEN(INPUT => PARSE_JSON('[null]')) f", [(False,)]),
+    (
+        "SELECT w, RATIO_TO_REPORT(n) OVER (PARTITION BY w) AS r FROM many WHERE w = 'x' ORDER BY n",
+        [("x", 1 / 3), ("x", 2 / 3)],
+    ),
+    ("SELECT w FROM many START WITH n = 4 CONNECT BY PRIOR w = n", [(None,)]),
+]
+"""A query, and its rows."""
 REFUSED: Final[list[tuple[str, str]]] = [
     ("TO_CHAR(1234.5, '9,999.00')", "write TO_VARCHAR(ROUND(number, 2))"),
     ("TO_CHAR(i, '0000')", "write TO_VARCHAR(ROUND(number, 2))"),

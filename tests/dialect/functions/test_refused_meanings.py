@@ -29,6 +29,22 @@ def test_says_what_to_write(dialect: str, text: str, write: str) -> None:
         transpile(f"SELECT {text} AS x FROM t", dialect, EMPTY)
 
 
+@pytest.mark.parametrize(
+    ("sql", "write"),
+    [
+        ("SELECT * ILIKE '%a%' FROM t", "write the names of the columns"),
+        ("SELECT * FROM t AT (OFFSET => -60)", "write the name of a copy"),
+        ("SELECT * FROM t BEFORE (STATEMENT => 'x')", "write the name of a copy"),
+        ("SELECT a FROM t START WITH a = 1 CONNECT BY PRIOR a + 1 = a", "write WITH RECURSIVE"),
+        ("SELECT a FROM t WHERE a > 2 START WITH a = 1 CONNECT BY PRIOR a = b", "write WITH RECURSIVE"),
+    ],
+)
+def test_says_what_to_write_for_statements(sql: str, write: str) -> None:
+    """The error of a query of Snowflake without a counterpart has the text to write."""
+    with pytest.raises(UnsupportedError, match=write):
+        transpile(sql, "snowflake", EMPTY)
+
+
 @pytest.mark.parametrize(("text", "write"), SNOWFLAKE)
 def test_says_what_to_write_for_snowflake(text: str, write: str) -> None:
     """The error of a function of Snowflake without a counterpart has the text to write."""

@@ -9,6 +9,7 @@ import pytest
 from flightllm.errors import FlightLLMError
 from flightllm.session.session import Session
 from tests.databases import ask, small_database
+from tests.dialect.functions.snowflake import STATEMENTS
 from tests.dialect.functions.tables import CREATE, NUMBERS, is_same
 
 DIALECTS = ("snowflake", "bigquery", "databricks", "duckdb", "postgres", "spark")
@@ -39,6 +40,13 @@ def _found(session: Session, dialect: str, expressions: Sequence[str], table: st
         halves = (expressions[:middle], expressions[middle:])
         return [one for half in halves for one in _found(session, dialect, half, table)]
     return [[row[f"c{place}"] for row in rows] for place in range(len(expressions))]
+
+
+@pytest.mark.parametrize(("sql", "rows"), STATEMENTS)
+def test_statements_of_snowflake(session: Session, sql: str, rows: list[tuple[Any, ...]]) -> None:
+    """A query in Snowflake's dialect has the rows of its documentation."""
+    found = [tuple(row.values()) for row in ask(session, sql, dialect="snowflake").rows]
+    assert [list(row) for row in found] == [pytest.approx(list(row)) for row in rows]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -223,8 +223,9 @@ def _time(kind: str, cast: str) -> Rule:
                 return f"CAST({AS_TIMESTAMP}({int(digits)}) AS {kind})"
             return f"{cast}({value} AS {kind})"
         written = call.text(1)
-        if kind == "TIMESTAMP" and cast == "CAST" and call.number(1) in _SCALES:
-            return f"CAST(arrow_cast(CAST({value} AS BIGINT), '{_SCALES[call.number(1)]}') AS TIMESTAMP)"
+        digits_after = call.number(1)
+        if kind == "TIMESTAMP" and cast == "CAST" and digits_after is not None and digits_after in _SCALES:
+            return f"CAST(arrow_cast(CAST({value} AS BIGINT), '{_SCALES[digits_after]}') AS TIMESTAMP)"
         if written is None:
             call.refuse(f"its format must be a text literal, as in {call.name}(text, 'YYYY-MM-DD')")
         if cast != "CAST":
