@@ -9,6 +9,7 @@ from flightllm.functions import jsonb
 from flightllm.functions.ages import AGE, AGE_ARGUMENTS, AGE_OUTPUT, ages
 from flightllm.functions.array_keys import KEY_FUNCTIONS, array_key, key_type
 from flightllm.functions.calendar_months import MONTHS_ARGUMENTS, MONTHS_BETWEEN, months_between
+from flightllm.functions.divisors import DIVISOR, DIVISOR_ARGUMENTS, DIVISOR_OUTPUT, divisors
 from flightllm.functions.duckdb_json import DUCKDB_JSON, duckdb_json
 from flightllm.functions.duckdb_texts import (
     DUCKDB_INTERVAL,
@@ -224,6 +225,7 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     (interval_times, list(INTERVAL_TIMES_ARGUMENTS), INTERVAL_TIMES_OUTPUT, "immutable", INTERVAL_TIMES),
     (interval_sum, list(INTERVAL_SUM_ARGUMENTS), INTERVAL_SUM_OUTPUT, "immutable", INTERVAL_SUM),
     (half_even, list(HALF_EVEN_ARGUMENTS), HALF_EVEN_OUTPUT, "immutable", HALF_EVEN),
+    (divisors, list(DIVISOR_ARGUMENTS), DIVISOR_OUTPUT, "immutable", DIVISOR),
     (double_text, [pa.float64()], pa.string(), "immutable", DOUBLE_TEXT),
     (vendor_double_text, [pa.float64(), pa.string()], pa.string(), "immutable", VENDOR_DOUBLE),
     (real_text, [pa.float32()], pa.string(), "immutable", REAL_TEXT),
@@ -343,6 +345,7 @@ CALLED: Final = (
     *(DUCKDB_LIST, DUCKDB_LISTS, DUCKDB_INTERVAL, DUCKDB_TEXT, DUCKDB_JSON, SIMPLE_UPPER, SIMPLE_LOWER),
     *(WRITTEN_TIME, READ_TIME, TYPED_FORMAT, TYPED_JSON, JSON_STRING, JSON_KEYS),
     *(RANGE_BUCKET, ABOVE_ZERO, BIT_COUNT, CODE_POINTS, OF_CODE_POINTS, NORMAL_FORM),
+    DIVISOR,
     TEXT_INTERVAL,
     *(WITH_DAYS, INTERVAL_EPOCH, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES, LONGEST_RUN, TYPE_NAME),
     *(

@@ -12,10 +12,23 @@ def aggregates() -> Mapping[type, Written]:
 
     return {
         exp.ApproxDistinct: lambda generator, found: generator.func("APPROX_DISTINCT", found.this),
+        exp.ArrayAgg: _listed,
         exp.ArgMax: lambda generator, found: _extreme(generator, found, "DESC"),
         exp.ArgMin: lambda generator, found: _extreme(generator, found, "ASC"),
         exp.GroupConcat: _joined,
     }
+
+
+def _listed(generator: Any, found: Any) -> str:
+    """Write a list without NULLs; sqlglot puts DISTINCT into the condition of a FILTER."""
+    from sqlglot import exp
+
+    inner = found.this.this if isinstance(found.this, exp.Order) else found.this
+    if found.args.get("nulls_excluded") and isinstance(found.parent, exp.Filter) and isinstance(inner, exp.Distinct):
+        given = found.parent.expression.this
+        given.replace(exp.and_(given.copy(), inner.expressions[0].is_(exp.null()).not_()))
+        found.set("nulls_excluded", False)  # noqa: FBT003 - as sqlglot takes it
+    return str(generator.arrayagg_sql(found))
 
 
 def _extreme(generator: Any, found: Any, direction: str) -> str:

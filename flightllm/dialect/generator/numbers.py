@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.written import Written
+from flightllm.functions.divisors import DIVISOR
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
@@ -13,7 +15,44 @@ def numbers() -> Mapping[type, Written]:
     """Return the function that writes an expression over numbers, by sqlglot's class."""
     from sqlglot import exp
 
-    return {exp.IntDiv: _whole, exp.BitwiseXor: _exclusive, exp.Neg: _negative}
+    return {exp.IntDiv: _whole, exp.BitwiseXor: _exclusive, exp.Div: _quotient, exp.Neg: _negative}
+
+
+_ZERO_REFUSED: Final = ("bigquery", "databricks", "snowflake")
+"""Dialects in which a division by zero is an error, also one of doubles."""
+
+
+def _quotient(generator: Any, found: Any) -> str:
+    """Write a quotient; DataFusion divides a double by zero, so a divisor that can be zero is checked."""
+    from sqlglot import exp
+
+    kinds = [one.to.this if isinstance(one, exp.Cast) else None for one in (found.left, found.right)]
+    is_double = exp.DType.DOUBLE in kinds or not any(one in exp.DataType.REAL_TYPES for one in kinds)
+    if generator.read_from not in _ZERO_REFUSED or not is_double or _is_never_zero(found.right):
+        return str(generator.div_sql(found))
+    sides = generator.sql(found, "this"), f"{DIVISOR}({generator.sql(found, 'expression')})"
+    return " / ".join(f"CAST({one} AS DOUBLE)" for one in sides)
+
+
+def _is_never_zero(value: Any) -> bool:
+    """Return whether a divisor is another number than 0, or `nullif(…, 0)`."""
+    from sqlglot import exp
+
+    made: Any = vendor_call()
+    inner = value.unnest() if isinstance(value, exp.Paren) else value
+    inner = inner.this if isinstance(inner, exp.Neg) else inner
+    if isinstance(inner, made):
+        args = inner.args["expressions"]
+        return (
+            str(inner.args["this"]) == "NULLIF" and len(args) == 2 and _is_number(args[1]) and not float(args[1].name)
+        )
+    return _is_number(inner) and float(inner.name) != 0
+
+
+def _is_number(value: Any) -> bool:
+    from sqlglot import exp
+
+    return isinstance(value, exp.Literal) and not value.is_string
 
 
 def _whole(generator: Any, found: Any) -> str:

@@ -17,6 +17,10 @@ _DELIMITERS: Final = ' \t\n\r\f\v[](){}/|<>!?@"^#$&~_,.:;*%+-'
 """The letters after which INITCAP writes a capital."""
 _VALUE: Final = "nullif(json_extract({0}, {1}), 'null')"
 """The JSON value at a path. The null of a JSON text is NULL."""
+_BLANKS: Final = "".join(
+    letter for letter in map(chr, range(0x3001)) if letter.isspace() and letter not in "\x1c\x1d\x1e\x1f"
+)
+"""The letters that TRIM removes: Unicode's white space."""
 
 
 def _extract(call: Call) -> str:
@@ -113,7 +117,10 @@ BIGQUERY: Final[Table] = {
     "MD5": form("decode(md5({0}), 'hex')"),
     "SHA256": form("sha256({0})"),
     "SHA512": form("sha512({0})"),
-    "TRIM": form("trim({0})", "btrim({0}, {1})"),
+    "TRIM": form(f"btrim({{0}}, '{_BLANKS}')", "btrim({0}, {1})"),
+    "LTRIM": form(f"ltrim({{0}}, '{_BLANKS}')", "ltrim({0}, {1})"),
+    "RTRIM": form(f"rtrim({{0}}, '{_BLANKS}')", "rtrim({0}, {1})"),
+    "CHR": form("replace(chr({0}), chr(0), '')"),
     "TRUNC": form("trunc({0})", "trunc({0}, {1})"),
     "UNIX_DATE": form("(CAST({0} AS DATE) - DATE '1970-01-01')"),
     "UNIX_SECONDS": form("CAST(floor(date_part('epoch', {0})) AS BIGINT)"),

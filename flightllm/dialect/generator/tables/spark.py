@@ -154,6 +154,7 @@ SPARK: Final[Table] = {
     "ISNAN": form("coalesce(isnan({0}), false)"),
     "KURTOSIS": form(f"{KURTOSIS_POP}(array_agg(CAST({{0}} AS DOUBLE)))"),
     "LOG1P": form("ln(1 + {0})"),
+    "DATE": form("CAST({0} AS DATE)"),
     "LTRIM": form("ltrim({0})", "ltrim({1}, {0})"),
     "MAKE_TIMESTAMP": form(TIMESTAMP_FROM_PARTS),
     "NANVL": form("nanvl({0}, {1})"),
