@@ -3,6 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
+from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.reading import written_name
 from flightllm.dialect.generator.written import DAYS, MONTHS, NATIVE, SECONDS, SPARKS, unit_of
 from flightllm.errors import UnsupportedError
@@ -69,7 +70,7 @@ def check_counterparts(tree: "exp.Expr", dialect: str) -> None:
     from sqlglot import exp
 
     for found in list(tree.walk()):
-        said = _refused(found, dialect)
+        said = _clause_refused(found) or _refused(found, dialect)
         if said is not None:
             raise UnsupportedError(said)
         if isinstance(found, exp.Order):
@@ -78,6 +79,35 @@ def check_counterparts(tree: "exp.Expr", dialect: str) -> None:
             _write_ratio(found)
         elif isinstance(found, exp.ArgMax | exp.ArgMin):
             found.set("known_only", dialect == "duckdb")
+        elif isinstance(found, exp.IgnoreNulls) and isinstance(found.parent, vendor_call()):
+            _ignore_outside(found)
+
+
+def _ignore_outside(found: "exp.IgnoreNulls") -> None:
+    """Rewrite `lag(a IGNORE NULLS)` as `lag(a) IGNORE NULLS`."""
+    from sqlglot import exp
+
+    call = found.parent
+    found.replace(found.this)
+    if call is not None:
+        call.replace(exp.IgnoreNulls(this=call.copy()))
+
+
+def _clause_refused(found: "exp.Expr") -> str | None:
+    from sqlglot import exp
+
+    match found:
+        case exp.Star() if found.args.get("rename"):
+            return "RENAME in a star has no counterpart: write SELECT * EXCLUDE (a), a AS b"
+        case exp.Join() if found.args.get("method") == "POSITIONAL":
+            return (
+                "POSITIONAL JOIN has no counterpart: number the rows of both tables by row_number() OVER () AS n in"
+                " subqueries, and write JOIN … USING (n)"
+            )
+        case exp.LimitOptions() if found.args.get("percent"):
+            return "a share of the rows in LIMIT has no counterpart: write a number of rows"
+        case _:
+            return None
 
 
 def _refused(found: "exp.Expr", dialect: str) -> str | None:

@@ -64,7 +64,7 @@ def transpile(sql: str, dialect: str, place: NameContext) -> Rewritten:
     if dialect == "postgres":
         _check_distances(plain, source)
     try:
-        ours = plain.with_edits(vendor_calls(source))
+        ours = plain.with_edits([*vendor_calls(source), *_pivot_in_from(source, start, dialect)])
     except (SqlError, UnsupportedError) as error:
         raise type(error)(plain.said(str(error))) from error
     begin = source.tokens[start].start
@@ -96,6 +96,19 @@ def _is_parameter(source: Source, index: int, dialect: str) -> bool:
     if token.kind is not TokenKind.PLACEHOLDER or token.text != "?":
         return False
     return dialect != "postgres" or operand(source, index - 1) is None
+
+
+def _pivot_in_from(source: Source, start: int, dialect: str) -> list[Edit]:
+    """Rewrite `PIVOT t ON a USING sum(b) ORDER BY c` as `SELECT * FROM (PIVOT …) ORDER BY c`, which sqlglot reads."""
+    if dialect != "duckdb" or not source.is_word(start, "pivot"):
+        return []
+    at = start
+    while at < len(source.tokens) and not source.is_word(at, "order", "limit"):
+        at = source.closing.get(at, at) + 1
+    if at >= len(source.tokens):
+        return []
+    begin, end = source.tokens[start].start, source.tokens[at].start
+    return [Edit(begin, begin, "SELECT * FROM ("), Edit(end, end, ") ")]
 
 
 def _check_distances(plain: Rewritten, source: Source) -> None:

@@ -38,6 +38,7 @@ def duckdb_forms() -> Mapping[type, Written]:
         exp.DPipe: _joined,
         exp.Dot: _method,
         exp.Glob: _glob,
+        exp.IgnoreNulls: _ignoring,
         exp.Map: _map,
         exp.ToMap: _entries,
     }
@@ -72,6 +73,13 @@ def _method(generator: Any, found: Any) -> str:
     return str(
         generator.sql((made if known else exp.Anonymous)(this=name.upper() if known else name, expressions=args))
     )
+
+
+def _ignoring(generator: Any, found: Any) -> str:
+    """Write IGNORE NULLS after a call by its dialect's own name."""
+    if generator.read_from != _DUCKDB or not isinstance(found.this, vendor_call()):
+        return str(generator.ignorenulls_sql(found))
+    return f"{generator.sql(found, 'this')} IGNORE NULLS"
 
 
 def _glob(generator: Any, found: Any) -> str:

@@ -107,6 +107,7 @@ DUCKDB: Final[Table] = {
     **dict.fromkeys(("ARRAY_CONTAINS", "ARRAY_HAS", "LIST_CONTAINS", "LIST_HAS"), _HAS),
     "ARRAY_TO_STRING": form(f"(CASE WHEN {_KNOWN} > 0 THEN array_to_string({{0}}, {{1}}) END)"),
     "BIT_COUNT": no("write the bits by & and >>, and add them"),
+    "COLUMNS": no("name each column, as in SELECT min(a) AS a, min(b) AS b"),
     "CONCAT": _joined("concat"),
     "CONCAT_WS": _joined("concat_ws"),
     "CENTURY": form("CAST(ceil(date_part('year', {0}) / 100.0) AS BIGINT)"),
