@@ -20,6 +20,8 @@ from flightllm.postgres import lists
 from flightllm.postgres.numerics import numeric_bytes
 from flightllm.postgres.types import ARRAYS, INT2VECTOR, OID, OIDVECTOR, oid_of, told_oid
 
+_DAY = 86_400_000_000
+"""The microseconds of a day."""
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _EPOCH_DAYS, _DAY_MICROS = 10_957, 86_400_000_000
 """PostgreSQL counts from 2000-01-01, and Arrow from 1970-01-01."""
@@ -270,10 +272,12 @@ def _micros(column: pa.Array) -> Any:
 
 
 def _interval_parts(column: pa.Array) -> tuple[Any, Any, Any]:
-    """Return months, days and microseconds of intervals or durations."""
+    """Return months, days and microseconds of intervals, or of durations, whose days have 24 hours."""
     kind, zeros = column.type, np.zeros(len(column), np.int64)
     if pa.types.is_duration(kind):
-        return zeros, zeros, _micros(column)
+        micros = _micros(column)
+        days = np.sign(micros) * (np.abs(micros) // _DAY)
+        return zeros, days, micros - days * _DAY
     data = column.buffers()[1]
     if str(kind) == "month_interval":
         return np.frombuffer(data, "<i4")[column.offset : column.offset + len(column)].astype(np.int64), zeros, zeros

@@ -195,6 +195,12 @@ def test_distances_of_pgvector(session: Session, operator: str) -> None:
         ask(session, f"SELECT id FROM people ORDER BY [1.0, 2.0] {operator} [2.0, 1.0]", dialect="postgres")
 
 
+def test_embeddings_of_a_list(session: Session) -> None:
+    """A list of texts becomes rows, as one call embeds one text."""
+    with pytest.raises(FlightLLMError, match=r"write SELECT ai_embed\(x\) FROM unnest\(array\['a', 'b'\]\) AS t\(x\)"):
+        ask(session, "SELECT ai.openai_embed('m', array['a', 'b'])", dialect="postgres")
+
+
 def test_names_of_options_as_columns(session: Session) -> None:
     """A column that Flock names like an option is still a field."""
     flock = "llm_filter({{'model_name': 'default'}}, {{'prompt': 'Is it?'}}, {{'{}': note}})"

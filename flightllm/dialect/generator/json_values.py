@@ -88,8 +88,8 @@ def _cast(generator: Any, found: Any) -> str:
         return nested
     if found.args.get("format") is not None:
         return formatted(generator, found)
-    if generator.read_from == "postgres" and to.this.name in _CHECKED and not isinstance(found, exp.TryCast):
-        return f"{_CHECKED[to.this.name]}({generator.sql(found, 'this')})"
+    if generator.read_from == "postgres" and (made := _of_postgres(generator, found)) is not None:
+        return made
     if generator.read_from == "snowflake" and to.this.name == "ARRAY":
         inner = f"{ELEMENTS}({generator.sql(found, 'this')})"
         return f"CAST({inner} AS {generator.sql(to.expressions[0])}[])" if to.expressions else inner
@@ -98,6 +98,15 @@ def _cast(generator: Any, found: Any) -> str:
     if generator.read_from in SPARKS and (written := spark_cast(generator, found)) is not None:
         return written
     return str(generator.trycast_sql(found) if isinstance(found, exp.TryCast) else generator.cast_sql(found))
+
+
+def _of_postgres(generator: Any, found: Any) -> str | None:
+    """Write a cast to json, jsonb and char, whose length a pass fills with blanks; None for other types."""
+    kind, value = found.to.this.name, generator.sql(found, "this")
+    if kind == "CHAR":
+        length = generator.sql(found.to.expressions[0]) if found.to.expressions else "1"
+        return f"CAST({value} AS CHAR({length}))"
+    return f"{_CHECKED[kind]}({value})" if kind in _CHECKED else None
 
 
 def _joined(generator: Any, found: Any) -> str:

@@ -12,13 +12,15 @@ TYPES: Final = frozenset({"varchar", "char", "character", "nvarchar"})
 """The words of which a text must have one to have such a cast."""
 _KINDS: Final = frozenset({"Varchar", "Nvarchar", "CharVarying", "CharacterVarying", "Char", "Character"})
 _FILLED: Final = frozenset({"Char", "Character"})
+_ONE: Final = ({"Char": None}, {"Character": None})
+"""The types without a length, whose texts have one character."""
 
 
 def text_lengths(tree: Tree, _: TableColumns) -> Tree:
     """Rewrite `CAST(a AS varchar(2))` as `left(CAST(a AS VARCHAR), 2)`.
 
-    A text of the type `char(3)` is cut, too, and gets blanks in the result of a query: PostgreSQL takes no notice of
-    them elsewhere.
+    A text of the type `char(3)` is cut, too, and loses blanks at its end. It gets them in the result of a query:
+    PostgreSQL takes no notice of them elsewhere.
     """
     query = body(tree.root) if kind(tree.root) == "Query" else {}
     if query and kind(query["body"]) == "Select" and not query["order_by"]:
@@ -48,12 +50,15 @@ def _cut(node: Node) -> Json:
     if length is None:
         return node
     whole = {"Cast": {**body(node), "data_type": {"Varchar": None}}}
-    return written(f"left(v, {length})", v=whole)
+    filled = kind(body(node)["data_type"]) in _FILLED
+    return written(f"rtrim(left(v, {length}), ' ')" if filled else f"left(v, {length})", v=whole)
 
 
 def _length(cast: Node) -> int | None:
     """Return the most characters of a cast to a type of texts, or None for another type."""
     data_type = body(cast)["data_type"]
+    if data_type in _ONE:
+        return 1
     if kind(data_type) not in _KINDS or kind(body(data_type)) != "IntegerLength":
         return None
     return int(body(body(data_type))["length"])

@@ -235,6 +235,9 @@ ROWS: Final[list[tuple[Any, ...]]] = [
     ("'{\"a\": 1}'::jsonb ? 'a'", True, True),
     ("'{\"a\": 1}'::jsonb @> '{\"a\": 1}'", True, True),
     ("'{\"a\": [1, {\"b\": 2}]}'::jsonb #>> '{a,1,b}'", "2", "2"),
+    ("length('a '::char(5))", 1, 1),
+    ("cast(s as char)", "H"),
+    ("o::char(3) || s", "oHello World"),
 ]
 """Each expression, its value in the first row, and its value in the row of NULL if it is not NULL."""
 AGGREGATES: Final[list[tuple[Any, ...]]] = [

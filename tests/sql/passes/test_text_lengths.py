@@ -3,7 +3,7 @@
 import pytest
 
 from flightllm.session.session import Session
-from tests.databases import rows
+from tests.databases import ask, rows
 
 
 @pytest.mark.parametrize(
@@ -21,12 +21,16 @@ def test_cut(session: Session, sql: str) -> None:
         ("SELECT CAST('a' AS char(3)) AS v", "a  "),
         ("SELECT 'abcd'::character(3) AS v", "abc"),
         ("SELECT CAST('a' AS char(3)) || 'b' AS v", "ab"),
+        ("SELECT length('a '::char(3)) AS v", 1),
+        ("SELECT 'a  '::char(3) = 'a' AS v", True),
+        ("SELECT CAST('abc' AS char) AS v", "a"),
         ("SELECT v FROM (SELECT CAST('a' AS char(3)) AS v) q", "a"),
     ],
 )
-def test_blanks(session: Session, sql: str, wanted: str) -> None:
+@pytest.mark.parametrize("dialect", ["default", "postgres"])
+def test_blanks(session: Session, dialect: str, sql: str, wanted: object) -> None:
     """A short text has blanks in the result of a query, and none elsewhere."""
-    assert rows(session, sql) == [{"v": wanted}]
+    assert ask(session, sql, dialect=dialect).rows == [{"v": wanted}]
 
 
 def test_changes(session: Session) -> None:
