@@ -1,5 +1,6 @@
 """Rewrite literals and comments of another dialect, so that this server's own lexer reads them too."""
 
+import codecs
 import re
 
 from flightllm.dialect.text import Edit, Rewritten
@@ -45,7 +46,26 @@ def plain_texts(sql: str, dialect: str) -> Rewritten:
         is_ours = written[:1] == "'" and written[:3] != "'''" and "\\" not in written
         if token.token_type in {TokenType.STRING, TokenType.RAW_STRING} and not is_ours:
             edits.append(Edit(start, end, text_literal(token.text)))
+        if token.token_type == TokenType.BYTE_STRING and dialect == "bigquery":
+            edits.append(Edit(start, end, f"FROM_HEX('{_bytes(written).hex()}')"))
         at = max(at, end)
     if sql[at:].strip():
         edits.append(Edit(at, len(sql), " "))
     return whole.with_edits(edits)
+
+
+def _bytes(written: str) -> bytes:
+    r"""Return the bytes of a literal such as b'a\xff' or rb"a".
+
+    Raises:
+        SqlError: an escape is invalid.
+    """
+    prefix, quoted = re.split(r"(?=['\"])", written, maxsplit=1)
+    width = 3 if quoted[:3] in {"'''", '"""'} else 1
+    inner = quoted[width:-width].encode()
+    if "r" in prefix.lower():
+        return inner
+    try:
+        return bytes(codecs.escape_decode(inner)[0])
+    except ValueError as error:
+        raise SqlError(f"the bytes {written[:60]} have an escape that is invalid: write b'\\x00' for a zero") from error

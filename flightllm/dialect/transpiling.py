@@ -16,6 +16,7 @@ from flightllm.dialect.plain_texts import plain_texts
 from flightllm.dialect.quoted_columns import check_quoted_columns
 from flightllm.dialect.row_sources import write_row_sources
 from flightllm.dialect.source import NameContext, Source
+from flightllm.dialect.struct_literals import write_structs
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.vendor_calls import vendor_calls
 from flightllm.errors import SqlError, UnsupportedError
@@ -247,6 +248,8 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
             )
         if found.args.get("group") is None:
             found.set("group", exp.Literal.number(_FIRST_MATCHES[dialect]))
+    if dialect == "bigquery":
+        write_structs(tree)
     write_row_sources(tree, dialect)
     if dialect == "bigquery":
         write_limits(tree)
@@ -256,10 +259,29 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
         quote_error_fields(tree)
     if dialect == "bigquery":
         write_json_fields(tree)
+        _order_unpivots(tree)
     _name_pivots(tree, dialect)
     if dialect in ROUNDING:
         round_integer_casts(tree, dialect)
     _make_joins_exact(tree, dialect)
+
+
+def _order_unpivots(tree: "exp.Expr") -> None:
+    """Rewrite `t UNPIVOT (v FOR k IN (a, b))` as a query whose last columns are `v` and `k`, as in BigQuery."""
+    from sqlglot import exp
+
+    for found in list(tree.find_all(exp.Pivot)):
+        table, fields = found.parent, found.args.get("fields") or []
+        if table is None or len(table.args.get("pivots") or []) != 1 or len(fields) != 1:
+            continue
+        if not (found.args.get("unpivot") and isinstance(found.expressions[0], exp.Column | exp.Identifier)):
+            continue
+        name = exp.to_identifier(fields[0].this.name, quoted=True)
+        alias = found.args.get("alias")
+        found.set("alias", None)
+        star = exp.Star(except_=[name.copy()])
+        query = exp.select(star, exp.column(name)).from_(table.copy())
+        table.replace(query.subquery(alias.name if alias is not None else None))
 
 
 def _name_pivots(tree: "exp.Expr", dialect: str) -> None:

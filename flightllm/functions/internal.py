@@ -145,10 +145,12 @@ from flightllm.functions.time_texts import (
 )
 from flightllm.functions.type_names import TYPE_NAME, type_names
 from flightllm.functions.typed_texts import (
+    COMPACT_JSON,
     JSON_STRING,
     TYPED_FORMAT,
     TYPED_FORMAT_ARGUMENTS,
     TYPED_JSON,
+    compact_json,
     json_strings,
     typed_format,
     typed_json,
@@ -317,6 +319,7 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     (code_points, [pa.string()], NUMBERS, "immutable", CODE_POINTS),
     (of_code_points, [NUMBERS], pa.string(), "immutable", OF_CODE_POINTS),
     (normal_forms, [pa.string(), pa.string()], pa.string(), "immutable", NORMAL_FORM),
+    (compact_json, [pa.string()], pa.string(), "immutable", COMPACT_JSON),
     (json_strings, [pa.string()], pa.string(), "immutable", JSON_STRING),
     (jsonb.jsonbs, [pa.string()], pa.string(), "immutable", jsonb.JSONB),
     (jsonb.jsons, [pa.string()], pa.string(), "immutable", jsonb.JSON),
@@ -343,7 +346,7 @@ CALLED: Final = (
     VENDOR_DOUBLE,
     TEXT_SLICE,
     *(DUCKDB_LIST, DUCKDB_LISTS, DUCKDB_INTERVAL, DUCKDB_TEXT, DUCKDB_JSON, SIMPLE_UPPER, SIMPLE_LOWER),
-    *(WRITTEN_TIME, READ_TIME, TYPED_FORMAT, TYPED_JSON, JSON_STRING, JSON_KEYS),
+    *(WRITTEN_TIME, READ_TIME, TYPED_FORMAT, TYPED_JSON, JSON_STRING, COMPACT_JSON, JSON_KEYS),
     *(RANGE_BUCKET, ABOVE_ZERO, BIT_COUNT, CODE_POINTS, OF_CODE_POINTS, NORMAL_FORM),
     DIVISOR,
     TEXT_INTERVAL,

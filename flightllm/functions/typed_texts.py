@@ -13,12 +13,18 @@ from flightllm.functions.json_texts import json_text
 from flightllm.functions.text_formats import FORMAT_ARGUMENTS
 from flightllm.functions.value_texts import vendor_double_text
 
-TYPED_FORMAT, TYPED_JSON, JSON_STRING = "__typed_format", "__typed_json", "__json_string"
+TYPED_FORMAT, TYPED_JSON, JSON_STRING, COMPACT_JSON = (
+    "__typed_format",
+    "__typed_json",
+    "__json_string",
+    "__compact_json",
+)
 """The names of the functions in SQL."""
 TYPED_FORMAT_ARGUMENTS: Final = FORMAT_ARGUMENTS
 """The template, the texts of the values, and the names of their types; lists and structs are JSON texts."""
 _PLACE: Final = re.compile(r"%(?:%|([-+ 0#']*)(\*|\d*)(?:\.(\*|\d+))?([a-zA-Z]))|%")
 _NUMBER: Final = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\s+')
+_SPACE: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\s+')
 _MOST_EXACT: Final = 2**53
 """The largest whole number that JSON of BigQuery has as a number; larger ones are texts."""
 _WIDEST: Final = 1_000
@@ -44,6 +50,11 @@ def json_strings(values: pa.Array) -> pa.Array:
     return pa.array(["null" if one is None else _NUMBER.sub(_number, one) for one in values.to_pylist()], pa.string())
 
 
+def compact_json(values: pa.Array) -> pa.Array:
+    """Return JSON texts without spaces between their parts."""
+    return pa.array([None if one is None else _SPACE.sub(_kept, one) for one in values.to_pylist()], pa.string())
+
+
 def typed_format(templates: pa.Array, values: pa.Array, types: pa.Array) -> pa.Array:
     """Return templates with values in place of `%d`, `%.2f`, `%t` and `%T`.
 
@@ -63,6 +74,10 @@ def _iso(text: str | None, kind: str) -> str | None:
         return None
     zoned = text.removesuffix('"').removesuffix("Z").removesuffix("+00")
     return f'{zoned.replace(" ", "T", 1)}{"" if "None" in kind else "Z"}"'
+
+
+def _kept(found: re.Match[str]) -> str:
+    return "" if found[0].isspace() else found[0]
 
 
 def _number(found: re.Match[str]) -> str:
@@ -180,7 +195,13 @@ def printed(text: str | None, kind: str, *, literal: bool) -> str:
     if text is None:
         return "NULL"
     if kind.startswith(_NESTED):
-        return _nested(json.loads(text, parse_float=_Number, parse_int=_Number), kind, literal=literal)
+        try:
+            parts = json.loads(text, parse_float=_Number, parse_int=_Number)
+        except ValueError as error:
+            raise SqlError(
+                "FORMAT cannot tell the type of a list: compute the list in a subquery, or write TO_JSON_STRING"
+            ) from error
+        return _nested(parts, kind, literal=literal)
     if kind.startswith("Float"):
         return _double(text, literal=literal)
     if kind.startswith("Timestamp"):

@@ -58,6 +58,8 @@ def _delta(generator: Any, found: Any, sign: str) -> str:
             f"{written_name(found)} of {generator.read_from} adds no {unit}s: write {', '.join(LENGTHS)}"
         )
     count = found.expression
+    if generator.read_from == "bigquery" and isinstance(found, exp.DateAdd | exp.DateSub) and found.this.is_string:
+        found.set("this", exp.cast(found.this.copy(), exp.DType.DATE))
     if isinstance(count, exp.Interval):
         operator = "-" if sign else "+"
         return f"({generator.sql(found, 'this')} {operator} {generator.sql(count)})"

@@ -4,7 +4,15 @@ from typing import Final
 
 import pyarrow as pa
 
-from flightllm.common.names import ADD_UNITS, AS_TIMESTAMP, DUCKDB_JOINED, TIME_BETWEEN, TRUNCATE_UNIT, VALUE_TEXT
+from flightllm.common.names import (
+    ADD_UNITS,
+    AS_TIMESTAMP,
+    DUCKDB_JOINED,
+    JSON_STYLE,
+    TIME_BETWEEN,
+    TRUNCATE_UNIT,
+    VALUE_TEXT,
+)
 from flightllm.errors import UnsupportedError
 from flightllm.functions.json_scalars import JSON_SCALAR
 from flightllm.functions.value_texts import DOUBLE_TEXT, VENDOR_DOUBLE
@@ -73,8 +81,10 @@ def _added(count: Json, time: Json, unit: str, *, day: bool) -> Json:
 
 def _text(given: list[Json], found: Type) -> Json:
     value, dialect = given[0], _word(given[1])
-    if dialect == "bigquery" and found == pa.string():  # STRING of BigQuery takes no text: the value is JSON
-        return written(f"{JSON_SCALAR}(v, 'STRING', 'strict')", v=value)
+    if dialect == JSON_STYLE:
+        if found == pa.string():
+            return written(f"{JSON_SCALAR}(v, 'STRING', 'strict')", v=value)
+        dialect = "bigquery"
     if found is None:
         return written("CAST(v AS VARCHAR)", v=value)
     if dialect in _SPARK:

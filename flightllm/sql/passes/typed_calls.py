@@ -18,7 +18,8 @@ from flightllm.errors import UnsupportedError
 from flightllm.functions.json_texts import JSON_LIST, JSON_OBJECT
 from flightllm.functions.typed_texts import TYPED_FORMAT, TYPED_JSON
 from flightllm.functions.variants import PARSED_JSON, VARIANT_JSON
-from flightllm.sql.nodes import Json, Node, body, kind
+from flightllm.sql.literals import text_literal
+from flightllm.sql.nodes import Json, Node, body, kind, name_of
 from flightllm.sql.passes.nested_json import json_form
 from flightllm.sql.query_columns import TableColumns, own_functions
 from flightllm.sql.select_shapes import changes_per_call
@@ -74,9 +75,21 @@ def _json(value: Json, types: ExpressionTypes) -> Json:
     inner = value
     while kind(inner) == "Nested":
         inner = body(inner)
-    if kind(inner) == "Function" and function_name(body(inner)) in _OF_JSON:
+    if _is_json(inner):
         return inner
+    if kind(inner) == "Dictionary" and body(inner):
+        fields = [_json(one["value"], types) for one in body(inner)]
+        keys = [text_literal(name_of(one["key"])) for one in body(inner)]
+        return written(f"{JSON_OBJECT}(make_array({', '.join(keys)}), v)", v=_list("{}", fields))
     return written(json_form("v", types.of(value), scalar=TYPED_JSON), v=value)
+
+
+def _is_json(value: Json) -> bool:
+    """Return whether a value is JSON already; TO_JSON is a `coalesce` of JSON and the text of null."""
+    if kind(value) != "Function":
+        return False
+    name = function_name(body(value))
+    return name in _OF_JSON or (name == "coalesce" and _is_json(arguments(body(value))[0]))
 
 
 def _formatted(given: Sequence[Json], types: ExpressionTypes) -> Json:

@@ -150,6 +150,27 @@ STATEMENTS: Final[list[tuple[str, list[dict[str, Any]]]]] = [
         ],
     ),
     (
+        HALVES + "SELECT * FROM Produce UNPIVOT (sales FOR quarter IN (Q1, Q2, Q3, Q4)) ORDER BY product, quarter",
+        [
+            {"product": "Apple", "sales": 77, "quarter": "Q1"},
+            {"product": "Apple", "sales": 0, "quarter": "Q2"},
+            {"product": "Apple", "sales": 25, "quarter": "Q3"},
+            {"product": "Apple", "sales": 2, "quarter": "Q4"},
+            {"product": "Kale", "sales": 51, "quarter": "Q1"},
+            {"product": "Kale", "sales": 23, "quarter": "Q2"},
+            {"product": "Kale", "sales": 45, "quarter": "Q3"},
+            {"product": "Kale", "sales": 3, "quarter": "Q4"},
+        ],
+    ),
+    (
+        "WITH T AS (SELECT 'a' AS n, 1 AS x, CAST(NULL AS INT64) AS y) SELECT * FROM T UNPIVOT (v FOR k IN (x, y))",
+        [{"n": "a", "v": 1, "k": "x"}],
+    ),
+    (
+        "WITH T AS (SELECT 'a' AS n, 1 AS x, CAST(NULL AS INT64) AS y) SELECT * FROM T UNPIVOT INCLUDE NULLS (v FOR k IN (x, y)) ORDER BY k",
+        [{"n": "a", "v": 1, "k": "x"}, {"n": "a", "v": None, "k": "y"}],
+    ),
+    (
         "WITH RECURSIVE T1 AS ((SELECT 1 AS n) UNION ALL (SELECT n + 1 AS n FROM T1 WHERE n < 3)) SELECT n FROM T1 ORDER BY n",
         [{"n": 1}, {"n": 2}, {"n": 3}],
     ),
@@ -160,6 +181,10 @@ STATEMENTS: Final[list[tuple[str, list[dict[str, Any]]]]] = [
     (
         "SELECT element, offset FROM UNNEST(['foo', 'bar']) AS element WITH OFFSET ORDER BY offset DESC",
         [{"element": "bar", "offset": 1}, {"element": "foo", "offset": 0}],
+    ),
+    (
+        "SELECT * FROM UNNEST([STRUCT('foo' AS x, 1 AS y), STRUCT('bar', 3)]) ORDER BY y",
+        [{"x": "foo", "y": 1}, {"x": "bar", "y": 3}],
     ),
     (
         "WITH Sequences AS (SELECT 1 AS id, [0, 1, 1, 2, 3, 5] AS some_numbers UNION ALL SELECT 2, [2, 4, 8, 16, 32]) SELECT id, flattened FROM Sequences CROSS JOIN UNNEST(Sequences.some_numbers) AS flattened WHERE flattened > 4 ORDER BY id, flattened",
@@ -191,6 +216,10 @@ STATEMENTS: Final[list[tuple[str, list[dict[str, Any]]]]] = [
     (
         "SELECT s.* FROM (SELECT STRUCT(1 AS a, 'x' AS b) AS s)",
         [{"a": 1, "b": "x"}],
+    ),
+    (
+        "SELECT AS STRUCT 1 AS a, 2 AS b",
+        [{"a": 1, "b": 2}],
     ),
     (
         "SELECT * FROM (SELECT 1 AS x UNION DISTINCT SELECT 1) EXCEPT DISTINCT SELECT 2 AS x",

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from flightllm.common.names import JSON_STYLE
 from flightllm.dialect.generator.calls import Call, Rule, Table, form
 from flightllm.dialect.generator.forms import groups_of, joined, known, match, substring, text_of
 from flightllm.dialect.generator.tables.bigquery_times import TIMES, zoned_text
@@ -10,12 +11,13 @@ from flightllm.dialect.generator.tables.shared import NUMBERS, TEXTS
 from flightllm.functions.json_scalars import JSON_SCALAR
 from flightllm.functions.text_parts import ALL_MATCHES
 from flightllm.functions.text_places import CAPITALS, PLACE_IN_TEXT
+from flightllm.functions.typed_texts import COMPACT_JSON
 from flightllm.functions.variants import MEMBERS, SCALARS
 from flightllm.sql.literals import text_literal
 
 _DELIMITERS: Final = ' \t\n\r\f\v[](){}/|<>!?@"^#$&~_,.:;*%+-'
 """The letters after which INITCAP writes a capital."""
-_VALUE: Final = "nullif(json_extract({0}, {1}), 'null')"
+_VALUE: Final = f"{COMPACT_JSON}(nullif(json_extract({{0}}, {{1}}), 'null'))"
 """The JSON value at a path. The null of a JSON text is NULL."""
 _BLANKS: Final = "".join(
     letter for letter in map(chr, range(0x3001)) if letter.isspace() and letter not in "\x1c\x1d\x1e\x1f"
@@ -72,7 +74,7 @@ def _of_json(type_: str, written: str) -> Table:
 def _text(call: Call) -> str:
     if len(call.args) == 2:
         return zoned_text(call)
-    return text_of(call.sql(0), call.dialect)
+    return text_of(call.sql(0), JSON_STYLE)
 
 
 BIGQUERY: Final[Table] = {

@@ -1,6 +1,6 @@
 """Write BigQuery's functions over lists, JSON and values of any types, and those after SAFE and a dot."""
 
-from typing import Final
+from typing import Any, Final
 
 from flightllm.common.names import (
     FORMAT_OF,
@@ -16,6 +16,7 @@ from flightllm.dialect.generator.forms import groups_of, known
 from flightllm.functions.json_keys import JSON_KEYS
 from flightllm.functions.number_checks import ABOVE_ZERO, BIT_COUNT, RANGE_BUCKET
 from flightllm.functions.text_parts import SPLIT
+from flightllm.functions.text_places import SOUND
 from flightllm.functions.typed_texts import JSON_STRING
 from flightllm.functions.unicode_texts import CODE_POINTS, NORMAL_FORM, OF_CODE_POINTS
 
@@ -55,6 +56,37 @@ def _joined_lists(call: Call) -> str:
 def _negated(call: Call) -> str:
     """Write a negative number; the least one has no positive one."""
     return "CAST(NULL AS BIGINT)" if call.number(0) == -(2**63) else f"{SAFE_DIFFERENCE}(0, {call.sql(0)})"
+
+
+def _length(call: Call) -> str:
+    """Write the number of letters of a text, and of the bytes of a literal or a cast."""
+    if len(call.args) != 1:
+        call.refuse("write LENGTH(value)")
+    if _is_bytes(call.args[0]):
+        return f"(CAST(length(encode({call.sql(0)}, 'hex')) AS BIGINT) / 2)"
+    return f"CAST(length({call.sql(0)}) AS BIGINT)"
+
+
+def _is_bytes(value: Any) -> bool:
+    """Return whether a value is surely made of bytes: a literal, or a cast to bytes."""
+    from sqlglot import exp
+
+    cast = isinstance(value, exp.Cast) and value.to.this in {exp.DType.BINARY, exp.DType.VARBINARY}
+    return cast or str(value.args.get("this")) in {"FROM_HEX", "FROM_BASE64"}
+
+
+def _sound(call: Call) -> str:
+    """Write a sound that begins with the text's first letter, which can be a small one."""
+    text = call.sql(0)
+    sound = f"{SOUND}({text})"
+    small = f"lower(left({sound}, 1)) || substr({sound}, 2)"
+    return f"(CASE WHEN regexp_like({text}, '^[^A-Za-z]*[a-z]') THEN {small} ELSE {sound} END)"
+
+
+def _points(call: Call) -> str:
+    if _is_bytes(call.args[0]):
+        call.refuse("it takes a text here: write TO_HEX(bytes)")
+    return f"{CODE_POINTS}({call.sql(0)})"
 
 
 def _split(call: Call) -> str:
@@ -139,6 +171,11 @@ VALUES: Final[Table] = {
     "ARRAY_LAST": form("array_element({0}, -1)"),
     "ARRAY_SLICE": _slice,
     "GENERATE_TIMESTAMP_ARRAY": form("generate_series(CAST({0} AS TIMESTAMP), CAST({1} AS TIMESTAMP), {2})"),
+    **{
+        name: form(f"(CASE WHEN {{1}} IS NOT NULL THEN {name.lower()}({{0}}, greatest({{1}}, 0)) END)")
+        for name in ("LEFT", "RIGHT")
+    },
+    "LENGTH": _length,
     "SPLIT": _split,
     "REGEXP_INSTR": _place_of_match,
     "FROM_BASE64": form("decode({0}, 'base64')"),
@@ -151,7 +188,8 @@ VALUES: Final[Table] = {
         no("write SELECT x, count(*) AS n … GROUP BY x ORDER BY n DESC LIMIT 3, with sum(y) in place of count(*)"),
     ),
     **dict.fromkeys(("IFERROR", "NULLIFERROR", "ISERROR"), no("write SAFE_CAST, SAFE_DIVIDE or SAFE.NAME(x)")),
-    "TO_CODE_POINTS": form(f"{CODE_POINTS}({{0}})"),
+    "TO_CODE_POINTS": _points,
+    "SOUNDEX": _sound,
     "CODE_POINTS_TO_STRING": form(f"{OF_CODE_POINTS}({{0}})"),
     **dict.fromkeys(("NORMALIZE", "NORMALIZE_AND_CASEFOLD"), _normal),
     "SAFE_CONVERT_BYTES_TO_STRING": form("arrow_cast({0}, 'Utf8')"),
