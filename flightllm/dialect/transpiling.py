@@ -264,6 +264,8 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
     if dialect in ROUNDING:
         round_integer_casts(tree, dialect)
     _make_joins_exact(tree, dialect)
+    if dialect in _SPARK:
+        _make_lists_exact(tree)
 
 
 def _order_unpivots(tree: "exp.Expr") -> None:
@@ -293,6 +295,8 @@ def _name_pivots(tree: "exp.Expr", dialect: str) -> None:
     from sqlglot import exp
 
     for found in tree.find_all(exp.Pivot):
+        if dialect in _SPARK:
+            _count_as_spark(found)
         names, aggregates, fields = found.args.get("columns"), found.expressions, found.args.get("fields") or []
         if not names or found.args.get("unpivot") or len(fields) != 1:
             continue
@@ -309,6 +313,28 @@ def _name_pivots(tree: "exp.Expr", dialect: str) -> None:
             value.replace(exp.PivotAlias(this=value.unalias().copy(), alias=exp.to_identifier(name.name, quoted=True)))
 
 
+def _count_as_spark(pivot: "exp.Pivot") -> None:
+    """Rewrite counts of PIVOT as sums, which are NULL for a cell without rows.
+
+    Raises:
+        UnsupportedError: a count is of different values.
+    """
+    from sqlglot import exp
+
+    for count in [one for aggregate in pivot.expressions for one in aggregate.find_all(exp.Count)]:
+        if isinstance(count.this, exp.Distinct) or count.expressions:
+            raise UnsupportedError(
+                "count(DISTINCT x) in PIVOT has no counterpart: write count(DISTINCT x) FILTER (WHERE a = 'x') AS x"
+            )
+        one, zero = exp.Literal.number(1), exp.Literal.number(0)
+        known = (
+            one
+            if isinstance(count.this, exp.Star)
+            else exp.case().when(count.this.copy().is_(exp.null()), zero).else_(one)
+        )
+        count.replace(exp.Sum(this=known))
+
+
 def _make_joins_exact(tree: "exp.Expr", dialect: str) -> None:
     """Write out LISTAGG's default separator, and its result for a group without texts."""
     from sqlglot import exp
@@ -319,6 +345,25 @@ def _make_joins_exact(tree: "exp.Expr", dialect: str) -> None:
     for joined in list(tree.find_all(exp.GroupConcat)) if dialect == "snowflake" else []:
         if not isinstance(joined.parent, exp.Window | exp.Filter):  # snowflake returns '' for a group without texts
             joined.replace(exp.Coalesce(this=joined.copy(), expressions=[exp.Literal.string("")]))
+
+
+def _make_lists_exact(tree: "exp.Expr") -> None:
+    """Write out the empty list that Spark collects of no rows, and the set that it collects."""
+    from sqlglot import exp
+
+    for unique in list(tree.find_all(exp.ArrayUniqueAgg)):
+        values = exp.Distinct(expressions=[unique.this.copy()])
+        around = unique.parent
+        filtered = isinstance(around, exp.Filter)
+        if isinstance(around, exp.Filter):
+            condition = exp.and_(around.expression.this.copy(), unique.this.copy().is_(exp.null()).not_())
+            around.set("expression", exp.Where(this=condition))
+        unique.replace(exp.ArrayAgg(this=values, nulls_excluded=not filtered))
+    for collected in list(tree.find_all(exp.ArrayAgg)):
+        whole: exp.Expr = collected
+        while isinstance(whole.parent, exp.Window | exp.Filter | exp.WithinGroup | exp.IgnoreNulls):
+            whole = whole.parent
+        whole.replace(exp.Coalesce(this=whole.copy(), expressions=[exp.Array(expressions=[])]))
 
 
 def _place(ours: Rewritten, begin: int, text: str, said: dict[str, Any]) -> str:

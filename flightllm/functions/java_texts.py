@@ -9,14 +9,14 @@ from typing import Final
 from urllib.parse import quote_plus, unquote_plus, urlsplit
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flightllm.errors import SqlError
+from flightllm.functions.text_parts import separated
 from flightllm.functions.value_texts import java_text
 
 JAVA_FORMAT, GROUPED, OTHER_BASE, SPLIT_AT_MOST = "__java_format", "__grouped", "__other_base", "__split_at_most"
 URL_ENCODED, URL_DECODED, URL_PART = "__url_encoded", "__url_decoded", "__url_part"
-SHA_1, CRC_32 = "__sha_1", "__crc_32"
+SHA_1, CRC_32, HALF_UP = "__sha_1", "__crc_32", "__half_up"
 """The names of the functions in SQL."""
 TEXTS: Final = pa.list_(pa.string())
 _PLACE: Final = re.compile(r"%(?:(\d+)\$)?([-#+ 0,(]*)(\d*)(?:\.(\d+))?([a-zA-Z%])|%")
@@ -113,6 +113,19 @@ def grouped(numbers: pa.Array, digits: pa.Array, types: pa.Array) -> pa.Array:
     return pa.array([one(*row) for row in rows], pa.string())
 
 
+def half_up(numbers: pa.Array, digits: pa.Array) -> pa.Array:
+    """Return doubles with a number of digits after the point: 1.005 becomes 1.01, as the half in its text says."""
+    rows = zip(numbers.to_pylist(), digits.to_pylist(), strict=True)
+    return pa.array([None if None in row else _half_up(*row) for row in rows], pa.float64())
+
+
+def _half_up(number: float, digits: int) -> float:
+    value = Decimal(repr(number))
+    if not value.is_finite() or -value.as_tuple().exponent <= digits:  # type: ignore[operator]
+        return number
+    return float(value.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
+
+
 def other_bases(texts: pa.Array, before: pa.Array, after: pa.Array) -> pa.Array:
     """Return numbers of one base in another; a negative base is for signed results, as in MySQL and Hive."""
     rows = zip(texts.to_pylist(), before.to_pylist(), after.to_pylist(), strict=True)
@@ -154,10 +167,9 @@ def _parts(text: str, pattern: str, most: int) -> list[str]:
         letters = list(text) or [""]
         return letters if most <= 0 else [*letters[: most - 1], "".join(letters[most - 1 :])]
     try:
-        found = pc.split_pattern_regex(pa.array([text]), pattern, max_splits=most - 1 if most > 0 else None)
+        return separated(pa.array([text]), pattern, most)[0]
     except pa.ArrowInvalid as error:
         raise SqlError(f"the pattern {pattern[:100]!r} cannot be used: {str(error)[:200]}") from error
-    return list(found.to_pylist()[0])
 
 
 def url_encoded(texts: pa.Array) -> pa.Array:

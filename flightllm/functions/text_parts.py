@@ -147,16 +147,44 @@ def split_by_pattern(texts: pa.Array, patterns: pa.Array) -> pa.Array:
     """Return the texts between the matches of a pattern.
 
     Raises:
-        SqlError: RE2 cannot read a pattern.
+        SqlError: RE2 cannot read a pattern; or see `separated`.
     """
 
     def found(some: pa.Array, pattern: str, _: int) -> list[list[str]]:
         if not pattern:
             return [list(text) for text in some.to_pylist()]
-        return list(pc.split_pattern_regex(some, pattern).to_pylist())
+        return separated(some, pattern)
 
     rows = zip(texts.to_pylist(), patterns.to_pylist(), [0] * len(texts), strict=True)
     return _each(list(rows), found)
+
+
+def separated(texts: pa.Array, pattern: str, most: int = 0) -> list[list[str]]:
+    """Return the texts between the matches of a pattern, at most so many of each text if `most` is above 0.
+
+    Arrow's own function never ends for a pattern that matches an empty text.
+
+    Raises:
+        SqlError: the pattern matches an empty text, or a text has a sign for private use.
+    """
+    if pc.any(pc.or_(pc.match_substring(texts, _BEGIN), pc.match_substring(texts, _END))).as_py():
+        raise SqlError("a text with the signs U+E000 or U+E001 cannot be split by a pattern: replace them first")
+    return [_separated(text, most) for text in _marked(texts, pattern)]
+
+
+def _marked(texts: pa.Array, pattern: str) -> list[str]:
+    marked: list[str] = pc.replace_substring_regex(texts, f"({pattern})", rf"{_BEGIN}\1{_END}").to_pylist()
+    if any(_BEGIN + _END in one for one in marked):
+        raise SqlError(
+            "the separator matches empty texts: write + in place of *, and a backslash before a sign such as |"
+        )
+    return marked
+
+
+def _separated(marked: str, most: int) -> list[str]:
+    first, *others = marked.split(_BEGIN, most - 1) if most > 0 else marked.split(_BEGIN)
+    parts = [first, *(one.partition(_END)[2] for one in others)]
+    return [one.replace(_BEGIN, "").replace(_END, "") for one in parts]
 
 
 def _split(text: str, separator: str | None) -> list[str]:

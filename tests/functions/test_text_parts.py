@@ -49,3 +49,10 @@ def test_split_by_pattern() -> None:
     texts, patterns = ["a1b22c", "ab", None], ["[0-9]+", "", "a"]
     found = split_by_pattern(pa.array(texts, pa.string()), pa.array(patterns, pa.string())).to_pylist()
     assert found == [["a", "b", "c"], ["a", "b"], None]
+
+
+@pytest.mark.parametrize("pattern", ["|", "x*", r"\b"])
+def test_separators_without_letters(pattern: str) -> None:
+    """A separator that matches an empty text is refused; Arrow's own function would never end."""
+    with pytest.raises(SqlError, match="matches empty texts"):
+        split_by_pattern(pa.array(["a b"]), pa.array([pattern]))

@@ -97,7 +97,9 @@ def _cast(generator: Any, found: Any) -> str:
         return str(generator.sql(found, "this"))
     if generator.read_from in SPARKS and (written := spark_cast(generator, found)) is not None:
         return written
-    return str(generator.trycast_sql(found) if isinstance(found, exp.TryCast) else generator.cast_sql(found))
+    # sqlglot reads each CAST of Spark as one that returns NULL; Spark raises an error.
+    tries = isinstance(found, exp.TryCast) and (generator.read_from not in _SPARK or found.args.get("safe"))
+    return str(generator.trycast_sql(found) if tries else generator.cast_sql(found))
 
 
 def _of_postgres(generator: Any, found: Any) -> str | None:
@@ -125,6 +127,8 @@ def _from_json(generator: Any, found: Any) -> str:
     from sqlglot import exp
 
     schema = found.expression
+    if found.args.get("options") is not None:
+        raise UnsupportedError("from_json takes no options here: write from_json(j, 'a STRING') and read its parts")
     if not (isinstance(schema, exp.Literal) and schema.is_string):
         raise UnsupportedError("the schema of from_json must be a text literal: write from_json(j, 'a INT, b STRING')")
     text = str(schema.this)

@@ -1,10 +1,13 @@
 """Write the casts of Spark: a time is a number of seconds since 1970, and a number such a time."""
 
+import re
 from typing import Any, Final
 
 from flightllm.sql.passes.spark_values import AS_NUMBER, AS_TIME
 
 _TIMES: Final = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ")
+_MONTH: Final = re.compile(r"\d{4}(?:-\d\d)?")
+"""A text of a date that lacks its day, or its month too."""
 
 
 def spark_cast(generator: Any, found: Any) -> str | None:
@@ -15,8 +18,10 @@ def spark_cast(generator: Any, found: Any) -> str | None:
     from sqlglot import exp
 
     value, kind = found.this, found.to.this
-    cast = "TRY_CAST" if isinstance(found, exp.TryCast) else "CAST"
+    cast = "TRY_CAST" if found.args.get("safe") else "CAST"
     inner = value.this if isinstance(value, exp.Neg) else value
+    if kind.name == "DATE" and _is_text(inner) and _MONTH.fullmatch(inner.name):
+        return f"{cast}('{inner.name}{'-01' * (2 - inner.name.count('-'))}' AS DATE)"
     if kind.name in _TIMES:
         text = generator.sql(value)
         return f"{cast}({text if _is_text(inner) else f'{AS_TIME}({text})'} AS TIMESTAMP)"

@@ -5,12 +5,13 @@ from typing import Any
 
 from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.duckdb_values import json_of
-from flightllm.dialect.generator.written import Written
+from flightllm.dialect.generator.written import SPARKS, Written
 from flightllm.errors import UnsupportedError
 from flightllm.functions.json_values import Step, written_path
 from flightllm.functions.variant_objects import GOT, RAW
 from flightllm.functions.variants import ELEMENTS, VARIANT_JSON, VARIANT_TEXT
 from flightllm.sql.literals import text_literal
+from flightllm.sql.passes.spark_values import SUBSCRIPT
 
 _OF_JSON = ("VARIANT", "OBJECT", "ARRAY", "JSON", "JSONB", "STRUCT", "MAP", "LIST")
 
@@ -96,10 +97,19 @@ def _subscript(generator: Any, found: Any) -> str:
         keys.insert(0, step)
         inner = inner.this
     reads = isinstance(inner, exp.Column | exp.JSONExtract | exp.GetExtract | exp.ParseJSON)
+    if generator.read_from in SPARKS and len(found.expressions) == 1 and not _is_name(found.expressions[0]):
+        return f"{SUBSCRIPT}({generator.sql(found, 'this')}, {generator.sql(found.expressions[0])})"
     if generator.read_from != "snowflake" or not keys or not reads:
         return str(generator.bracket_sql(found))
     before = list(_steps(inner.expression)) if isinstance(inner, exp.JSONExtract | exp.GetExtract) else []
     return _read(generator, found, inner.this if before else inner, [*before, *keys])
+
+
+def _is_name(key: Any) -> bool:
+    """Return whether a subscript is a name or a part of a list, and no place in a list."""
+    from sqlglot import exp
+
+    return isinstance(key, exp.Slice) or (isinstance(key, exp.Literal) and bool(key.is_string))
 
 
 def _key(key: Any) -> Step | None:

@@ -5,15 +5,16 @@ from typing import Final
 import pyarrow as pa
 
 from flightllm.errors import UnsupportedError
+from flightllm.functions.java_texts import HALF_UP
 from flightllm.sql.nodes import Json, Node, body, kind
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import ExpressionTypes, arguments, function_name, is_date
 
 AS_NUMBER, AS_TIME, AS_DIGITS = "__spark_number", "__spark_time", "__spark_digits"
-SERIES, ITEM = "__spark_series", "__spark_item"
+SERIES, ITEM, SUBSCRIPT, ROUNDED = "__spark_series", "__spark_item", "__spark_subscript", "__spark_round"
 """Functions that the generator of other dialects writes."""
-CALLS: Final = frozenset({AS_NUMBER, AS_TIME, AS_DIGITS, SERIES, ITEM})
+CALLS: Final = frozenset({AS_NUMBER, AS_TIME, AS_DIGITS, SERIES, ITEM, SUBSCRIPT, ROUNDED})
 """The functions that the pass rewrites."""
 _MICROS: Final = "CAST(CAST(v AS TIMESTAMP(6)) AS BIGINT)"
 _SECONDS: Final = f"CAST(floor({_MICROS} / 1000000.0) AS BIGINT)"
@@ -29,7 +30,8 @@ def spark_values(tree: Tree, columns_of: TableColumns) -> Tree:
     """Rewrite `__spark_number(time, 'whole')` as the seconds since 1970; other values stay.
 
     `__spark_time(number)` is the time so many seconds after 1970. `__spark_series(a, b)` counts down if `b` is less.
-    `__spark_item(map, key)` is a value of a map, and `__spark_item(list, place)` an item of a list.
+    `__spark_item(map, key)` is a value of a map, and `__spark_item(list, place)` an item of a list;
+    `__spark_subscript` counts the items from 0.
     """
     types = ExpressionTypes(tree.root, columns_of)
     return tree.rebuilt(lambda node: _written(node, types))
@@ -53,8 +55,13 @@ def _written(node: Node, types: ExpressionTypes) -> Json:
     if name == SERIES:
         text = _DAYS if is_date(found) and len(given) == 2 else _SERIES[len(given)]
         return written(text, **dict(zip("abc", given, strict=False)))
+    if name == ROUNDED:
+        real = found is not None and pa.types.is_floating(found)
+        return written(f"{HALF_UP}(CAST(v AS DOUBLE), n)" if real else "round(v, n)", v=given[0], n=given[1])
     is_map = found is not None and pa.types.is_map(found)
-    return written("array_element(map_extract(v, k), 1)" if is_map else "array_element(v, k)", v=given[0], k=given[1])
+    if is_map:
+        return written("array_element(map_extract(v, k), 1)", v=given[0], k=given[1])
+    return written("array_element(v, k + 1)" if name == SUBSCRIPT else "array_element(v, k)", v=given[0], k=given[1])
 
 
 def _digits(found: Type) -> str:

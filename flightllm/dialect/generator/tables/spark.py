@@ -21,6 +21,7 @@ from flightllm.functions.list_moments import KURTOSIS_POP
 from flightllm.functions.text_parts import ALL_MATCHES
 from flightllm.functions.text_places import CAPITALS, PLACE_IN_TEXT
 from flightllm.functions.variants import VARIANT_JSON, VARIANT_TEXT
+from flightllm.sql.passes.spark_values import ROUNDED
 
 _TYPE: Final = re.compile(
     r"string|int|bigint|double|float|boolean|date|timestamp|decimal(\(\d+(, *\d+)?\))?", re.IGNORECASE
@@ -90,6 +91,11 @@ def _sorted(call: Call) -> str:
     return f"array_sort({call.sql(0)}, {_ORDERS[rising]})"
 
 
+_FALLING: Final = (
+    "(CASE WHEN {0} > {1} THEN 0 WHEN {0} <= {2} THEN {3} + 1"
+    " ELSE CAST(floor(CAST({1} - {0} AS DOUBLE) * {3} / ({1} - {2})) AS BIGINT) + 1 END)"
+)
+"""The bucket where the first bound is the greater one."""
 _ORDERS: Final = {"true": "'ASC', 'NULLS FIRST'", "false": "'DESC', 'NULLS LAST'"}
 
 
@@ -114,7 +120,7 @@ _IN_BOTH: Final = "array_has_any(array_compact({0}), array_compact({1}))"
 _HAS_NULL: Final = "array_length({0}) > coalesce(array_length(array_compact({0})), 0)"
 LISTS: Final[Table] = {
     **same("ARRAY_APPEND", "ARRAY_COMPACT", "ARRAY_DISTINCT", "ARRAY_EXCEPT", "ARRAY_INTERSECT", "ARRAY_MAX"),
-    **same("ARRAY_MIN", "FLATTEN"),
+    **same("ARRAY_MIN"),
     "ARRAY_CONTAINS": form(
         f"(CASE WHEN array_has({{0}}, {{1}}) THEN true WHEN {_HAS_NULL} OR {{1}} IS NULL THEN NULL"
         " WHEN {0} IS NOT NULL THEN false END)"
@@ -130,6 +136,7 @@ LISTS: Final[Table] = {
         f"(CASE WHEN {_IN_BOTH} THEN true WHEN {_HAS_NULL} OR {_HAS_NULL.replace('{0}', '{1}')} THEN NULL"
         " ELSE false END)"
     ),
+    "FLATTEN": form(f"(CASE WHEN {_HAS_NULL} THEN NULL ELSE flatten({{0}}) END)"),
     "SLICE": form("array_slice({0}, {1}, {1} + {2} - 1)"),
     "SORT_ARRAY": _sorted,
 }
@@ -212,7 +219,7 @@ SPARK: Final[Table] = {
     **dict.fromkeys(("REGEXP_LIKE", "REGEXP", "RLIKE"), form("regexp_like({0}, {1})")),
     "REGEXP_REPLACE": form("regexp_replace({0}, {1}, {2}, 'g')"),
     "REGEXP_SUBSTR": lambda call: match(call, call.sql(0), group=0),
-    "ROUND": form("round({0})", "round({0}, {1})"),
+    "ROUND": form("round({0})", f"{ROUNDED}({{0}}, {{1}})"),
     "SECOND": form("CAST(trunc(date_part('second', {0})) AS BIGINT)"),
     "SHIFTLEFT": form("({0} << {1})"),
     "SHIFTRIGHT": form("({0} >> {1})"),
@@ -226,7 +233,7 @@ SPARK: Final[Table] = {
     **dict.fromkeys(("VARIANCE", "VAR_SAMP"), form("var_samp({0})")),
     "WEEKDAY": form("CAST(date_part('isodow', {0}) - 1 AS BIGINT)"),
     "WEEKOFYEAR": part("week"),
-    "WIDTH_BUCKET": form(WIDTH_BUCKET),
+    "WIDTH_BUCKET": form(f"(CASE WHEN {{1}} <= {{2}} THEN {WIDTH_BUCKET} ELSE {_FALLING} END)"),
     "YEAR": part("year"),
 }
 """How each function is written. A class of sqlglot writes a function that the table does not have."""
