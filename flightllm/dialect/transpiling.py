@@ -264,7 +264,7 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
     if dialect in ROUNDING:
         round_integer_casts(tree, dialect)
     _make_joins_exact(tree, dialect)
-    if dialect in _SPARK:
+    if dialect in SPARKS:
         _make_lists_exact(tree)
 
 
@@ -295,7 +295,7 @@ def _name_pivots(tree: "exp.Expr", dialect: str) -> None:
     from sqlglot import exp
 
     for found in tree.find_all(exp.Pivot):
-        if dialect in _SPARK:
+        if dialect in SPARKS:
             _count_as_spark(found)
         names, aggregates, fields = found.args.get("columns"), found.expressions, found.args.get("fields") or []
         if not names or found.args.get("unpivot") or len(fields) != 1:

@@ -87,7 +87,7 @@ def _text(given: list[Json], found: Type) -> Json:
         dialect = "bigquery"
     if found is None:
         return written("CAST(v AS VARCHAR)", v=value)
-    if dialect in _SPARK:
+    if dialect in ("databricks", "spark"):
         return _spark_text(value, found)
     if pa.types.is_timestamp(found):
         return written(_time_text(dialect, zoned=found.tz is not None), v=value)
@@ -122,9 +122,6 @@ def _spark_text(value: Json, found: pa.DataType) -> Json:
             )
         return written("'[' || array_to_string(v, ', ', 'null') || ']'", v=value)
     return written("CAST(v AS VARCHAR)", v=value)
-
-
-_SPARK: Final = ("databricks", "spark")
 
 
 def _time_text(dialect: str, *, zoned: bool) -> str:
