@@ -135,6 +135,7 @@ _RETURNED: Final[Mapping[str, Type]] = {
     VALUE_TEXT: pa.string(),
     **dict.fromkeys(jsonb.NAMES, pa.string()),
     **dict.fromkeys((jsonb.CONTAINS, jsonb.HAS), pa.bool_()),
+    **dict.fromkeys(("__split_at_most", "__java_keys"), pa.list_(pa.string())),
     "__text_bytes": pa.binary(),
     **dict.fromkeys(("bool_and", "bool_or", "every", "starts_with", "isnan"), pa.bool_()),
 }
