@@ -28,7 +28,7 @@ from flightllm.sql.passes.date_parts import date_parts
 from flightllm.sql.passes.date_truncs import date_truncs
 from flightllm.sql.passes.decimal_literals import BESIDE_DECIMALS, decimal_literals
 from flightllm.sql.passes.distinct_lists import FUNCTIONS as LISTS
-from flightllm.sql.passes.distinct_lists import distinct_lists
+from flightllm.sql.passes.distinct_lists import can_have_orders, distinct_lists
 from flightllm.sql.passes.duckdb_calls import CALLS, duckdb_calls
 from flightllm.sql.passes.duckdb_texts import VALUES, duckdb_texts
 from flightllm.sql.passes.element_fields import AFTER_BRACKET, element_fields
@@ -205,7 +205,7 @@ PASSES = (
     Pass(byte_literals, frozenset(), has_byte_cast, frozenset({"bytea", "encode"})),
     Pass(base64, frozenset(), has_base64, CODES),
     Pass(array_elements, frozenset(), some=ELEMENT_FUNCTIONS),
-    Pass(distinct_lists, frozenset({"distinct"}), some=LISTS),
+    Pass(distinct_lists, frozenset(), can_have_orders, LISTS),
     Pass(offset_defaults, frozenset({"over"}), some=OFFSETS),
     Pass(variances, frozenset(), some=VARIANCES, of_postgres=True),
     Pass(regular_expressions, frozenset(), some=MATCHES, of_postgres=True),
