@@ -31,6 +31,15 @@ SNOWFLAKE = [
     ("AI_CLASSIFY(note, ['a', 'b']):labels[0]", "ai_classify(note, ['a', 'b'])"),
     ("AI_CLASSIFY(note, ['a', 'b']):labels[0]::string", "ai_classify(note, ['a', 'b'])"),
     ("(AI_CLASSIFY(note, ['a', 'b'])):labels[0]", "ai_classify(note, ['a', 'b'])"),
+    ("AI_CLASSIFY(note, ['a', 'b'])['labels'][0]", "ai_classify(note, ['a', 'b'])"),
+    ("AI_CLASSIFY(note, ['a', 'b']):labels", "CASE WHEN note IS NOT NULL THEN [ai_classify(note, ['a', 'b'])] END"),
+    ("AI_CLASSIFY(note, ['a', 'b'])['labels']", "CASE WHEN note IS NOT NULL THEN [ai_classify(note, ['a', 'b'])] END"),
+    ("AI_EXTRACT(note, ['thing'])['response']['thing']", "ai_extract(note, ['thing']).thing"),
+    ("SNOWFLAKE.CORTEX.CLASSIFY_TEXT(note, ['a', 'b'])['label']", "ai_classify(note, ['a', 'b'])"),
+    (
+        "SNOWFLAKE.CORTEX.COMPLETE('default', 'Sum up: ' || note)['choices'][0]['messages']",
+        "ai_gen('Sum up: ' || note)",
+    ),
     (
         "AI_CLASSIFY(note, [{'label': 'a', 'description': 'tea'}, {'label': 'b'}])",
         "ai_classify(note, [{'label': 'a', 'description': 'tea'}, {'label': 'b'}])",
@@ -164,7 +173,8 @@ DATABRICKS = [
 REFUSED = [
     ("AI.GENERATE_BOOL(MODEL demo, note).result", "write AI.GENERATE_BOOL(note, endpoint => 'demo')"),
     ("AI_SENTIMENT(note, name)", "ai_classify(note, ['positive', 'negative', 'neutral', 'mixed']"),
-    ("AI_CLASSIFY(note, ['a', 'b']):labels", "write :labels[0]"),
+    ("AI_CLASSIFY(note, ['a', 'b']):labels::string", "write :labels[0]"),
+    ("SNOWFLAKE.CORTEX.SPLIT_TEXT_RECURSIVE_CHARACTER(note, 'none', 9)", "write one row for each piece"),
     ("AI_CLASSIFY(note, ['a', 'b']):label", ":label does not exist"),
     ("AI_CLASSIFY(note, ['a', 'b'], {'colour': 'red'})", "the option 'colour' is not known here"),
     ("AI_COMPLETE('default', note, {'guardrails': TRUE})", "the option 'guardrails' is not known here"),
@@ -285,6 +295,28 @@ def test_paths_to_the_text(session: Session, path: str) -> None:
     found = {row["id"]: row["a"] for row in ask(session, query, dialect="bigquery").rows}
     plain = ask(session, "SELECT id, ai_gen('' || note) AS a FROM people")
     assert found == {row["id"]: row["a"] for row in plain.rows}
+
+
+@pytest.mark.parametrize(
+    ("call", "ours"),
+    [
+        ("AI.GENERATE(note)", "AI.GENERATE(note).result"),
+        ("AI.GENERATE_BOOL(('Is it tea? ', note))", "ai_filter('Is it tea? ' || note)"),
+        ("AI.GENERATE_INT(('How many? ', note))", "AI.GENERATE_INT(('How many? ', note)).result"),
+        ("AI.GENERATE_DOUBLE(('How much? ', note))", "AI.GENERATE_DOUBLE(('How much? ', note)).result"),
+    ],
+)
+def test_results_of_a_name(session: Session, call: str, ours: str) -> None:
+    """A query reads `.result` of the name that a CTE gives to a call."""
+    query = f"WITH c AS (SELECT id, {call} AS g FROM people) SELECT g.result AS a FROM c ORDER BY id"
+    assert [row["a"] for row in ask(session, query, dialect="bigquery").rows] == _answers(session, ours)
+
+
+def test_status_of_a_name(session: Session) -> None:
+    """The status of a call whose result has a name is an error that says where to read it."""
+    query = "WITH c AS (SELECT AI.GENERATE(note) AS g FROM people) SELECT g.result AS a, g.status AS b FROM c"
+    with pytest.raises(SqlError, match="write the call again with"):
+        ask(session, query, dialect="bigquery")
 
 
 @pytest.mark.parametrize("path", ["$.usage_metadata.total_token_count", "$.candidates[0].finish_reason"])

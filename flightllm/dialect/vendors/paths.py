@@ -1,6 +1,7 @@
 """Rewrite the path that vendors write after a call to get its value: functions here return the value itself."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from flightllm.common.names import quoted
 from flightllm.dialect.text import Edit
@@ -12,6 +13,17 @@ from flightllm.sql.tokens import TokenKind
 _GENERATED = ("ai.generate", "ai.generate_text", "ai.generate_bool", "ai.generate_int", "ai.generate_double")
 NUMBERS = {"ai.generate_int": "integer", "ai.generate_double": "number"}
 """For each function, the JSON Schema type of its result."""
+_FIRST_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "ai_classify": ("labels",),
+        "ai_extract": ("response",),
+        "ai_sentiment": ("categories",),
+        "ai_complete": ("choices",),
+        "complete": ("choices",),
+        "classify_text": ("label",),
+    }
+)
+"""For each function of Snowflake, the fields of the object that it returns."""
 _WORDS = (TokenKind.WORD, TokenKind.QUOTED)
 
 
@@ -32,8 +44,11 @@ def path(call: VendorCall, *, has_errors: bool = False) -> Iterator[Edit]:
     if not steps or has_errors:  # the type of the answer decides what the path reads
         return
     tokens = call.source.tokens
-    if (place := _element(call, name, steps)) is not None:
-        begin = tokens[call.first - (after - call.closing - 1)].start
+    begin = tokens[call.first - (after - call.closing - 1)].start
+    if _is_list_of_one(call, name, steps, end):
+        yield Edit(begin, begin, "nullif([")  # no label is NULL, and no list with a NULL
+        yield Edit(tokens[after - 1].end, tokens[end - 1].end, "], [CAST(NULL AS STRING)])")
+    elif (place := _element(call, name, steps)) is not None:
         yield Edit(begin, begin, "array_element(")
         yield Edit(tokens[after - 1].end, tokens[end - 1].end, f", {place + 1})")
     else:
@@ -50,6 +65,18 @@ def _element(call: VendorCall, name: str, steps: list[str | int]) -> int | None:
             return place
         case _:
             return None
+
+
+def _is_list_of_one(call: VendorCall, name: str, steps: list[str | int], end: int) -> bool:
+    """Return whether a path reads the list of labels of a call that returns one label.
+
+    The text of such a list has other quotes here, so a cast of the list is refused.
+    """
+    match name, steps:
+        case "ai_classify", [str(labels)] if labels.lower() == "labels":
+            return not is_multi(call) and not call.source.is_symbol(end, "::")
+        case _:
+            return False
 
 
 def _after(call: VendorCall) -> int:
@@ -79,9 +106,12 @@ def _result(call: VendorCall, name: str, after: int) -> Iterator[Edit]:
             ".full_response is not returned here: leave it out; an unusable answer is NULL, and on_error => 'struct'"
             " returns {value, error}"
         )
-    if name == "ai.generate" and not dotted and call.named("output_schema") is None and _is_read(call, after):
+    if not dotted and call.named("output_schema") is None and _is_read(call, after, "result"):
+        if _is_read(call, after, "status"):
+            raise call.error("only its own query knows the status: write the call again with .status after it, and AS")
+        value = ".value" if name in NUMBERS else ""
         yield Edit(source.tokens[call.first].start, source.tokens[call.first].start, "named_struct('result', ")
-        yield Edit(source.tokens[call.closing].end, source.tokens[call.closing].end, ")")
+        yield Edit(source.tokens[call.closing].end, source.tokens[call.closing].end, f"{value})")
         return
     if field == "result" and call.named("output_schema") is None:
         end = after + 2
@@ -99,22 +129,22 @@ def _status(call: VendorCall, after: int) -> Iterator[Edit]:
     yield Edit(tokens[after - 1].end, tokens[after + 1].end, ".error, '')")
 
 
-def _is_read(call: VendorCall, after: int) -> bool:
-    """Return whether the text reads `.result` of the alias that follows a call."""
+def _is_read(call: VendorCall, after: int, field: str) -> bool:
+    """Return whether the text reads a field, such as `result`, of the alias that follows a call."""
     source = call.source
     if not source.is_word(after, "as") or after + 1 >= len(source.tokens):
         return False
     alias = source.tokens[after + 1].text.lower()
     return any(
-        token.text.lower() == alias and source.is_symbol(at + 1, ".") and source.is_word(at + 2, "result")
+        token.text.lower() == alias and source.is_symbol(at + 1, ".") and source.is_word(at + 2, field)
         for at, token in enumerate(source.tokens)
     )
 
 
 def steps_after(call: VendorCall, at: int) -> tuple[list[str | int], int]:
-    """Read `:a.b[0]:c` from a token on; return its steps and the token after it."""
+    """Read `:a.b[0]:c` or `['a'][0]` from a token on; return its steps and the token after it."""
     source = call.source
-    if not source.is_symbol(at, ":"):
+    if not source.is_symbol(at, ":") and not _begins_in_brackets(call, at):
         return [], at
     steps: list[str | int] = []
     while at + 1 < len(source.tokens):
@@ -122,7 +152,7 @@ def steps_after(call: VendorCall, at: int) -> tuple[list[str | int], int]:
         if token.kind is TokenKind.SYMBOL and token.text in {":", "."} and following.kind in _WORDS:
             steps.append(following.text)
             at += 2
-        elif token.is_symbol("[") and source.closing.get(at) == at + 2 and steps:
+        elif token.is_symbol("[") and source.closing.get(at) == at + 2:
             constant = read_constant([following])
             value = constant.value if constant is not None else None
             if not isinstance(value, str | int):
@@ -132,6 +162,18 @@ def steps_after(call: VendorCall, at: int) -> tuple[list[str | int], int]:
         else:
             break
     return steps, at
+
+
+def _begins_in_brackets(call: VendorCall, at: int) -> bool:
+    """Return whether `['labels']` and the like follow a call: the first field of what the vendor returns.
+
+    Other fields in brackets stay, because they can be those of the schema of an answer.
+    """
+    source = call.source
+    if not source.is_symbol(at, "[") or source.closing.get(at) != at + 2:
+        return False
+    field = read_constant([source.tokens[at + 1]])
+    return field is not None and field.value in _FIRST_FIELDS.get(call.name.removeprefix("cortex."), ())
 
 
 def _written(call: VendorCall, name: str, steps: list[str | int]) -> str:

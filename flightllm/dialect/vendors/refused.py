@@ -108,10 +108,13 @@ def _no(what: str) -> Callable[[VendorCall], str]:
 
 _FORECAST = _no("no function here forecasts: aggregate by date_trunc, and forecast in a client")
 _FILES = _no("no function here reads files: keep their text in a column")
+_SPLIT = _no("no function here splits a text into pieces: split it in a client, and write one row for each piece")
 
 REFUSED: Mapping[str, Callable[[VendorCall], str | None]] = {
     **OF_POSTGRES,
     "cortex.extract_answer": _extract_answer,
+    "cortex.split_text_recursive_character": _SPLIT,
+    "cortex.split_text_markdown_header": _SPLIT,
     "cortex.entity_sentiment": _no("write ai_classify(text, labels) for each entity"),
     "ai_sentiment": _sentiment_by_category,
     "to_file": _FILES,
