@@ -97,10 +97,7 @@ def test_written_functions_exist(dialect: str, known: frozenset[str]) -> None:
         ("databricks", "SELECT str_to_map(a) AS x FROM t", "STR_TO_MAP"),
         ("spark", "SELECT st_point(a, b) AS x FROM t", "ST_POINT"),
         ("snowflake", "SELECT JSON_OBJECT(a, b) AS x FROM t", "JSON_OBJECT"),
-        ("bigquery", "SELECT FORMAT_DATETIME('%F', a) AS x FROM t", "FORMAT_DATETIME"),
         ("bigquery", "SELECT UPPER(NET.HOST(a)) AS x FROM t", "NET.HOST"),
-        ("databricks", "SELECT upper(map(a, b)) AS x FROM t", "MAP"),
-        ("snowflake", "SELECT ARRAY_UNIQUE_AGG(a) AS x FROM t", "ARRAY_UNIQUE_AGG"),
     ],
 )
 def test_refuses(dialect: str, text: str, name: str) -> None:
@@ -112,12 +109,12 @@ def test_refuses(dialect: str, text: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("dialect", "text", "said"),
     [
-        ("databricks", "UPPER(MAP(a))", "an argument of MAP is missing or wrong"),
+        ("databricks", "UPPER(MAP(a))", "MAP of databricks has no counterpart here"),
         ("snowflake", "TRY_CONVERT(a)", "an argument of TRY_CONVERT is missing or wrong"),
         ("bigquery", "UPPER(LAST_VALUE(a, b, c))", "LAST_VALUE takes at most 1 of the 3 arguments"),
         ("bigquery", "DATE_ADD(a, b)", "at 1:8: DATE_ADD: INTERVAL expression expected"),
         ("bigquery", "DATE_ADD(a)", "an argument of DATE_ADD is missing or wrong"),
-        ("bigquery", "FORMAT_DATE(a)", "FORMAT_DATE of bigquery has no counterpart with these arguments"),
+        ("bigquery", "FORMAT_DATE(a)", "FORMAT_DATE of bigquery has no counterpart here"),
         ("spark", "DATETIME(a)", "DATETIME of spark has no counterpart with these arguments"),
     ],
 )
