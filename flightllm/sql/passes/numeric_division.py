@@ -1,35 +1,47 @@
-"""Divide decimals with 16 digits after the point: DataFusion adds 4 digits to those of the dividend."""
+"""Divide decimals with 16 digits after the point, and refuse a zero below doubles.
+
+DataFusion adds 4 digits to those of the dividend, and returns infinity or no number for a division of doubles by zero.
+"""
 
 from typing import Final
 
 import pyarrow as pa
 
+from flightllm.functions.divisors import DIVISOR
 from flightllm.sql.nodes import Json, Node, body, kind, unnested
 from flightllm.sql.passes.exact_numbers import decimal_of
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, written
-from flightllm.sql.types import ExpressionTypes, arguments, expressions_of, function_name
+from flightllm.sql.types import ExpressionTypes, arguments, expressions_of, function_name, is_double, is_number
 
 _KEPT: Final = frozenset({"sum", "min", "max", "abs", "coalesce", "nullif", "greatest", "least"})
 """Functions that return a decimal for decimals."""
 _COLUMNS: Final = frozenset({"Identifier", "CompoundIdentifier", "Cast"})
 _OPERATORS: Final = frozenset({"Plus", "Minus", "Modulo", "Multiply"})
+_ARITHMETIC: Final = _OPERATORS | {"Divide"}
 
 
 def numeric_division(tree: Tree, columns_of: TableColumns) -> Tree:
     """Rewrite `budget / 3` as a quotient of `CAST(budget AS DECIMAL(38, 13))`, rounded to 16 digits.
 
     `100 * count(*) / sum(n)` of a column BIGINT changes, too: its sum is a decimal. A dividend of which the exact type
-    is unknown, such as a sum with `0.5`, stays.
+    is unknown, such as a sum with `0.5`, stays. The divisor of a quotient or a rest of doubles is checked, unless it is
+    another literal than 0 or `nullif(…, 0)`.
     """
     types = ExpressionTypes(tree.root, columns_of)
 
     def change(node: Node) -> Json:
         fields = body(node)
-        if kind(node) != "BinaryOp" or fields["op"] != "Divide":
+        if kind(node) != "BinaryOp" or fields["op"] not in {"Divide", "Modulo"}:
             return node
         sides = fields["left"], fields["right"]
         given = [types.of(one) for one in sides]
+        if any(_is_real(one, types) for one in sides) and all(
+            _is_binary(side, types) or is_number(type_) for side, type_ in zip(sides, given, strict=True)
+        ):
+            return _checked(node, is_single=all(one is not None and one.bit_width == 32 for one in given))
+        if fields["op"] == "Modulo":
+            return node
         if not all(_is_exact(one, types) for one in sides) or not all(map(_is_whole_or_decimal, given)):
             return node
         if not any(one is not None and pa.types.is_decimal(one) for one in given):
@@ -38,6 +50,41 @@ def numeric_division(tree: Tree, columns_of: TableColumns) -> Tree:
         return written(wide, l=fields["left"], r=fields["right"])
 
     return tree.rebuilt(change)
+
+
+def _is_real(value: Json, types: ExpressionTypes) -> bool:
+    """Return whether DataFusion computes a value as a double, and no decimal is part of it."""
+    inner = unnested(value)
+    number = decimal_of(inner)
+    if number is not None:
+        return number.as_tuple().exponent != 0
+    fields = body(inner)
+    if is_double(types.of(inner)):
+        return True
+    if kind(inner) == "Function" and function_name(fields) == "avg":
+        return all(_is_binary(one, types) for one in arguments(fields))
+    if kind(inner) != "BinaryOp" or fields["op"] not in _ARITHMETIC:
+        return False
+    sides = fields["left"], fields["right"]
+    return all(_is_binary(one, types) for one in sides) and any(_is_real(one, types) for one in sides)
+
+
+def _is_binary(value: Json, types: ExpressionTypes) -> bool:
+    """Return whether a value is a whole number or a double."""
+    return _is_whole(value, types) or _is_real(value, types)
+
+
+def _checked(node: Node, *, is_single: bool) -> Json:
+    """Return a quotient or a rest whose divisor is checked; the same object for a divisor that is never 0."""
+    fields = body(node)
+    divisor = unnested(fields["right"])
+    while kind(divisor) == "Cast":
+        divisor = unnested(body(divisor)["expr"])
+    number = decimal_of(divisor)
+    if number or (kind(divisor) == "Function" and function_name(body(divisor)) == "nullif"):
+        return node
+    form = f"CAST({DIVISOR}(CAST(r AS DOUBLE)) AS REAL)" if is_single else f"{DIVISOR}(CAST(r AS DOUBLE))"
+    return {"BinaryOp": {**fields, "right": written(form, r=fields["right"])}}
 
 
 def _is_whole_or_decimal(given: Type) -> bool:

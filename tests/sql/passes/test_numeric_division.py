@@ -4,6 +4,7 @@ from decimal import Decimal
 
 import pytest
 
+from flightllm.errors import FlightLLMError
 from flightllm.session.session import Session
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.passes import edits
@@ -45,3 +46,30 @@ def test_sums_of_long_numbers(session: Session, value: str, wanted: str) -> None
 def test_other_texts_stay(sql: str) -> None:
     """A quotient of whole numbers or doubles stays, and so does one of unknown types."""
     assert not list(edits(ParsedText(sql), lambda _: {}, lambda _: False))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "1.5 / 0",
+        "5.5 % 0",
+        "id / 0.0",
+        "1.5 / (id - id)",
+        "CAST(id AS double precision) / (id - id)",
+        "CAST(id AS real) / CAST(id - id AS real)",
+        "100.0 * count(*) OVER () / (id - id)",
+    ],
+)
+def test_zero_below_doubles(session: Session, value: str) -> None:
+    """A division of doubles by zero is an error, as in PostgreSQL."""
+    with pytest.raises(FlightLLMError, match="division by zero: write nullif"):
+        rows(session, f"SELECT {value} AS v FROM people WHERE id < 3")
+
+
+def test_doubles_without_zero(session: Session) -> None:
+    """Other divisors keep values and types, and `nullif` and CASE keep a zero away."""
+    sql = """SELECT 5.5 % 2 AS a, 7 / 2 AS b, 7 / 2.5 AS c, d / nullif(z, 0) AS e, CASE WHEN z > 0 THEN d / z END AS f,
+        arrow_typeof(CAST(d AS real) / CAST(n AS real)) AS g, d / n AS h
+        FROM (VALUES (CAST(3 AS double precision), 0, 2)) AS v(d, z, n)"""
+    wanted = {"a": 1.5, "b": 3, "c": 2.8, "e": None, "f": None, "g": "Float32", "h": 1.5}
+    assert rows(session, sql) == [wanted]
