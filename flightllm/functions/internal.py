@@ -26,7 +26,14 @@ from flightllm.functions.duckdb_texts import (
     simple_upper,
 )
 from flightllm.functions.half_even import HALF_EVEN, HALF_EVEN_ARGUMENTS, HALF_EVEN_OUTPUT, half_even
-from flightllm.functions.interval_parts import INTERVAL_EPOCH, WITH_DAYS, interval_epoch, with_days
+from flightllm.functions.interval_parts import (
+    INTERVAL_EPOCH,
+    JUSTIFIED,
+    WITH_DAYS,
+    interval_epoch,
+    justified,
+    with_days,
+)
 from flightllm.functions.interval_sum import INTERVAL_SUM, INTERVAL_SUM_ARGUMENTS, INTERVAL_SUM_OUTPUT, interval_sum
 from flightllm.functions.interval_times import (
     INTERVAL_TIMES,
@@ -236,6 +243,14 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     (interval_text, [pa.month_day_nano_interval(), pa.bool_()], pa.string(), "immutable", INTERVAL_TEXT),
     (with_days, [pa.month_day_nano_interval()], pa.month_day_nano_interval(), "immutable", WITH_DAYS),
     (interval_epoch, [pa.month_day_nano_interval()], pa.float64(), "immutable", INTERVAL_EPOCH),
+    (
+        justified,
+        [pa.month_day_nano_interval(), pa.string()],
+        pa.month_day_nano_interval(),
+        "immutable",
+        JUSTIFIED,
+    ),
+    (jsonb.same_numbers, [pa.string()], pa.string(), "immutable", jsonb.SAME),
     (duckdb_list, [TEXTS, pa.string()], pa.string(), "immutable", DUCKDB_LIST),
     (duckdb_lists, [pa.list_(TEXTS), pa.string()], pa.string(), "immutable", DUCKDB_LISTS),
     (duckdb_interval, [pa.month_day_nano_interval(), pa.bool_()], pa.string(), "immutable", DUCKDB_INTERVAL),
@@ -353,7 +368,7 @@ CALLED: Final = (
     *(RANGE_BUCKET, ABOVE_ZERO, BIT_COUNT, CODE_POINTS, OF_CODE_POINTS, NORMAL_FORM),
     DIVISOR,
     TEXT_INTERVAL,
-    *(WITH_DAYS, INTERVAL_EPOCH, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES, LONGEST_RUN, TYPE_NAME),
+    *(WITH_DAYS, INTERVAL_EPOCH, JUSTIFIED, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES, LONGEST_RUN, TYPE_NAME),
     *(
         TEXT_INTERVAL,
         AGE,

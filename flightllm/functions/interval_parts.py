@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-WITH_DAYS, INTERVAL_EPOCH = "__with_days", "__interval_epoch"
+WITH_DAYS, INTERVAL_EPOCH, JUSTIFIED = "__with_days", "__interval_epoch", "__justified"
 """The names of the functions in SQL."""
 _SECOND = 1_000_000_000
 _DAY = 86_400 * _SECOND
@@ -19,6 +19,46 @@ def interval_epoch(intervals: pa.Array) -> pa.Array:
     """Return the seconds of intervals; a year has 365.25 days, and a further month 30 days."""
     found = (None if one is None else _epoch(*one) for one in intervals.to_pylist())
     return pa.array(found, pa.float64())
+
+
+def justified(intervals: pa.Array, units: pa.Array) -> pa.Array:
+    """Return intervals whose hours are days, whose days are months of 30 days, or both with parts of one sign.
+
+    `units` has hours, days or interval, as in the names of PostgreSQL's functions.
+    """
+    rows = zip(intervals.to_pylist(), units.to_pylist(), strict=True)
+    found = (None if one is None else _justified(one, unit) for one, unit in rows)
+    return pa.array(found, pa.month_day_nano_interval())
+
+
+def _justified(interval: tuple[int, int, int], unit: str) -> tuple[int, int, int]:
+    months, days, nanos = interval
+    if unit == "interval":
+        # First to larger units, so that no sum of parts is out of range.
+        months, days = _carried(months, days, 30)
+    if unit != "days":
+        days, nanos = _carried(days, nanos, _DAY)
+    if unit != "hours":
+        months, days = _carried(months, days, 30)
+    if unit == "interval":
+        if months > 0 and (days < 0 or (days == 0 and nanos < 0)):
+            months, days = months - 1, days + 30
+        elif months < 0 and (days > 0 or (days == 0 and nanos > 0)):
+            months, days = months + 1, days - 30
+        if days > 0 > nanos:
+            days, nanos = days - 1, nanos + _DAY
+        elif days < 0 < nanos:
+            days, nanos = days + 1, nanos - _DAY
+        return months, days, nanos
+    upper, lower, size = (days, nanos, _DAY) if unit == "hours" else (months, days, 30)
+    sign = (upper > 0 > lower) - (upper < 0 < lower)
+    upper, lower = upper - sign, lower + sign * size
+    return (months, upper, lower) if unit == "hours" else (upper, lower, nanos)
+
+
+def _carried(upper: int, lower: int, size: int) -> tuple[int, int]:
+    more = int(abs(lower) // size) * (1 if lower > 0 else -1)
+    return upper + more, lower - more * size
 
 
 def _with_days(months: int, days: int, nanos: int) -> tuple[int, int, int]:

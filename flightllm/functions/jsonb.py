@@ -30,11 +30,13 @@ STRIPPED, PRETTY, KIND, BUILT, BUILT_LIST = (
     "__json_built",
     "__json_list_of",
 )
+SAME: Final = "__json_same"
+"""The name in SQL of the form of a JSON value that is equal for equal values."""
 POSTGRES_JSON: Final = "__json_value"
 """The name in SQL of the JSON of a value, as PostgreSQL writes it."""
 NAMES: Final = (
     *(JSONB, JSON, AT_PATH, TEXT_AT_PATH, CONTAINS, HAS, MERGED, WITHOUT, SET_AT),
-    *(STRIPPED, PRETTY, KIND, BUILT, BUILT_LIST, POSTGRES_JSON),
+    *(STRIPPED, PRETTY, KIND, BUILT, BUILT_LIST, SAME, POSTGRES_JSON),
 )
 TEXTS: Final = pa.list_(pa.string())
 _TIME: Final = re.compile(r"(.*\d\d:\d\d:\d\d)(?:(\.\d*?)0*)?(Z|[+-]\d\d(?::\d\d)?)?")
@@ -50,6 +52,15 @@ def jsonbs(texts: pa.Array) -> pa.Array:
         SqlError: a text is not JSON.
     """
     return _each(_jsonb, texts)
+
+
+def same_numbers(texts: pa.Array) -> pa.Array:
+    """Return JSON texts as jsonb, and numbers without zeros at their end: 1.0 is equal to 1.
+
+    Raises:
+        SqlError: a text is not JSON.
+    """
+    return _each(lambda text: _written(_shortest(_read(text))), texts)
 
 
 def jsons(texts: pa.Array) -> pa.Array:
@@ -237,6 +248,14 @@ def _ordered(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _ordered(one) for name, one in _sorted(value)}
     return [_ordered(one) for one in value] if isinstance(value, list) else value
+
+
+def _shortest(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _shortest(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_shortest(one) for one in value]
+    return value.normalize() if isinstance(value, Decimal) else value
 
 
 def _as_text(value: Any) -> str | None:

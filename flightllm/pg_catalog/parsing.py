@@ -23,7 +23,7 @@ _ALONE: Final = frozenset(
     (
         *("pg_backend_pid", "pg_is_in_recovery", "format_type", "current_setting", "set_config", "to_regclass"),
         *("to_regtype", "to_regproc", "to_regnamespace", "to_regrole", "txid_current", "pg_my_temp_schema"),
-        *("quote_ident", "quote_literal", "quote_nullable", "obj_description", "col_description", "current_schemas"),
+        *("quote_ident", "obj_description", "col_description", "current_schemas"),
         *("shobj_description", "inet_server_port", "inet_server_addr", "inet_client_addr", "inet_client_port"),
         *("generate_subscripts", "parse_ident"),
     )

@@ -13,7 +13,6 @@ SYNONYMS: Mapping[str, str] = {
     "div0": "a / nullif(b, 0)",
     "editdist": "levenshtein(text, part)",
     "endswith": "ends_with(text, part)",
-    "gen_random_uuid": "uuid()",
     "generate_uuid": "uuid()",
     "getdate": "now()",
     "isnull": "x IS NULL",

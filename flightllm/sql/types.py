@@ -9,6 +9,7 @@ import pyarrow as pa
 from flightllm.common.names import DUCKDB_JOINED, VALUE_TEXT
 from flightllm.functions import jsonb
 from flightllm.functions.ages import AGE
+from flightllm.functions.interval_parts import JUSTIFIED
 from flightllm.functions.json_scalars import JSON_SCALAR
 from flightllm.functions.json_texts import JSON_LIST, JSON_OBJECT, JSON_TEXT
 from flightllm.functions.percent_times import READ_TIME, WRITTEN_TIME
@@ -103,7 +104,7 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("current_date", "today", "make_date", "to_date"), pa.date32()),
     **dict.fromkeys(("current_time", "localtime", "make_time"), _TIME),
     **dict.fromkeys(("__interval_times", "__interval_sum", "__with_days", "__text_interval"), INTERVAL),
-    **dict.fromkeys(("age", AGE, "make_interval", "justify_days", "justify_hours", "justify_interval"), INTERVAL),
+    **dict.fromkeys(("age", AGE, JUSTIFIED, "make_interval"), INTERVAL),
     **dict.fromkeys(
         ("count", "row_number", "rank", "dense_rank", "ntile", "approx_distinct", "regr_count"), pa.int64()
     ),

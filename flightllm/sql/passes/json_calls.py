@@ -28,6 +28,7 @@ _OF_JSON: Final = frozenset(
 """Functions whose values are JSON already."""
 _NOT_JSON: Final = frozenset({jsonb.TEXT_AT_PATH, jsonb.KIND, jsonb.CONTAINS, jsonb.HAS, jsonb.PRETTY})
 _PATHS: Final = {"HashArrow": jsonb.AT_PATH, "HashLongArrow": jsonb.TEXT_AT_PATH}
+_EQUALS: Final = frozenset({"Eq", "NotEq"})
 _SIDES: Final = {"AtArrow": ("left", "right"), "ArrowAt": ("right", "left")}
 
 
@@ -69,6 +70,9 @@ def _operation(node: Node, types: ExpressionTypes) -> Json:
             _is_json(whole) or _is_json(part) or (texts and not _is_list(whole, types) and not _is_list(part, types))
         )
         return written(f"{jsonb.CONTAINS}(v, w)", v=whole, w=part) if known else node
+    if operator in _EQUALS and _is_json(left) and _is_json(right):
+        sides = {side: written(f"{jsonb.SAME}(v)", v=fields[side]) for side in ("left", "right")}
+        return {"BinaryOp": {**fields, **sides}}
     if operator == "StringConcat" and (_is_json(left) or _is_json(right)):
         if not all(_is_json(one) or _literal(one) is not None or _is_column(one) for one in (left, right)):
             return node

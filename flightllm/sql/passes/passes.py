@@ -59,6 +59,8 @@ from flightllm.sql.passes.order_by_columns import has_order_by_expression, order
 from flightllm.sql.passes.ordered_aggregates import AGGREGATES, has_ordered_aggregate, ordered_aggregates
 from flightllm.sql.passes.ordered_tables import ordered_tables
 from flightllm.sql.passes.parsed_times import READERS, parsed_times
+from flightllm.sql.passes.postgres_calls import CALLS as POSTGRES_CALLS
+from flightllm.sql.passes.postgres_calls import postgres_calls
 from flightllm.sql.passes.precedence import OPERATORS, can_differ, precedence
 from flightllm.sql.passes.regular_expressions import MATCHES, regular_expressions
 from flightllm.sql.passes.repeated_keys import has_ordered_rows, repeated_keys
@@ -177,6 +179,7 @@ PASSES = (
     Pass(extremes, frozenset(), some=EXTREMES, of_duckdb=True),
     Pass(date_differences, frozenset(), some=DIFFERENCES, of_duckdb=True),
     Pass(duckdb_calls, frozenset(), some=CALLS, of_duckdb=True),
+    Pass(postgres_calls, frozenset(), some=POSTGRES_CALLS, of_postgres=True),
     Pass(parsed_times, frozenset(), some=READERS),
     Pass(text_lists, frozenset(), some=TEXT_LISTS),
     # Before the calls of texts: `json_build_object` has the spaces of PostgreSQL.

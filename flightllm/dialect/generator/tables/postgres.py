@@ -4,8 +4,8 @@ from typing import Final
 
 from flightllm.dialect.formats import from_letters
 from flightllm.dialect.generator.calls import Call, Rule, Table, form, named, no, same
-from flightllm.dialect.generator.forms import match
-from flightllm.dialect.generator.tables.shared import TIMESTAMP_FROM_PARTS, WIDTH_BUCKET
+from flightllm.dialect.generator.forms import flags_of, match
+from flightllm.dialect.generator.tables.shared import TIMESTAMP_FROM_PARTS
 from flightllm.functions.text_parts import MATCH_ROWS, SPLIT_BY_PATTERN
 from flightllm.sql.literals import text_literal
 
@@ -24,16 +24,14 @@ def _read(kind: str) -> Rule:
     return rule
 
 
-def _counted(test: str) -> Rule:
-    """Return a rule that counts the arguments that pass a test."""
-
-    def rule(call: Call) -> str:
-        if not call.args:
-            call.refuse("write it with arguments")
-        cases = (f"CASE WHEN {call.sql(place)} IS {test} THEN 1 ELSE 0 END" for place in range(len(call.args)))
-        return f"({' + '.join(cases)})"
-
-    return rule
+def _nth_match(call: Call) -> str:
+    """Write `regexp_substr(text, pattern, start, n, flags, group)`."""
+    places = [call.number(place) if len(call.args) > place else 1 for place in (2, 3)]
+    group = call.number(5) if len(call.args) > 5 else 0
+    if None in places or group is None:
+        call.refuse("write its numbers as literals")
+    start, occurrence = (int(place or 1) for place in places)
+    return match(call, call.sql(0), start=start, occurrence=occurrence, flags=flags_of(call, 4), group=int(group))
 
 
 def _match_rows(call: Call) -> str:
@@ -47,7 +45,6 @@ def _match_rows(call: Call) -> str:
 
 POSTGRES: Final[Table] = {
     "ARRAY_LENGTH": form("CAST(array_length({0}, {1}) AS BIGINT)"),
-    "ARRAY_DIMS": no("write array_length(list, 1)"),
     "ARRAY_LOWER": form("(CASE WHEN array_length({0}, {1}) > 0 THEN 1 END)"),
     "ARRAY_UPPER": form("CAST(array_length({0}, {1}) AS BIGINT)"),
     "CARDINALITY": form("CAST(cardinality({0}) AS BIGINT)"),
@@ -57,15 +54,12 @@ POSTGRES: Final[Table] = {
     "INITCAP": named("initcap"),
     **same("JSON_TYPEOF", "JSONB_TYPEOF", "JSON_AGG", "JSONB_AGG", "JSON_OBJECT_AGG", "JSONB_OBJECT_AGG"),
     "MAKE_TIMESTAMP": form(TIMESTAMP_FROM_PARTS),
-    "NUM_NONNULLS": _counted("NOT NULL"),
-    "NUM_NULLS": _counted("NULL"),
-    **dict.fromkeys(("QUOTE_IDENT", "QUOTE_LITERAL"), no("write '''' || replace(text, '''', '''''') || ''''")),
+    "QUOTE_IDENT": no("write '\"' || replace(text, '\"', '\"\"') || '\"'"),
     "REGEXP_MATCHES": _match_rows,
     "REGEXP_SPLIT_TO_TABLE": form(f"unnest({SPLIT_BY_PATTERN}({{0}}, {{1}}))"),
-    "REGEXP_SUBSTR": lambda call: match(call, call.sql(0), group=0),
+    "REGEXP_SUBSTR": _nth_match,
     "TO_DATE": _read("DATE"),
     "TO_NUMBER": no("write CAST(text AS DECIMAL(18, 2))"),
     "TO_TIMESTAMP": _read("TIMESTAMPTZ"),
-    "WIDTH_BUCKET": form(WIDTH_BUCKET),
 }
 """The functions that differ from the server's; it reads the others under their own names."""
