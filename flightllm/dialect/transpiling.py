@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from flightllm.dialect.counterparts import check_counterparts, write_limits
+from flightllm.dialect.distances import distances
 from flightllm.dialect.generator.calls import TooLongError
 from flightllm.dialect.generator.ours import write
 from flightllm.dialect.generator.reading import read, written_name
@@ -38,8 +39,6 @@ _FIRST_MATCHES = {"duckdb": 0, "spark": 1, "databricks": 1}
 """For each dialect, the group that `regexp_extract` returns by default."""
 _JOINED_CLOSELY = ("snowflake", *SPARKS)
 """Dialects whose LISTAGG has an empty separator by default."""
-_DISTANCES = {"<=>": "cosine_distance(a, b)", "<->": "array_distance(a, b)"}
-"""The operators of pgvector, and the functions with the same values."""
 _AI = "_of_flightllm"
 """Follows the name of an AI function while sqlglot reads."""
 _SIGN = "\ufdd2"
@@ -62,8 +61,9 @@ def transpile(sql: str, dialect: str, place: NameContext) -> Rewritten:
         raise UnsupportedError("parameters of a text in another dialect need numbers: write $1, $2 in place of ?")
     _check_nesting(plain, source, dialect)
     check_quoted_columns(plain, source, dialect)
-    if dialect == "postgres":
-        _check_distances(plain, source)
+    if dialect == "postgres" and (found := list(distances(plain, source))):
+        plain = plain.with_edits(found)
+        source = Source(ParsedText(plain.text), place)
     try:
         ours = plain.with_edits([*vendor_calls(source), *_pivot_in_from(source, start, dialect)])
     except (SqlError, UnsupportedError) as error:
@@ -110,15 +110,6 @@ def _pivot_in_from(source: Source, start: int, dialect: str) -> list[Edit]:
         return []
     begin, end = source.tokens[start].start, source.tokens[at].start
     return [Edit(begin, begin, "SELECT * FROM ("), Edit(end, end, ") ")]
-
-
-def _check_distances(plain: Rewritten, source: Source) -> None:
-    """Raise `UnsupportedError` for pgvector's operators: `<=>` compares values in the other dialects."""
-    for token in source.tokens:
-        if token.kind is TokenKind.SYMBOL and token.text in _DISTANCES:
-            place = position(plain.sent, plain.sent_at(token.start))
-            line = _DISTANCES[token.text]
-            raise UnsupportedError(f"{token.text} at {place} does not measure a distance here: write {line}")
 
 
 def _check_nesting(plain: Rewritten, source: Source, dialect: str) -> None:
