@@ -114,7 +114,7 @@ def _refused(found: "exp.Expr", dialect: str) -> str | None:
     from sqlglot import exp
 
     match found:
-        case exp.Lambda() | exp.Comprehension() if dialect not in NATIVE:
+        case exp.Lambda() | exp.Comprehension() if dialect not in (*NATIVE, *SPARKS):
             return (
                 "a lambda such as x -> x + 1 has no counterpart: write unnest(list) in a subquery,"
                 " compute, and join the values by array_agg"

@@ -158,3 +158,21 @@ def test_arrows_of_json(session: Session) -> None:
     assert rows(session, """SELECT '{"a": 1}' -> 'a' AS r, filter, x FROM (SELECT 1 AS filter, 2 AS x) q""") == [
         {"r": "1", "filter": 1, "x": 2}
     ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("transform(a, (x, i) -> x + i)", "LATERAL VIEW posexplode"),
+        ("aggregate(a, 0, (s, x) -> s * x)", "write aggregate"),
+        ("aggregate(a, 1, (s, x) -> s + x)", "write aggregate"),
+        ("aggregate(a, 0, (s, x) -> s + x, s -> s * 2)", "write aggregate"),
+        ("aggregate(array(rand()), 0, (s, x) -> s + x)", "random"),
+        ("zip_with(a, l, (x, y) -> x + y)", "LATERAL VIEW posexplode"),
+        ("transform_values(map('a', 1), (k, v) -> v + 1)", "LATERAL VIEW explode"),
+    ],
+)
+def test_refused_in_spark(session: Session, expression: str, said: str) -> None:
+    """An error says in Spark's words what to write in place of other lambdas."""
+    with pytest.raises(UnsupportedError, match=said):
+        ask(session, f"SELECT {expression} FROM lists", dialect="spark")

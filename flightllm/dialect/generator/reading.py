@@ -61,12 +61,15 @@ def _parser(dialect: str, own_functions: frozenset[str]) -> tuple[Any, Any]:
             for name, one in usual.FUNCTION_PARSERS.items()
             if (name not in table or name in _WITH_WORDS) and name.lower() not in own_functions
         }
+        NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012 - as sqlglot declares it
+            name: one for name, one in usual.NO_PAREN_FUNCTION_PARSERS.items() if name != "TRANSFORM"
+        }
 
     return read_by, Parser
 
 
 class _Reading(_Parser):  # type: ignore[misc] # a class that sqlglot chooses
-    """What the parser of each dialect reads otherwise, and how its errors name functions."""
+    """Reads some parts otherwise than the parser of each dialect, and names functions in errors."""
 
     around: list[str]
     """The names of the calls around the current token, from the outermost."""

@@ -1,5 +1,6 @@
 """Write the values of Spark whose meaning depends on a type: numbers of times, times of numbers, items and series."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -13,8 +14,9 @@ from flightllm.sql.types import ExpressionTypes, arguments, function_name, is_da
 
 AS_NUMBER, AS_TIME, AS_DIGITS = "__spark_number", "__spark_time", "__spark_digits"
 SERIES, ITEM, SUBSCRIPT, ROUNDED = "__spark_series", "__spark_item", "__spark_subscript", "__spark_round"
+SIZE = "__spark_size"
 """Functions that the generator of other dialects writes."""
-CALLS: Final = frozenset({AS_NUMBER, AS_TIME, AS_DIGITS, SERIES, ITEM, SUBSCRIPT, ROUNDED})
+CALLS: Final = frozenset({AS_NUMBER, AS_TIME, AS_DIGITS, SERIES, ITEM, SUBSCRIPT, ROUNDED, SIZE})
 """The functions that the pass rewrites."""
 _MICROS: Final = "CAST(CAST(v AS TIMESTAMP(6)) AS BIGINT)"
 _SECONDS: Final = f"CAST(floor({_MICROS} / 1000000.0) AS BIGINT)"
@@ -31,7 +33,7 @@ def spark_values(tree: Tree, columns_of: TableColumns) -> Tree:
 
     `__spark_time(number)` is the time so many seconds after 1970. `__spark_series(a, b)` counts down if `b` is less.
     `__spark_item(map, key)` is a value of a map, and `__spark_item(list, place)` an item of a list;
-    `__spark_subscript` counts the items from 0.
+    `__spark_subscript` counts the items from 0. `__spark_size` counts the items of a list or a map.
     """
     types = ExpressionTypes(tree.root, columns_of)
     return tree.rebuilt(lambda node: _written(node, types))
@@ -58,7 +60,13 @@ def _written(node: Node, types: ExpressionTypes) -> Json:
     if name == ROUNDED:
         real = found is not None and pa.types.is_floating(found)
         return written(f"{HALF_UP}(CAST(v AS DOUBLE), n)" if real else "round(v, n)", v=given[0], n=given[1])
-    is_map = found is not None and pa.types.is_map(found)
+    return _item(name, given, is_map=found is not None and pa.types.is_map(found))
+
+
+def _item(name: str, given: Sequence[Json], *, is_map: bool) -> Json:
+    """Return the call that reads an item of a list or a map, or counts the items."""
+    if name == SIZE:
+        return written(f"CAST(array_length({'map_keys(v)' if is_map else 'v'}) AS BIGINT)", v=given[0])
     if is_map:
         return written("array_element(map_extract(v, k), 1)", v=given[0], k=given[1])
     return written("array_element(v, k + 1)" if name == SUBSCRIPT else "array_element(v, k)", v=given[0], k=given[1])

@@ -15,6 +15,7 @@ from flightllm.dialect.generator.tables.shared import (
     months_between,
     next_day,
 )
+from flightllm.dialect.generator.tables.spark_lists import SPARK_LISTS
 from flightllm.dialect.generator.tables.spark_texts import SPARK_TEXTS
 from flightllm.dialect.generator.tables.spark_times import TIMES
 from flightllm.functions.list_moments import KURTOSIS_POP
@@ -145,6 +146,7 @@ SPARK: Final[Table] = {
     **TEXTS,
     **NUMBERS,
     **LISTS,
+    **SPARK_LISTS,
     **TIMES,
     **SPARK_TEXTS,
     **dict.fromkeys(("APPROX_PERCENTILE", "PERCENTILE_APPROX"), no("write percentile(x, 0.5)")),
