@@ -7,7 +7,7 @@ from typing import Any, Final
 from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.duckdb_values import as_joined
 from flightllm.dialect.generator.kept import refused
-from flightllm.dialect.generator.written import Written
+from flightllm.dialect.generator.written import SPARKS, Written
 from flightllm.errors import UnsupportedError
 
 _DUCKDB: Final = "duckdb"
@@ -48,12 +48,33 @@ def _joined(generator: Any, found: Any) -> str:
     """Write a join of texts or lists, which is NULL with NULL."""
     from sqlglot import exp
 
+    if generator.read_from in SPARKS:
+        return _joined_in_spark(generator, found)
     if generator.read_from != _DUCKDB:
         return str(generator.dpipe_sql(found))
     if isinstance(found.expression, exp.Null) or isinstance(found.this, exp.Null):  # a list and NULL are NULL
         known = found.this if isinstance(found.expression, exp.Null) else found.expression
         return f"(CASE WHEN false THEN {as_joined(generator, known)} END)"
     return f"{as_joined(generator, found.this)} || {as_joined(generator, found.expression)}"
+
+
+def _joined_in_spark(generator: Any, found: Any) -> str:
+    """Write a join; DataFusion joins the other lists where one is NULL."""
+    from sqlglot import exp
+
+    text = str(generator.dpipe_sql(found))
+    parts = list(found.flatten())
+    if isinstance(found.parent, exp.DPipe) or not any(map(_is_list, parts)):
+        return text
+    nulls = " OR ".join(f"{generator.sql(one)} IS NULL" for one in parts)
+    return f"(CASE WHEN {nulls} THEN NULL ELSE {text} END)"
+
+
+def _is_list(value: Any) -> bool:
+    """Return whether a value is surely a list: a literal, or a cast to a list."""
+    from sqlglot import exp
+
+    return isinstance(value, exp.Array) or (isinstance(value, exp.Cast) and value.to.this == exp.DType.ARRAY)
 
 
 def _method(generator: Any, found: Any) -> str:

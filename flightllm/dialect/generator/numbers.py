@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.written import Written
+from flightllm.errors import UnsupportedError
 from flightllm.functions.divisors import DIVISOR
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -62,6 +63,13 @@ def _whole(generator: Any, found: Any) -> str:
 
 
 def _exclusive(generator: Any, found: Any) -> str:
+    """Write the operator `^`; the functions of its meaning are calls.
+
+    Raises:
+        UnsupportedError: the dialect has no such operator.
+    """
+    if generator.read_from == "snowflake":
+        raise UnsupportedError("snowflake has no operator ^: write BITXOR(a, b), or POWER(a, b) for a power")
     left, right = (f"({generator.sql(found, side)})" for side in ("this", "expression"))
     return f"(({left} | {right}) - ({left} & {right}))"
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from flightllm.errors import UnsupportedError
 from flightllm.functions.java_texts import HALF_UP
+from flightllm.functions.number_checks import ELEMENT_PLACE, SUBSCRIPT_PLACE
 from flightllm.sql.nodes import Json, Node, body, kind
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, written
@@ -25,6 +26,10 @@ _SERIES: Final = {
     2: "generate_series(a, b, CASE WHEN a <= b THEN 1 ELSE -1 END)",
     3: "generate_series(a, b, c)",
 }
+_CHECKED: Final = (
+    "array_element(v, {}(CAST(k AS BIGINT), CASE WHEN v IS NOT NULL THEN coalesce(CAST(array_length(v) AS BIGINT), 0)"
+    " END))"
+)
 _DAYS: Final = "generate_series(a, b, CASE WHEN a <= b THEN INTERVAL '1 day' ELSE INTERVAL '-1 day' END)"
 
 
@@ -34,6 +39,7 @@ def spark_values(tree: Tree, columns_of: TableColumns) -> Tree:
     `__spark_time(number)` is the time so many seconds after 1970. `__spark_series(a, b)` counts down if `b` is less.
     `__spark_item(map, key)` is a value of a map, and `__spark_item(list, place)` an item of a list;
     `__spark_subscript` counts the items from 0. `__spark_size` counts the items of a list or a map.
+    A place outside of a list is an error, but NULL with a third argument.
     """
     types = ExpressionTypes(tree.root, columns_of)
     return tree.rebuilt(lambda node: _written(node, types))
@@ -69,7 +75,10 @@ def _item(name: str, given: Sequence[Json], *, is_map: bool) -> Json:
         return written(f"CAST(array_length({'map_keys(v)' if is_map else 'v'}) AS BIGINT)", v=given[0])
     if is_map:
         return written("array_element(map_extract(v, k), 1)", v=given[0], k=given[1])
-    return written("array_element(v, k + 1)" if name == SUBSCRIPT else "array_element(v, k)", v=given[0], k=given[1])
+    if len(given) > 2:
+        return written("array_element(v, k)", v=given[0], k=given[1])
+    form = _CHECKED.format(SUBSCRIPT_PLACE if name == SUBSCRIPT else ELEMENT_PLACE)
+    return written(form, v=given[0], k=given[1])
 
 
 def _digits(found: Type) -> str:

@@ -75,3 +75,64 @@ def test_dates_of_spark(session: Session, dialect: str) -> None:
     """DATE of a year, a month and a day is not a function of Spark."""
     with pytest.raises(FlightLLMError, match=f"DATE of {dialect} has no counterpart here: write it with 1 arg"):
         _values(session, dialect, "DATE(2024, 1, 2)")
+
+
+@pytest.mark.parametrize("text", ["LEFT('abc', -1)", "RIGHT('abc', -i)", "REPEAT('a', -i)", "LPAD('a', -5, 'x')"])
+def test_negative_lengths_of_bigquery(session: Session, text: str) -> None:
+    """A negative length is an error, and SAFE gives NULL in its place."""
+    with pytest.raises(FlightLLMError, match="takes a length of 0 or more, and not -"):
+        _values(session, "bigquery", text)
+    if "PAD" not in text:
+        assert _values(session, "bigquery", f"SAFE.{text}")[0] is None
+
+
+def test_lengths_of_bigquery(session: Session) -> None:
+    """Other lengths and patterns have the values of BigQuery; an empty pattern and bytes are errors."""
+    text = "[LEFT('abc', 2), RIGHT('abc', i), REPEAT('ab', i), LPAD('a', 3), RPAD('a', i + 2, '-'), REVERSE('ab')]"
+    assert _values(session, "bigquery", text)[0] == ["ab", "c", "ab", "  a", "a--", "ba"]
+    assert _values(session, "bigquery", "LEFT('abc', a)")[1] is None
+    for other in ("LPAD('a', 3, '')", "REVERSE(b'ab')"):
+        with pytest.raises(FlightLLMError, match="has no counterpart here: "):
+            _values(session, "bigquery", other)
+
+
+@pytest.mark.parametrize("dialect", ["databricks", "spark"])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("array(1, 2)[2]", r"has 2 items, and no item .2.: write get"),
+        ("array(1, 2)[-i]", "write get"),
+        ("array()[0]", "has 0 items"),
+        ("element_at(array(1, 2), 3)", "no item 3 in a list of 2: write try_element_at"),
+        ("element_at(array(1, 2), 0)", "write try_element_at"),
+    ],
+)
+def test_missing_items_of_spark(session: Session, dialect: str, text: str, message: str) -> None:
+    """A place outside of a list is an error, as in ANSI mode."""
+    with pytest.raises(FlightLLMError, match=message):
+        _values(session, dialect, text)
+
+
+@pytest.mark.parametrize("dialect", ["databricks", "spark"])
+def test_items_of_spark(session: Session, dialect: str) -> None:
+    """Items of lists and values of maps are found; `get` and `try_element_at` give NULL for others."""
+    text = "array(array(i, 2)[1], element_at(array(1, 2), -2), get(array(1), 5), try_element_at(array(1), 5))"
+    assert _values(session, dialect, text)[0] == [2, 1, None, None]
+    text = "array(map('a', 1)['b'], map('a', 1)['a'], CAST(NULL AS ARRAY<INT>)[3])"
+    assert _values(session, dialect, text)[0] == [None, 1, None]
+
+
+def test_exclusive_or_of_snowflake(session: Session) -> None:
+    """Snowflake has a function for the bits of which one is 1, and no operator."""
+    assert _values(session, "snowflake", "BITXOR(2, 3)")[0] == 1
+    with pytest.raises(FlightLLMError, match=r"snowflake has no operator .*: write BITXOR"):
+        _values(session, "snowflake", "2 ^ 3")
+
+
+@pytest.mark.parametrize("dialect", ["databricks", "spark"])
+def test_joined_lists_of_spark(session: Session, dialect: str) -> None:
+    """A join with a list that is NULL is NULL."""
+    assert _values(session, dialect, "CONCAT(CAST(NULL AS ARRAY<INT>), array(9))")[0] is None
+    assert _values(session, dialect, "array(1) || CAST(NULL AS ARRAY<INT>) || array(i)")[0] is None
+    assert _values(session, dialect, "CONCAT(array(1), array(i), array(2))")[0] == [1, 1, 2]
+    assert _values(session, dialect, "CONCAT('a', 'b') || 'c'")[0] == "abc"

@@ -14,7 +14,7 @@ from flightllm.common.names import (
 from flightllm.dialect.generator.calls import Call, Table, form, no
 from flightllm.dialect.generator.forms import groups_of, known
 from flightllm.functions.json_keys import JSON_KEYS
-from flightllm.functions.number_checks import ABOVE_ZERO, BIT_COUNT, RANGE_BUCKET
+from flightllm.functions.number_checks import ABOVE_ZERO, BIT_COUNT, NOT_NEGATIVE, RANGE_BUCKET
 from flightllm.functions.text_parts import SPLIT
 from flightllm.functions.text_places import SOUND
 from flightllm.functions.typed_texts import JSON_STRING
@@ -131,6 +131,24 @@ def _normal(call: Call) -> str:
     return f"{NORMAL_FORM}({call.sql(0)}, '{name}{'-' if 'CASEFOLD' in call.name else ''}')"
 
 
+def _of_length(call: Call) -> str:
+    """Write a function whose second argument is a length."""
+    if len(call.args) > 2 and call.literal(2) == "":
+        call.refuse("write a pattern that is not empty, as in LPAD(text, 5, ' ')")
+    length = call.sql(1)
+    number = call.number(1)
+    if number is None or number < 0:
+        length = f"{NOT_NEGATIVE}(CAST({length} AS BIGINT), '{call.name}')"
+    others = [call.sql(place) for place in range(2, len(call.args))]
+    return f"{call.name.lower()}({', '.join([call.sql(0), length, *others])})"
+
+
+def _reversed(call: Call) -> str:
+    if _is_bytes(call.args[0]):
+        call.refuse("it reverses texts here: write REVERSE(SAFE_CONVERT_BYTES_TO_STRING(bytes))")
+    return f"reverse({call.sql(0)})"
+
+
 def _not_negative(text: str) -> str:
     return f"(CASE WHEN {{1}} >= 0 THEN {text} END)"
 
@@ -171,10 +189,8 @@ VALUES: Final[Table] = {
     "ARRAY_LAST": form("array_element({0}, -1)"),
     "ARRAY_SLICE": _slice,
     "GENERATE_TIMESTAMP_ARRAY": form("generate_series(CAST({0} AS TIMESTAMP), CAST({1} AS TIMESTAMP), {2})"),
-    **{
-        name: form(f"(CASE WHEN {{1}} IS NOT NULL THEN {name.lower()}({{0}}, greatest({{1}}, 0)) END)")
-        for name in ("LEFT", "RIGHT")
-    },
+    **dict.fromkeys(("LEFT", "RIGHT", "REPEAT", "LPAD", "RPAD"), _of_length),
+    "REVERSE": _reversed,
     "LENGTH": _length,
     "SPLIT": _split,
     "REGEXP_INSTR": _place_of_match,

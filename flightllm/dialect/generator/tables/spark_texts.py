@@ -54,7 +54,8 @@ def _map(call: Call) -> str:
 
 def _at_place(call: Call) -> str:
     """Write ELEMENT_AT(list, place) and ELEMENT_AT(map, key)."""
-    return f"{ITEM}({call.sql(0)}, {call.sql(1)})"
+    unchecked = ", 'try'" if call.name.startswith("TRY") else ""
+    return f"{ITEM}({call.sql(0)}, {call.sql(1)}{unchecked})"
 
 
 SPARK_TEXTS: Final[Table] = {
