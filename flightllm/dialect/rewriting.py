@@ -40,6 +40,8 @@ from flightllm.dialect.output_names import duplicates
 from flightllm.dialect.pattern_rows import NAMES as PATTERN_ROWS
 from flightllm.dialect.pattern_rows import pattern_rows
 from flightllm.dialect.pivot import pivot
+from flightllm.dialect.postgres_formats import WORD as TO_CHAR
+from flightllm.dialect.postgres_formats import postgres_formats
 from flightllm.dialect.regexp_operators import NAMES as REGEXP_OPERATORS
 from flightllm.dialect.regexp_operators import regexp_operators
 from flightllm.dialect.series_names import series_names
@@ -168,6 +170,8 @@ RULES: tuple[Rule, ...] = (
         _words("struct"),
         _marks(":"),
     ),
+    # Before the functions: these refuse the formats that chrono lacks.
+    Rule(postgres_formats, _words(TO_CHAR), of_dialects=_AS_POSTGRES),
     Rule(functions, Trigger(FUNCTIONS)),
     Rule(json_rows, Trigger(JSON_ROWS)),
     Rule(pattern_rows, Trigger(PATTERN_ROWS), of_dialects=(DEFAULT,)),

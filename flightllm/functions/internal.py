@@ -106,6 +106,12 @@ from flightllm.functions.percent_times import (
     read_time,
     written_time,
 )
+from flightllm.functions.postgres_formats import (
+    NUMBER_BY_FORMAT,
+    TIME_BY_FORMAT,
+    numbers_by_format,
+    times_by_format,
+)
 from flightllm.functions.run_lengths import COUNTS, RUN_LENGTHS, run_lengths
 from flightllm.functions.search import VECTOR_BYTES, vector_bytes
 from flightllm.functions.text_bytes import TEXT_BYTES, text_bytes
@@ -256,6 +262,8 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
         "immutable",
         JUSTIFIED,
     ),
+    (numbers_by_format, [pa.string(), pa.string()], pa.string(), "immutable", NUMBER_BY_FORMAT),
+    (times_by_format, [pa.timestamp("us"), pa.string()], pa.string(), "immutable", TIME_BY_FORMAT),
     (jsonb.same_numbers, [pa.string()], pa.string(), "immutable", jsonb.SAME),
     (duckdb_list, [TEXTS, pa.string()], pa.string(), "immutable", DUCKDB_LIST),
     (duckdb_lists, [pa.list_(TEXTS), pa.string()], pa.string(), "immutable", DUCKDB_LISTS),
@@ -378,7 +386,19 @@ CALLED: Final = (
     *(RANGE_BUCKET, ABOVE_ZERO, BIT_COUNT, CODE_POINTS, OF_CODE_POINTS, NORMAL_FORM),
     DIVISOR,
     TEXT_INTERVAL,
-    *(WITH_DAYS, INTERVAL_EPOCH, JUSTIFIED, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES, LONGEST_RUN, TYPE_NAME),
+    *(
+        WITH_DAYS,
+        INTERVAL_EPOCH,
+        JUSTIFIED,
+        NUMBER_BY_FORMAT,
+        TIME_BY_FORMAT,
+        TIME_TEXT,
+        TIMESTAMP_TEXT,
+        ZONED_TEXT,
+        TEXT_BYTES,
+        LONGEST_RUN,
+        TYPE_NAME,
+    ),
     *(
         TEXT_INTERVAL,
         AGE,

@@ -13,6 +13,7 @@ from flightllm.functions.interval_parts import JUSTIFIED
 from flightllm.functions.json_scalars import JSON_SCALAR
 from flightllm.functions.json_texts import JSON_LIST, JSON_OBJECT, JSON_TEXT
 from flightllm.functions.percent_times import READ_TIME, WRITTEN_TIME
+from flightllm.functions.postgres_formats import NUMBER_BY_FORMAT, TIME_BY_FORMAT
 from flightllm.functions.text_parts import ALL_MATCHES, SPLIT, SPLIT_BY_PATTERN
 from flightllm.functions.text_places import CAPITALS, PART_OF_TEXT, PLACE_IN_TEXT
 from flightllm.functions.typed_texts import COMPACT_JSON, JSON_STRING, TYPED_FORMAT, TYPED_JSON
@@ -116,7 +117,10 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("corr", "covar_pop", "covar_samp", "regr_slope", "regr_intercept", "regr_r2"), pa.float64()),
     **dict.fromkeys(("lower", "upper", "concat", "concat_ws", "substr", "substring", "replace", "trim"), pa.string()),
     **dict.fromkeys(("btrim", "ltrim", "rtrim", "lpad", "rpad", "left", "right", "repeat", "reverse"), pa.string()),
-    **dict.fromkeys(("split_part", "to_char", "initcap", "md5", "chr", "string_agg", "translate"), pa.string()),
+    **dict.fromkeys(
+        ("split_part", "to_char", NUMBER_BY_FORMAT, TIME_BY_FORMAT, "initcap", "md5", "chr", "string_agg", "translate"),
+        pa.string(),
+    ),
     **dict.fromkeys(("encode", "regexp_replace", "array_to_string"), pa.string()),
     **dict.fromkeys(("json_extract", "json_extract_string", "json_value"), pa.string()),
     **dict.fromkeys(("string_to_array", "regexp_split_to_array"), pa.list_(pa.string())),

@@ -6,6 +6,8 @@ one number: 2 days have the hour 48.
 
 from typing import Final
 
+import pyarrow as pa
+
 from flightllm.functions.interval_parts import INTERVAL_EPOCH
 from flightllm.sql.nodes import Json, Node, body, kind, text_of_literal, walk
 from flightllm.sql.query_columns import TableColumns, Type
@@ -20,7 +22,10 @@ _UNITS: Final = {
     **dict.fromkeys(("second", "seconds", "sec", "secs", "s"), "second"),
     **dict.fromkeys(("millisecond", "milliseconds", "msec", "msecs", "ms"), "millisecond"),
     **dict.fromkeys(("microsecond", "microseconds", "usec", "usecs", "us"), "microsecond"),
-    **{unit: "none" for one in ("month", "quarter", "year", "decade") for unit in (one, f"{one}s")},
+    **{unit: "none" for one in ("month", "quarter", "year") for unit in (one, f"{one}s")},
+    **dict.fromkeys(("decade", "decades"), "decade"),
+    **dict.fromkeys(("century", "centuries"), "century"),
+    **dict.fromkeys(("millennium", "millennia", "millenniums"), "millennium"),
 }
 """The units by their names; of months and longer units, a time between two timestamps has 0."""
 _MICROS: Final = "CAST(round(date_part('epoch', CAST(v AS INTERVAL)) * 1000000) AS BIGINT)"
@@ -32,7 +37,7 @@ _BETWEEN: Final = {
     "second": f"({_MICROS} % 60000000 / 1000000.0)",
     "millisecond": f"({_MICROS} % 60000000 / 1000.0)",
     "microsecond": f"({_MICROS} % 60000000)",
-    "none": f"({_MICROS} * 0)",
+    **dict.fromkeys(("none", "decade", "century", "millennium"), f"({_MICROS} * 0)"),
 }
 """The parts of a time between two timestamps: days, and a time of the same sign."""
 _OF_INTERVAL: Final = {
@@ -45,6 +50,19 @@ _OF_TIME: Final = {
     "millisecond": "(date_part('microsecond', v) / 1000.0)",
 }
 """The parts of a time that differ."""
+_YEAR: Final = "date_part('year', v)"
+_BEFORE: Final = f"(CAST({_YEAR} AS DOUBLE) - 1)"
+_OF_YEARS: Final = {
+    "decade": f"CAST(floor({_YEAR} / CAST(10 AS DOUBLE)) AS BIGINT)",
+    **{
+        # The first century begins with the year 1, and the one before it is -1. A test of the year itself can fail:
+        # DataFusion turns the test into one of nanoseconds, which do not reach such years.
+        unit: f"CAST(floor({_BEFORE} / {years}) + CASE WHEN floor({_BEFORE} / {years}) >= 0"
+        " THEN 1 ELSE 0 END AS BIGINT)"
+        for unit, years in (("century", 100), ("millennium", 1000))
+    },
+}
+"""The parts of a date or a time that DataFusion lacks."""
 NAMES: Final = frozenset({"extract", "date_part", "datepart"})
 """The functions that take parts."""
 
@@ -71,7 +89,13 @@ def _written(unit: str, given: Type) -> str | None:
         return _BETWEEN[unit]
     if given == INTERVAL:
         return _OF_INTERVAL.get(unit)
+    if unit in _OF_YEARS:
+        return _OF_YEARS[unit] if is_date(given) or _is_timestamp(given) else None
     return None if is_date(given) else _OF_TIME.get(unit)
+
+
+def _is_timestamp(given: Type) -> bool:
+    return given is not None and bool(pa.types.is_timestamp(given))
 
 
 def _part(node: Node) -> tuple[str, Json] | None:

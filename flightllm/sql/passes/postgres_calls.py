@@ -13,7 +13,7 @@ from flightllm.sql.nodes import Json, Node, body, kind, text_of_literal, unneste
 from flightllm.sql.query_columns import TableColumns, Type, own_functions
 from flightllm.sql.select_shapes import changes_per_call
 from flightllm.sql.tree import Tree, text_of, written
-from flightllm.sql.types import ExpressionTypes, arguments, function_name
+from flightllm.sql.types import BETWEEN_TIMES, INTERVAL, ExpressionTypes, arguments, function_name
 
 # The printer of the parser reads two quotes in a literal as one that is escaped already; `chr(39)` is a quote.
 _QUOTED: Final = (
@@ -60,7 +60,7 @@ _COMPARISONS: Final = frozenset({"Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq"})
 _BLANK_TYPES: Final = frozenset({"Char", "Character"})
 CALLS: Final = frozenset(
     {name for name, _ in _FORMS}
-    | {"to_hex", "array_dims", "array_fill", "make_interval", "char", "character"}
+    | {"to_hex", "array_dims", "array_fill", "make_interval", "to_char", "char", "character"}
     | _AGGREGATES
     | _COUNTED.keys()
 )
@@ -104,6 +104,10 @@ def _form(name: str, given: Sequence[Json], types: ExpressionTypes) -> str | Non
         return " + ".join(cases)
     if name == "to_hex" and len(given) == 1:
         return "right(to_hex(a), 8)" if _is_integer(given[0], types.of(given[0])) else None
+    if name == "to_char" and given and types.of(given[0]) in (INTERVAL, BETWEEN_TIMES):
+        raise UnsupportedError(
+            "to_char of an interval has no counterpart here: write extract(hour FROM x), or CAST(x AS VARCHAR)"
+        )
     if name == "array_dims" and len(given) == 1:
         return _dimensions(types.of(given[0]))
     if name == "array_fill":

@@ -27,6 +27,12 @@ _BETWEEN = f"{_LATER} - timestamp '2024-03-10 12:00'"
         ("extract(epoch FROM interval '1 year 1 month')", 31557600 + 30 * 86400),
         ("extract(second FROM interval '61.5 seconds')", 1.5),
         ("extract(microsecond FROM CAST('26.3434 seconds' AS INTERVAL))", 26343400),
+        ("extract(century FROM date '2000-12-31')", 20),
+        ("extract(century FROM date '2001-01-01')", 21),
+        (f"(SELECT extract(century FROM max(t)) FROM (VALUES ({_LATER})) v(t))", 21),
+        (f"date_part('decade', {_LATER})", 202),
+        (f"extract(millennium FROM {_LATER})", 3),
+        (f"extract(century FROM {_BETWEEN})", 0),
         ("extract(second FROM NULL::timestamp - now()::timestamp)", None),
     ],
 )
