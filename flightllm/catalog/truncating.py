@@ -50,7 +50,8 @@ def to_truncate(store: TableStore, statement: Statement, seen: Collection[TableN
         NotFoundError: a table does not exist.
         PermissionDeniedError: a table is a file, a view or a system table, or CASCADE reaches a hidden table.
     """
-    found = {name: store.writable(name) for name in statement.dropped}
+    names = [name for name in statement.dropped if not statement.exists_ok or name in store.entries]
+    found = {name: store.writable(name) for name in names}
     while more := [
         entry for entry in store.entries.values() if entry.name not in found and _refers(entry, found, seen)
     ]:

@@ -77,7 +77,8 @@ def table_name(parts: Sequence[str]) -> TableName:
         case []:
             raise SqlError("a table name was expected")
         case _:
-            raise SqlError(f"there is no catalog {parts[0]!r}: write {CATALOG}.SCHEMA.TABLE, SCHEMA.TABLE or TABLE")
+            there = ".".join(parts[-2:])
+            raise SqlError(f"there is no catalog {parts[0]!r}, only {CATALOG!r}: write SCHEMA.TABLE, as in {there}")
 
 
 ADD_UNITS, TRUNCATE_UNIT, TIME_BETWEEN = "__add_units", "__truncate_unit", "__time_between"

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 _UNITS = (*DAYS, *MONTHS, *SECONDS)
+_OVER_LISTS = {"FILTER": "array_filter", "TRANSFORM": "array_transform"}
+"""Snowflake's functions with a lambda, and the functions with the same values here."""
 _PLAIN = re.compile(r"[^\\.^$|?*+()\[\]{}]+")
 """A pattern without special characters, which matches only itself."""
 
@@ -73,7 +75,10 @@ def check_counterparts(tree: "exp.Expr", dialect: str) -> None:
         said = _clause_refused(found) or _refused(found, dialect)
         if said is not None:
             raise UnsupportedError(said)
-        if isinstance(found, exp.Order):
+        if isinstance(found, exp.ArrayFilter | exp.Transform) and dialect == "snowflake":
+            name = _OVER_LISTS[written_name(found)]
+            found.replace(exp.Anonymous(this=name, expressions=[found.this.copy(), found.expression.copy()]))
+        elif isinstance(found, exp.Order):
             _name_all(found)
         elif isinstance(found, exp.Window) and _calls(found.this, "RATIO_TO_REPORT"):
             _write_ratio(found)
@@ -114,7 +119,7 @@ def _refused(found: "exp.Expr", dialect: str) -> str | None:
     from sqlglot import exp
 
     match found:
-        case exp.Lambda() | exp.Comprehension() if dialect not in (*NATIVE, *SPARKS):
+        case exp.Lambda() | exp.Comprehension() if dialect not in (*NATIVE, *SPARKS) and not _has_form(found, dialect):
             return (
                 "a lambda such as x -> x + 1 has no counterpart: write unnest(list) in a subquery,"
                 " compute, and join the values by array_agg"
@@ -137,6 +142,15 @@ def _refused(found: "exp.Expr", dialect: str) -> str | None:
             return _extreme_refused(found)
         case _:
             return None
+
+
+def _has_form(found: "exp.Expr", dialect: str) -> bool:
+    """Return whether a lambda of one parameter is in FILTER or TRANSFORM of Snowflake, which lambdas here can do."""
+    from sqlglot import exp
+
+    around, made = found.parent, isinstance(found, exp.Lambda) and len(found.expressions) == 1
+    name = written_name(around) if isinstance(around, exp.Func) else ""
+    return made and dialect == "snowflake" and name in _OVER_LISTS
 
 
 def _calls(value: "exp.Expr", name: str) -> bool:

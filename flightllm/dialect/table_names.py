@@ -14,6 +14,7 @@ INFORMATION = ("table_constraints", "key_column_usage", "referential_constraints
 """Tables of `information_schema` that DataFusion does not have; they are tables of the schema `system`."""
 _PERMANENT = "a {} on a temporary table is not supported, because the table ends with its session: use CREATE TABLE"
 TEMPORARY = ("temp", "temporary")
+_TRUNCATED = ("truncate", "table", "only", "exists")
 _LAST_ALTERED = 5
 """The last token that can name the table of ALTER: it follows `ALTER TABLE IF EXISTS ONLY`."""
 
@@ -55,8 +56,8 @@ def target_tokens(source: Source) -> Iterator[int]:
         elif verb == "drop":
             follows = follows or source.is_symbol(index - 1, ",")
         elif verb == "truncate":
-            before = source.is_symbol(index - 1, ",") or source.is_word(index - 1, "truncate", "table", "only")
-            follows = before and not token.is_word("table", "only")
+            before = source.is_symbol(index - 1, ",") or source.is_word(index - 1, *_TRUNCATED)
+            follows = before and not token.is_word("table", "only", "if")
         elif verb == "alter":
             before = source.is_word(index - 1, "table", "view", "exists", "only")
             follows = before and index <= _LAST_ALTERED and not token.is_word("only")

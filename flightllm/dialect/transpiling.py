@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from flightllm.dialect.bigquery_values import write_bigquery_values
 from flightllm.dialect.counterparts import check_counterparts, write_limits
 from flightllm.dialect.distances import distances
 from flightllm.dialect.generator.calls import TooLongError
@@ -19,6 +20,7 @@ from flightllm.dialect.row_sources import write_row_sources
 from flightllm.dialect.source import NameContext, Source
 from flightllm.dialect.struct_literals import write_structs
 from flightllm.dialect.text import Edit, Rewritten
+from flightllm.dialect.value_places import write_value_places
 from flightllm.dialect.vendor_calls import vendor_calls
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.object_statements import changes_object
@@ -64,6 +66,8 @@ def transpile(sql: str, dialect: str, place: NameContext) -> Rewritten:
     if dialect == "postgres" and (found := list(distances(plain, source))):
         plain = plain.with_edits(found)
         source = Source(ParsedText(plain.text), place)
+    if dialect == "snowflake":
+        _check_stages(source)
     try:
         ours = plain.with_edits([*vendor_calls(source), *_pivot_in_from(source, start, dialect)])
     except (SqlError, UnsupportedError) as error:
@@ -110,6 +114,16 @@ def _pivot_in_from(source: Source, start: int, dialect: str) -> list[Edit]:
         return []
     begin, end = source.tokens[start].start, source.tokens[at].start
     return [Edit(begin, begin, "SELECT * FROM ("), Edit(end, end, ") ")]
+
+
+def _check_stages(source: Source) -> None:
+    """Raise `UnsupportedError` for `FROM @stage`."""
+    for index, token in enumerate(source.tokens):
+        if source.is_word(index - 1, "from", "join") and token.text.startswith("@"):
+            raise UnsupportedError(
+                "there are no stages here: write CREATE EXTERNAL TABLE name STORED AS"
+                " PARQUET LOCATION 'folder', and read this table"
+            )
 
 
 def _check_nesting(plain: Rewritten, source: Source, dialect: str) -> None:
@@ -239,8 +253,7 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
             )
         if found.args.get("group") is None:
             found.set("group", exp.Literal.number(_FIRST_MATCHES[dialect]))
-    if dialect == "bigquery":
-        write_structs(tree)
+    _write_places(tree, dialect)
     write_row_sources(tree, dialect)
     if dialect == "bigquery":
         write_limits(tree)
@@ -275,6 +288,26 @@ def _order_unpivots(tree: "exp.Expr") -> None:
         star = exp.Star(except_=[name.copy()])
         query = exp.select(star, exp.column(name)).from_(table.copy())
         table.replace(query.subquery(alias.name if alias is not None else None))
+
+
+def _write_places(tree: "exp.Expr", dialect: str) -> None:
+    """Write structs of BigQuery, and the places and names of VALUES and UNPIVOT of Snowflake."""
+    if dialect == "bigquery":
+        write_structs(tree)
+        write_bigquery_values(tree)
+    elif dialect == "snowflake":
+        write_value_places(tree)
+        _name_unpivots(tree)
+
+
+def _name_unpivots(tree: "exp.Expr") -> None:
+    """Rewrite `UNPIVOT (v FOR k IN (a))` as `… IN (a AS 'A')`: an unquoted name has capitals in Snowflake."""
+    from sqlglot import exp
+
+    for found in tree.find_all(exp.Pivot):
+        for field in (found.args.get("fields") or []) if found.args.get("unpivot") else []:
+            for one in [one for one in field.expressions if isinstance(one, exp.Column) and not one.this.quoted]:
+                one.replace(exp.PivotAlias(this=one.copy(), alias=exp.to_identifier(one.name.upper(), quoted=True)))
 
 
 def _name_pivots(tree: "exp.Expr", dialect: str) -> None:

@@ -73,8 +73,22 @@ def _one_statement(tokens: Sequence[Token]) -> Sequence[Token]:
     if not end:
         raise SqlError("the SQL text is empty")
     if any(token.is_symbol(";") for token in tokens[:end]):
+        if _is_block(tokens):
+            raise UnsupportedError(
+                "blocks of a script are not supported: write each statement on its own; a value is a variable after"
+                " SET x = 5 in the dialect snowflake"
+            )
         raise SqlError("one statement at a time: send the statements separated by ';' one after the other")
     return tokens[:end]
+
+
+def _is_block(tokens: Sequence[Token]) -> bool:
+    """Return whether a text begins as a block of a vendor's script: DECLARE, or BEGIN and a statement."""
+    following = tokens[1] if len(tokens) > 1 else tokens[0]
+    begins = (
+        tokens[0].is_word("begin") and not following.is_word("transaction", "work") and not following.is_symbol(";")
+    )
+    return begins or tokens[0].is_word("declare")
 
 
 class _StatementReader:
@@ -251,6 +265,11 @@ class _StatementReader:
 
     def _insert(self) -> Statement:
         self._at += 1
+        if self._take("overwrite"):
+            raise UnsupportedError(
+                "INSERT OVERWRITE is not supported: write DELETE FROM the table and then INSERT INTO, both between"
+                " BEGIN and COMMIT"
+            )
         if not self._take("into"):
             raise UnsupportedError("write INSERT INTO table [(columns)] SELECT … or VALUES …")
         target = self._name()

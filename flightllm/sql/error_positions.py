@@ -9,6 +9,7 @@ from flightllm.errors import SqlError
 from flightllm.sql.synonyms import SYNONYMS
 
 _TABLE = re.compile(rf"^table '{CATALOG}\.(?P<schema>[^.']*)\.(?P<name>[^']*)' not found")
+_ELSEWHERE = re.compile(rf"^table '(?!{CATALOG}\.)(?P<catalog>[^.']*)\.(?P<schema>[^.']*)\.(?P<name>[^']*)' not found")
 _PLACE = re.compile(r" at Line: (?P<line>\d{1,9}), Column: (?P<column>\d{1,9})")
 _CONFIDENCE = re.compile(r'Struct\(\[?(?:Field \{ name: )?"answer".*"confidence"')
 _ANSWER_OF_STRUCT = (
@@ -45,6 +46,9 @@ def explain_error(
             if is_view(name)
             else f"{text}{'' if unlimited else _NOT_GRANTED}{_suggestion(name, tables())}",
         )
+    elif elsewhere := _ELSEWHERE.match(text):
+        there = f"{elsewhere['schema']}.{elsewhere['name']}"
+        error.args = (f"{text}: there is no catalog {elsewhere['catalog']!r}, only {CATALOG!r}: write {there}",)
     elif unknown := _FUNCTION.match(text):
         error.args = (_unknown_function(unknown["name"], unknown["close"] or ""),)
     elif _CONFIDENCE.search(text):

@@ -60,5 +60,5 @@ def _name(cursor: Cursor) -> str:
     if not parts or len(parts) > 2 or (token is not None and identifier(token) is None):
         raise SqlError(f"the name of a schema was expected: {_USAGE}")
     if len(parts) == 2 and parts[0] != CATALOG:
-        raise SqlError(f"there is no catalog {parts[0]!r}; the only one is {CATALOG!r}")
+        raise SqlError(f"there is no catalog {parts[0]!r}, only {CATALOG!r}: write USE {parts[1]}")
     return parts[-1]

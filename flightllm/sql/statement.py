@@ -195,9 +195,19 @@ REFUSED = {
     "deallocate": "DEALLOCATE is not supported in SQL text: use the client's prepared statements",
     "pivot": "PIVOT without ON is not supported: write PIVOT t ON a IN ('x', 'y') USING sum(c) GROUP BY b",
     "unpivot": "UNPIVOT without ON is not supported: write UNPIVOT t ON a, b INTO NAME name VALUE value",
+    "call": "CALL is not supported, because there are no procedures: write the procedure's statements one by one",
+    "declare": "DECLARE is not supported here: write the value in the statement, or SET x = 5 in the dialect snowflake",
+    **dict.fromkeys(
+        ("put", "list", "ls"),
+        "stages are not supported: write CREATE EXTERNAL TABLE name STORED AS PARQUET LOCATION 'folder' for files",
+    ),
     "replace": "REPLACE INTO is not supported: write CREATE OR REPLACE TABLE … AS",
 }
 REFUSED_OBJECTS = {
+    "stage": "stages are not supported: write CREATE EXTERNAL TABLE name STORED AS PARQUET LOCATION 'folder' for files",
+    "warehouse": "the server has no warehouses: leave CREATE WAREHOUSE out",
+    "sequence": "sequences are not supported: write row_number() OVER (ORDER BY a) for numbers",
+    "procedure": "procedures are not supported: write the statements one by one, or CREATE FUNCTION for a value",
     "unbounded": "CREATE UNBOUNDED EXTERNAL TABLE is not supported: write CREATE EXTERNAL TABLE",
     "database": "CREATE DATABASE is not supported: the only catalog is flightllm; write CREATE SCHEMA instead",
     "index": "the server has only indexes over texts and vectors: write CREATE VECTOR INDEX name ON table(column)",

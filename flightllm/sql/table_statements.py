@@ -75,6 +75,12 @@ class _TableStatementReader(Cursor):
             return Statement(
                 "create_table_as", self._text, query=found, target=target, or_replace=or_replace, exists_ok=exists_ok
             )
+        for word, more in (("clone", ""), ("like", " LIMIT 0")):
+            if self.take(word):
+                written = f"CREATE TABLE {target.name} AS SELECT * FROM {self.table().name}{more}"
+                raise UnsupportedError(
+                    f"{word.upper()} is not supported, because keys and defaults would be lost: write {written}"
+                )
         start = self.at
         if start >= len(self.tokens) or not self.tokens[start].is_symbol("("):
             raise SqlError(_TABLE)

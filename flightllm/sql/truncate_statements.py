@@ -10,7 +10,7 @@ from flightllm.sql.tokens import Token
 
 ANSWER_CACHE = TableName("system", "cache")
 """The system table of the answer cache: TRUNCATE of it deletes all cached answers."""
-_USAGE = "write TRUNCATE [TABLE] name [, …] [RESTART IDENTITY | CONTINUE IDENTITY] [CASCADE | RESTRICT]"
+_USAGE = "write TRUNCATE [TABLE] [IF EXISTS] name [, …] [RESTART IDENTITY | CONTINUE IDENTITY] [CASCADE | RESTRICT]"
 
 
 def read_truncate(tokens: Sequence[Token], text: str) -> Statement:
@@ -22,6 +22,7 @@ def read_truncate(tokens: Sequence[Token], text: str) -> Statement:
     """
     cursor = Cursor(tokens, 1)
     _ = cursor.take("table")
+    exists_ok = cursor.take("if", "exists")
     names = [_table(cursor)]
     while cursor.symbol(","):
         names.append(_table(cursor))
@@ -36,7 +37,7 @@ def read_truncate(tokens: Sequence[Token], text: str) -> Statement:
     _ = cascade or cursor.take("restrict")
     cursor.end(_USAGE)
     dropped = tuple(dict.fromkeys(names))
-    return Statement("truncate", text, target=names[0], dropped=dropped, cascade=cascade)
+    return Statement("truncate", text, target=names[0], dropped=dropped, cascade=cascade, exists_ok=exists_ok)
 
 
 def _table(cursor: Cursor) -> TableName:

@@ -108,6 +108,7 @@ _OTHERS: Final = {
     ),
     "OBJECT_KEYS": "json_object_keys(json)",
     **dict.fromkeys(("JSONB_EXTRACT", "JSONB_EXTRACT_SCALAR"), "JSON_VALUE(json, '$.name')"),
+    "NET.HOST": "REGEXP_EXTRACT(text, '//([^/:]+)')",
     "SAFE_CAST": "SAFE_CAST(text AS INT), with no format",
     "TRY_CAST": "TRY_CAST(text AS INT), with no format",
     "TYPEOF": "arrow_typeof(value)",
@@ -119,5 +120,7 @@ _UUIDS: Final = {"snowflake": "UUID_STRING()", "bigquery": "GENERATE_UUID()", "d
 
 def line_for(name: str, dialect: str) -> str:
     """Return what to write in place of a function, by its name in capitals."""
+    if name == "VECTOR_SEARCH":
+        return "write SELECT * FROM vector_search('index', 'text', top_k => 3)"
     line = _UUIDS.get(dialect) if "UUID" in name else LINES.get(name)
     return "write it with functions that SHOW FUNCTIONS lists" if line is None else f"write {line}"

@@ -377,6 +377,14 @@ SNOWFLAKE: Final[Table] = {
     "ROUND": _round,
     "SECOND": form("CAST(trunc(date_part('second', {0})) AS BIGINT)"),
     **dict.fromkeys(("SHA1", "SHA1_HEX"), no("write SHA2(text, 256)")),
+    "CONDITIONAL_CHANGE_EVENT": no(
+        "write lag(a) OVER (ORDER BY b) AS c in a subquery, and sum(CASE WHEN a <> c THEN 1 ELSE 0 END) OVER"
+        " (ORDER BY b)"
+    ),
+    **dict.fromkeys(
+        ("LAST_QUERY_ID", "RESULT_SCAN"),
+        no("no results are kept: write CREATE TEMP TABLE t AS SELECT …, and read t"),
+    ),
     "SKEW": form(f"{SKEWNESS}(array_agg(CAST({{0}} AS DOUBLE)))"),
     "SPLIT_PART": form("split_part({0}, {1}, coalesce(nullif(CAST({2} AS BIGINT), 0), 1))"),
     "SQUARE": form("power({0}, 2)"),
