@@ -406,3 +406,9 @@ def test_quotes_keep_rights(tmp_path: Path) -> None:
                 reader.update(sql, settings={"dialect": "bigquery"})
     finally:
         database.close()
+
+
+def test_a_table_with_the_name_sample(session: Session) -> None:
+    """SAMPLE is a name in Snowflake, also where a share of the rows could follow."""
+    query = "WITH sample AS (SELECT id FROM people) SELECT sample.id FROM sample WHERE sample.id < 3 ORDER BY 1"
+    assert [row["id"] for row in ask(session, query, dialect="snowflake").rows] == [1, 2]

@@ -42,8 +42,10 @@ def read(text: str, dialect: str, own_functions: frozenset[str] = frozenset()) -
 def _parser(dialect: str, own_functions: frozenset[str]) -> tuple[Any, Any]:
     """Return a dialect that keeps the names of functions, and the class of its parser."""
     from sqlglot.dialects.dialect import Dialect
+    from sqlglot.tokenizer_core import TokenType
 
     read_by = Dialect.get_or_raise(dialect)
+    names = {TokenType.TABLE_SAMPLE} if dialect == "snowflake" else set[Any]()
     read_by.ORIGINAL_NAME_META_KEY = _NAME
     usual: Any = read_by.parser_class
     table = table_of(dialect)
@@ -51,6 +53,8 @@ def _parser(dialect: str, own_functions: frozenset[str]) -> tuple[Any, Any]:
     class Parser(_Reading, usual):  # type: ignore[misc] # a class that sqlglot chooses
         """The parser of the dialect, which knows the functions of its table."""
 
+        ID_VAR_TOKENS = usual.ID_VAR_TOKENS | names
+        """Kinds of words that can be names: a table of Snowflake can have the name `sample`."""
         FUNCTIONS = {  # noqa: RUF012 - as sqlglot declares it
             name: one
             for name, one in (usual.FUNCTIONS | {name: _builder(name) for name in table}).items()

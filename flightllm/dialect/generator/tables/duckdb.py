@@ -36,6 +36,26 @@ def _of_known(text: str) -> Rule:
     return form(f"(CASE WHEN {_KNOWN} > 0 THEN {text} END)")
 
 
+def _cosine(text: str) -> Rule:
+    """Return a rule for a text of a cosine, which is NaN for a vector of zeros."""
+    known = f"coalesce({text}, CAST('NaN' AS DOUBLE))"
+    return form(f"(CASE WHEN {{0}} IS NOT NULL AND {{1}} IS NOT NULL THEN {known} END)")
+
+
+def _of_vectors() -> Table:
+    """Return the rules of the functions that compare two vectors; each has a name for lists and one for arrays."""
+    rules = {
+        "COSINE_SIMILARITY": _cosine("1 - cosine_distance({0}, {1})"),
+        "COSINE_DISTANCE": _cosine("cosine_distance({0}, {1})"),
+        "DISTANCE": form("array_distance({0}, {1})"),
+        "INNER_PRODUCT": form("inner_product({0}, {1})"),
+        "DOT_PRODUCT": form("inner_product({0}, {1})"),
+        "NEGATIVE_INNER_PRODUCT": form("(-inner_product({0}, {1}))"),
+        "NEGATIVE_DOT_PRODUCT": form("(-inner_product({0}, {1}))"),
+    }
+    return {f"{kind}_{name}": rule for kind in ("LIST", "ARRAY") for name, rule in rules.items()}
+
+
 def _within(call: Call) -> str:
     """Write QUANTILE(value, fraction) as the aggregate over an order."""
     if len(call.args) != 2:
@@ -101,6 +121,7 @@ def _series(call: Call) -> str:
 _HAS: Final = form("(CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN coalesce(array_has({0}, {1}), false) END)")
 
 DUCKDB: Final[Table] = {
+    **_of_vectors(),
     "ARRAY_LENGTH": form("CAST(array_length({0}) AS BIGINT)", "CAST(array_length({0}, {1}) AS BIGINT)"),
     "APPROX_COUNT_DISTINCT": form("approx_distinct({0})"),
     "APPROX_QUANTILE": no("write quantile_cont(x, 0.5)"),
