@@ -98,7 +98,7 @@ def _method(generator: Any, found: Any) -> str:
 
 def _ignoring(generator: Any, found: Any) -> str:
     """Write IGNORE NULLS after a call by its dialect's own name."""
-    if generator.read_from != _DUCKDB or not isinstance(found.this, vendor_call()):
+    if generator.read_from not in (_DUCKDB, *SPARKS) or not isinstance(found.this, vendor_call()):
         return str(generator.ignorenulls_sql(found))
     return f"{generator.sql(found, 'this')} IGNORE NULLS"
 

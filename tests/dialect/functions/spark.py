@@ -413,6 +413,13 @@ ROWS: Final[list[tuple[Any, ...]]] = [
     ("array_insert(array(1, 2, 3), 6, 9)", [1, 2, 3, None, None, 9], [1, 2, 3, None, None, 9]),
     ("array_insert(array(1, 2, 3), -1, 9)", [1, 2, 3, 9], [1, 2, 3, 9]),
     ("size(CAST(NULL AS ARRAY<INT>))", None),
+    ("tinyint(3)", 3, 3),
+    ("smallint('3')", 3, 3),
+    ("bigint(i)", 7),
+    ("decimal(5)", Decimal(5), Decimal(5)),
+    ("decimal('5.7')", Decimal(6), Decimal(6)),
+    ("getbit(5, 0)", 1, 1),
+    ("monthname(d)", "Mar"),
 ]
 """Each expression, its value in the first row, and its value in the row of NULL if it is not NULL."""
 AGGREGATES: Final[list[tuple[Any, ...]]] = [
@@ -477,5 +484,9 @@ AGGREGATES: Final[list[tuple[Any, ...]]] = [
     ("collect_list(n) FILTER (WHERE n > 100)", []),
     ("sort_array(collect_set(n))", [1, 2, 4]),
     ("sort_array(collect_set(n) FILTER (WHERE n > 1))", [2, 4]),
+    ("percentile_approx(n, 0.5)", 2),
+    ("percentile_approx(n, 0.25)", 1),
+    ("approx_percentile(x, 0.5, 100)", 10.5),
+    ("approx_percentile(n, 0.9)", 4),
 ]
 """Each aggregate and its value."""

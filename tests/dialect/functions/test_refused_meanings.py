@@ -80,3 +80,26 @@ def test_length_between_dates(tmp_path: Path, dialect: str) -> None:
     row = ask(database.session(), sql, dialect=dialect).rows[0]
     assert row == {"a": timedelta(days=44), "b": date(2024, 3, 14), "c": 0}
     database.close()
+
+
+@pytest.mark.parametrize(
+    ("expression", "line"),
+    [
+        ("hash(s)", "crc32"),
+        ("skewness(n)", "stddev_pop"),
+        ("to_json(named_struct('a', 1))", "RESET flightllm.dialect"),
+        ("try_to_timestamp(s)", "try_cast"),
+        ("json_tuple(s, 'a')", "get_json_object"),
+        ("percentile_approx(n, array(0.25, 0.5))", "one call for each"),
+    ],
+)
+def test_lines_of_spark(expression: str, line: str) -> None:
+    """A function that Spark has and the server lacks names the line to write."""
+    with pytest.raises(UnsupportedError, match=f"here: write .*{line}"):
+        transpile(f"SELECT {expression} FROM t", "spark", EMPTY)
+
+
+def test_ignores_nulls_in_spark() -> None:
+    """IGNORE NULLS can follow first and last in a window."""
+    written = transpile("SELECT last(a) IGNORE NULLS OVER (ORDER BY b) FROM t", "spark", EMPTY).text
+    assert "last_value(a) IGNORE NULLS OVER" in written

@@ -193,6 +193,22 @@ DUCKDB: Final[Table] = {
         ("LIST_UNIQUE", "ARRAY_UNIQUE"),
         _of_list("CAST(coalesce(array_length(array_distinct(array_compact({0}))), 0) AS BIGINT)"),
     ),
+    "LIST": named("array_agg"),
+    "JACCARD": no("write levenshtein(a, b), or jaro_winkler_similarity(a, b)"),
+    "JSON_QUOTE": no("write to_json(text)"),
+    **dict.fromkeys(
+        ("JSON_CONTAINS", "JSON_STRUCTURE", "JSON_MERGE_PATCH"),
+        no("write json_extract_string(json, '$.name') for each name"),
+    ),
+    **dict.fromkeys(
+        ("PARSE_FILENAME", "PARSE_DIRNAME", "PARSE_DIRPATH", "PARSE_PATH"), no("write split_part(path, '/', -1)")
+    ),
+    "BAR": no("write repeat('#', CAST(value AS BIGINT))"),
+    "FORMAT_BYTES": no("write round(bytes / 1048576.0, 1) || ' MiB'"),
+    **dict.fromkeys(("URL_ENCODE", "URL_DECODE"), no("write replace(text, ' ', '%20') for each letter")),
+    **dict.fromkeys(("STRUCT_INSERT", "STRUCT_CONCAT"), no("write struct_pack(a := s.a, b := 2)")),
+    "BITSTRING_AGG": no("write bit_or(1 << x)"),
+    "RESERVOIR_QUANTILE": no("write quantile_cont(x, 0.5)"),
     "LIST_VALUE": named("make_array"),
     **dict.fromkeys(("LIST_SELECT", "LIST_WHERE", "LIST_REDUCE"), no(_RANDOM_ACCESS)),
     "MAD": no("write median(abs(x - m)) over a subquery with the median m"),

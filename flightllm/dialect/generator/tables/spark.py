@@ -109,6 +109,30 @@ def _first(call: Call) -> str:
     return f"{name} IGNORE NULLS" if known == "true" else name
 
 
+def _percentile(call: Call) -> str:
+    """Write PERCENTILE_APPROX(x, share) as the value at that place of the order, which Spark has for 10,000 values."""
+    from sqlglot import exp
+
+    share = call.args[1]
+    if len(call.args) > 3 or not isinstance(share, exp.Literal) or share.is_string:
+        call.refuse("write percentile_approx(x, 0.5) with one number from 0 to 1, and one call for each")
+    return f"percentile_disc({call.sql(1)}) WITHIN GROUP (ORDER BY {call.sql(0)})"
+
+
+def _cast(name: str) -> Rule:
+    """Return a rule for a call with the name of a type, such as `tinyint(x)`."""
+
+    def rule(call: Call) -> str:
+        from sqlglot import exp
+
+        if len(call.args) != 1:
+            call.refuse(f"write CAST(x AS {name})")
+        made = exp.Cast(this=call.args[0].copy(), to=exp.DataType.build(name, dialect="spark"))
+        return str(call.generator.sql(made))
+
+    return rule
+
+
 def _reversed(call: Call) -> str:
     from sqlglot import exp
 
@@ -149,8 +173,36 @@ SPARK: Final[Table] = {
     **SPARK_LISTS,
     **TIMES,
     **SPARK_TEXTS,
-    **dict.fromkeys(("APPROX_PERCENTILE", "PERCENTILE_APPROX"), no("write percentile(x, 0.5)")),
-    "BIT_GET": form("(({0} >> {1}) & 1)"),
+    **dict.fromkeys(("APPROX_PERCENTILE", "PERCENTILE_APPROX"), _percentile),
+    **{name: _cast(name) for name in ("BIGINT", "SMALLINT", "TINYINT")},
+    "DECIMAL": _cast("DECIMAL(10, 0)"),
+    **dict.fromkeys(("BIT_GET", "GETBIT"), form("(({0} >> {1}) & 1)")),
+    "MONTHNAME": form("to_char({0}, '%b')"),
+    "SKEWNESS": no("write avg(power((x - m) / s, 3)) over a subquery with the avg m and the stddev_pop s"),
+    **dict.fromkeys(("HASH", "XXHASH64"), no("write crc32(CAST(x AS STRING)), whose numbers differ")),
+    "BINARY": no("write unhex(hex(text))"),
+    "SHIFTRIGHTUNSIGNED": no("write shiftright(x, 1) for x >= 0"),
+    "SCHEMA_OF_JSON": no("write json_object_keys(json)"),
+    "JSON_TUPLE": no("write get_json_object(json, '$.a') for each name"),
+    "FROM_CSV": no("write split(text, ',')[0] for each field"),
+    "TO_CSV": no("write concat_ws(',', a, b)"),
+    "TO_JSON": no(
+        "write get_json_object(json, '$') for a JSON text, or json_object('a', a) after RESET flightllm.dialect"
+    ),
+    "MONOTONICALLY_INCREASING_ID": no("write row_number() OVER (ORDER BY id) - 1"),
+    "SPARK_PARTITION_ID": no("the server has no partitions of Spark: write 0"),
+    "ASSERT_TRUE": no("write SELECT count(*) FROM t WHERE NOT condition"),
+    "SENTENCES": no("write split(text, ' ')"),
+    "MASK": no("write regexp_replace(text, '[A-Z]', 'X')"),
+    "HISTOGRAM_NUMERIC": no("write width_bucket(x, 0, 100, 10) as a key of GROUP BY, and count(*)"),
+    **dict.fromkeys(("IS_VALID_UTF8", "VALIDATE_UTF8"), no("each text is valid here: write true")),
+    "QUOTE": no("write concat(chr(39), text, chr(39))"),
+    "TRY_TO_TIMESTAMP": no("write try_cast(text AS TIMESTAMP)"),
+    "TRY_TO_BINARY": no("write unhex(text)"),
+    "TO_BINARY": no("write unhex(text)"),
+    "TRY_URL_DECODE": no("write url_decode(text)"),
+    "LUHN_CHECK": no("write text RLIKE '^[0-9]{16}$' for the form of a number"),
+    "MAKE_DT_INTERVAL": no("write INTERVAL '1' DAY * n"),
     "BROUND": no("write round(x), which rounds halves away from zero"),
     "COTH": form("(1 / tanh({0}))"),
     "CSC": form("(1 / sin({0}))"),

@@ -119,7 +119,7 @@ SPARK_LISTS: Final[Table] = {
     "ZIP_WITH": no(_POSITIONS),
     **dict.fromkeys(
         ("MAP_FILTER", "MAP_ZIP_WITH", "TRANSFORM_KEYS", "TRANSFORM_VALUES"),
-        no("write LATERAL VIEW explode(map_entries(m)) v AS e, and compute with e.key and e.value"),
+        no("write LATERAL VIEW explode(map_entries(m)) v AS e, and compute with e['key'] and e['value']"),
     ),
     **dict.fromkeys(("MAP_CONCAT", "MAP_FROM_ENTRIES", "STR_TO_MAP"), no("write map_from_arrays(array(k), array(v))")),
     "SHUFFLE": no("write the rows of LATERAL VIEW explode(list) v AS x in an order by rand()"),
