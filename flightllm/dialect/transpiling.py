@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from flightllm.dialect.bigquery_values import write_bigquery_values
+from flightllm.dialect.cast_names import name_casts
 from flightllm.dialect.counterparts import check_counterparts, write_limits
 from flightllm.dialect.distances import distances
 from flightllm.dialect.generator.calls import TooLongError
@@ -259,6 +260,7 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
         write_limits(tree)
     check_counterparts(tree, dialect)
     keep_names(tree, dialect)
+    name_casts(tree, dialect)
     if dialect in SPARKS:
         quote_error_fields(tree)
     if dialect == "bigquery":

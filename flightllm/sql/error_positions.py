@@ -70,7 +70,8 @@ def _unknown_function(name: str, close: str) -> str:
     meant = SYNONYMS.get(name.lower().rpartition(".")[2])
     if meant is not None:
         return f"there is no function {name!r}: write {meant}"
-    alike = bool(close) and _is_misspelt(name.lower(), close)
+    internal = close.startswith("__")  # the server writes these names, and users cannot call them
+    alike = bool(close) and not internal and _is_misspelt(name.lower(), close)
     return f"Invalid function {name!r}. {f'Did you mean {close!r}?' if alike else 'SHOW FUNCTIONS lists all functions'}"
 
 

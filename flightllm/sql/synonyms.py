@@ -9,6 +9,10 @@ SYNONYMS: Mapping[str, str] = {
     "charindex": "strpos(text, part)",
     "collect_list": "array_agg(x)",
     "collect_set": "array_agg(DISTINCT x)",
+    **dict.fromkeys(
+        ("array_cosine_similarity", "cosine_similarity", "list_cosine_similarity"), "1 - cosine_distance(a, b)"
+    ),
+    **dict.fromkeys(("array_cosine_distance", "list_cosine_distance"), "cosine_distance(a, b)"),
     "dateadd": "time + INTERVAL '1 day'",
     "div0": "a / nullif(b, 0)",
     "editdist": "levenshtein(text, part)",

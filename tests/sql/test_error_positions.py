@@ -145,3 +145,16 @@ def test_a_view_whose_table_is_gone(database: Database, name: str) -> None:
     assert "the view" not in str(raised.value)
     session.update("CREATE TABLE base AS SELECT 2 AS a")
     assert ask(session, f"SELECT * FROM {name}").rows == [{"a": 2}]
+
+
+@pytest.mark.parametrize("call", ["url_encode(name)", "json_contains(name, 'a')"])
+def test_no_internal_names(database: Database, call: str) -> None:
+    """A function of the server's own is never suggested."""
+    with pytest.raises(SqlError, match="SHOW FUNCTIONS lists all functions"):
+        ask(database.session(), f"SELECT {call} FROM people")
+
+
+def test_names_of_other_servers(database: Database) -> None:
+    """A similarity of another server has the expression to write."""
+    with pytest.raises(SqlError, match=r"write 1 - cosine_distance\(a, b\)"):
+        ask(database.session(), "SELECT array_cosine_similarity([1.0], [2.0])")

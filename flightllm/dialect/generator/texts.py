@@ -17,6 +17,7 @@ def texts() -> Mapping[type, Written]:
         exp.RegexpExtract: _extracted,
         exp.RegexpILike: lambda generator, found: generator.func("REGEXP_LIKE", found.this, found.expression, "'i'"),
         exp.RegexpLike: _matches,
+        exp.Escape: _escaped,
         exp.ILike: _is_like,
         exp.Like: _is_like,
         exp.SimilarTo: _is_similar,
@@ -60,9 +61,44 @@ def _is_like(generator: Any, found: Any) -> str:
     pattern = found.expression
     plain = isinstance(pattern, exp.Literal) and "\\" not in pattern.name
     several = isinstance(pattern, exp.Any | exp.All)
+    if several and isinstance(pattern.this.unnest(), exp.Array):
+        return _like_list(generator, found)
+    if several and generator.read_from == "postgres" and isinstance(pattern.this.unnest(), exp.Literal):
+        raise UnsupportedError("a text after LIKE ANY is a list in PostgreSQL: write x LIKE ANY (ARRAY['a%', 'b%'])")
     if generator.read_from not in _WITHOUT_ESCAPE or plain or several or isinstance(found.parent, exp.Escape):
         return usual
     return f"{usual} ESCAPE ''"
+
+
+def _escaped(generator: Any, found: Any) -> str:
+    """Write ESCAPE after a pattern.
+
+    Raises:
+        UnsupportedError: a list of patterns is before it.
+    """
+    from sqlglot import exp
+
+    pattern = found.this.args.get("expression")
+    if isinstance(pattern, exp.Any | exp.All) and isinstance(pattern.this.unnest(), exp.Array):
+        raise UnsupportedError("ESCAPE after a list of patterns has no counterpart: write x LIKE a ESCAPE '!' OR …")
+    return str(generator.escape_sql(found))
+
+
+def _like_list(generator: Any, found: Any) -> str:
+    """Write `x LIKE ANY (ARRAY[a, b])` as `x LIKE ANY (a, b)`, and ALL by its opposite."""
+    from sqlglot import exp
+
+    patterns = list[str]()
+    for one in found.expression.this.unnest().expressions:
+        plain = generator.read_from not in _WITHOUT_ESCAPE or (isinstance(one, exp.Literal) and "\\" not in one.name)
+        text = generator.sql(one)
+        patterns.append(text if plain else f"replace({text}, '\\', '\\\\')")
+    negated = bool(found.args.get("negate"))
+    every = isinstance(found.expression, exp.All)
+    operator = "ILIKE" if isinstance(found, exp.ILike) else "LIKE"
+    words = f"NOT {operator}" if negated != every else operator
+    compared = f"({generator.sql(found, 'this')} {words} ANY ({', '.join(patterns)}))"
+    return f"(NOT {compared})" if every else compared
 
 
 def _is_similar(generator: Any, found: Any) -> str:

@@ -36,6 +36,7 @@ from flightllm.sql.passes.empty_grouping import empty_grouping, has_empty_groupi
 from flightllm.sql.passes.exact_numbers import ARITHMETIC, exact_numbers, has_decimal
 from flightllm.sql.passes.extremes import EXTREMES, extremes
 from flightllm.sql.passes.grand_totals import CONDITIONS, grand_totals, has_total
+from flightllm.sql.passes.grouping_modifiers import MODIFIERS, grouping_modifiers, has_grouping_modifier
 from flightllm.sql.passes.in_lists import has_two_lists, in_lists
 from flightllm.sql.passes.integer_ranges import OPERATORS as INTEGER_OPERATORS
 from flightllm.sql.passes.integer_ranges import has_integer_operator, integer_ranges
@@ -220,6 +221,7 @@ PASSES = (
     Pass(array_values, frozenset(), has_array, ARRAY_WORDS, of_postgres=True),
     Pass(assignments, frozenset(), stores_fractions, CHANGES, of_columns=True, of_bytes=True, of_postgres=True),
     Pass(default_texts, frozenset({"create", "default"}), has_default_text, of_postgres=True),
+    Pass(grouping_modifiers, frozenset({"group"}), has_grouping_modifier, MODIFIERS, since=8),
     Pass(empty_grouping, frozenset({"group"}), has_empty_grouping),
     Pass(ordered_tables, frozenset({"order", "by", "from"}), _has_ordered_table),
     Pass(repeated_keys, frozenset({"order", "by"}), has_ordered_rows),

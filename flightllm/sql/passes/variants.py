@@ -175,6 +175,8 @@ def _got(node: Json, given: Sequence[Json], types: ExpressionTypes) -> Json:
 
 
 def _returns_list(value: Json) -> bool:
+    if kind(value) == "Function" and function_name(body(value)) == "coalesce":
+        return any(_returns_list(one) for one in arguments(body(value)))
     return kind(value) == "Array" or (kind(value) == "Function" and function_name(body(value)) in _LISTS)
 
 
