@@ -8,9 +8,10 @@ from typing import Any
 
 from flightllm.dialect.text import Edit
 from flightllm.dialect.vendors.calls import Given, VendorCall
+from flightllm.dialect.vendors.known import refuse_unknown, second
 from flightllm.dialect.vendors.messages import messages
 from flightllm.dialect.vendors.objects import constant, members
-from flightllm.dialect.vendors.options import details, mode, options_of
+from flightllm.dialect.vendors.options import details, is_option, mode, options_of
 from flightllm.dialect.vendors.paths import NUMBERS
 from flightllm.dialect.vendors.refused import scale_of
 from flightllm.functions.base import Literal
@@ -59,6 +60,7 @@ _COMPLETES = ("ai_complete", "cortex.complete", "cortex.try_complete")
 _PLACES = re.compile(r"\{(\d+)\}")
 _NOT_SQL = ("connection_id", "request_type", "api_key", "api_key_name", "base_url", "host", "keep_alive", "verbose")
 """Arguments that say only how a vendor reaches a model."""
+_SCHEMAS = ("ai", "google_ml", "azure_ai", "azure_openai")
 
 
 def arguments(call: VendorCall) -> Iterator[Edit]:
@@ -110,6 +112,8 @@ def _argument(call: VendorCall, name: str, given: Given, place: int) -> str | No
     match name, given.name:
         case (_, "model_parameters" | "modelparameters" | "config_object" | "options" | "model_params"):
             return ", ".join(options_of(call, value)) if name in WITH_OPTIONS or name in PROMPTS else None
+        case (_, "embedding_options" | "chat_options") if name.startswith("ai."):
+            return ", ".join(options_of(call, value))
         case (_, "output_mode") if name in {"ai_classify", "ai.classify"}:
             return ", ".join(mode(call, value)) or "multi => false"
         case (_, "return_error_details" | "show_details" | "task_description" | "guardrails") if name in WITH_OPTIONS:
@@ -121,7 +125,24 @@ def _argument(call: VendorCall, name: str, given: Given, place: int) -> str | No
         case ("ai_query", "returntype") | ("ai.generate", "output_schema"):
             return _schema(call, value, given.name)
         case _:
-            return _plumbing(call, given.name) if name.startswith("ai.") else None
+            return _other(call, name, given, value)
+
+
+def _other(call: VendorCall, name: str, given: Given, value: Literal) -> str | None:
+    """Return the replacement of an option that has a vendor's name, or of a vendor's way to reach a model."""
+    schema = name.split(".", maxsplit=1)[0]
+    if schema in _SCHEMAS and (dropped := _plumbing(call, given.name or "")) is not None:
+        return dropped
+    if schema not in _SCHEMAS or given.name is None:
+        refuse_unknown(call, name, given, RENAMED.get(name, {}))
+        return None
+    if given.name == "response_format" and isinstance(value, str):
+        return f"response_format => {text_literal(value)}"
+    if name not in RENAMED or given.name not in RENAMED[name]:
+        if value is not None and is_option(given.name):
+            return ", ".join(options_of(call, value, given.name))
+        refuse_unknown(call, name, given, RENAMED.get(name, {}))
+    return None
 
 
 def _named_prompt(call: VendorCall, name: str, given: Given) -> str | None:
@@ -156,7 +177,8 @@ def _unnamed(call: VendorCall, name: str, given: Given, place: int) -> str | Non
         return ""
     if name == "ai_summarize" and place == 1 and isinstance(value, int):
         return f"max_words => {value}" if value else ""
-    return _options_at(call, name, given, place)
+    written = _options_at(call, name, given, place)
+    return second(call, name, given, place) if written is None else written
 
 
 def _options_at(call: VendorCall, name: str, given: Given, place: int) -> str | None:

@@ -66,7 +66,10 @@ def flock(call: VendorCall) -> Iterator[Edit]:
         return
     ours, is_group = OURS[call.name], "reduce" in call.name
     parts: list[str | Value] = [f"{ours}({prompt}"]
-    for name, value in columns:
+    by_row = is_group and len(columns) > 1
+    if by_row:
+        parts += _rows(call, prompt, columns)
+    for name, value in () if by_row else columns:
         named = f"{our_field(name)} => (" if name else ""
         opened, closed = ("string_agg(", f", {_SEPARATOR})") if is_group else ("", "")
         parts += [f", {named}{opened}", value, f"{closed}{')' if name else ''}"]
@@ -76,6 +79,20 @@ def flock(call: VendorCall) -> Iterator[Edit]:
     if is_group:
         options.append(", on_error => 'fail'")
     yield from around(call, [*parts, *options, ")"])
+
+
+def _rows(call: VendorCall, prompt: str, columns: list[tuple[str, Value]]) -> list[str | Value]:
+    """Return a field with a JSON object for each row: a list for each column would lose NULLs, and rows would shift.
+
+    Raises:
+        SqlError: the prompt refers to a column, which is not a field of its own.
+    """
+    if any(name and f"{{{our_field(name)}}}" in prompt for name, _ in columns):
+        raise call.error("its prompt cannot refer to one of several columns: write 'the rows' in place of {{name}}")
+    parts: list[str | Value] = [", rows => string_agg(to_json({"]
+    for place, (name, value) in enumerate(columns):
+        parts += [f"{', ' if place else ''}{text_literal(_shown(call, name, value))}: ", value]
+    return [*parts, f"}}), {_SEPARATOR})"]
 
 
 def _read(call: VendorCall) -> tuple[list[str], str, list[tuple[str, Value]]]:

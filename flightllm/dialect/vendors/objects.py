@@ -59,8 +59,16 @@ def constant(source: Source, first: int, last: int) -> Literal:
         return constant(source, first, first + 1)
     if source.is_word(first, "struct") and source.closing.get(first + 1) == last - 1:
         return _struct(source, first, last)
+    if source.is_word(first, "json_build_object", "jsonb_build_object"):
+        return _built(source, first, last)
     found = read_constant(source.tokens[first:last])
     return None if found is None else found.value
+
+
+def _built(source: Source, first: int, last: int) -> Entries | None:
+    """Return the values of `jsonb_build_object('seed', 1)`; None where one is not constant."""
+    found = [(one.key, constant(source, one.first, one.last)) for one in members(source, first, last) or ()]
+    return Entries(tuple(found)) if found and all(value is not None for _, value in found) else None
 
 
 def _struct(source: Source, first: int, last: int) -> Entries | None:

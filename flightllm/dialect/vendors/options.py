@@ -50,6 +50,11 @@ def options_of(call: VendorCall, value: Literal, key: str = "") -> list[str]:
     return [option for name, one in value.items for option in _option(call, name.lower(), one)]
 
 
+def is_option(key: str) -> bool:
+    """Return whether a vendor's name of an option differs from ours, or changes nothing here."""
+    return _OPTIONS.get(key, key) != key or key in (*_NOTHING, *_OFF)
+
+
 def _option(call: VendorCall, key: str, value: Literal) -> list[str]:
     if (special := _SPECIAL.get(key)) is not None:
         return special(call, value)

@@ -69,9 +69,10 @@ def _text(call: VendorCall, place: int, instead: str = "text") -> str:
 
 def _ranked(call: VendorCall) -> str:
     prompt = call.named("prompt")
-    if prompt is None and len(call.arguments) != 1:
+    unnamed = [given for given in call.arguments if given.name is None]
+    if prompt is None and len(unnamed) != 1:
         return "it returns rows: write SELECT * FROM t ORDER BY ai_score('question', text) DESC"
-    asked = call.text(prompt or call.arguments[0])
+    asked = call.text(prompt or unnamed[0])
     return f"it returns a score on the model's own scale: write ai_score({asked}, low => 0, high => 1)"
 
 
@@ -110,6 +111,9 @@ REFUSED: Mapping[str, Callable[[VendorCall], str]] = MappingProxyType(
         "ai.cohere_rerank_simple": _ranked,
         **dict.fromkeys(_TOKENS, lambda _: "no function here returns tokens: write ai_count_tokens(text)"),
         **dict.fromkeys(_LISTS, lambda _: "write SELECT * FROM system.models, or SHOW MODELS"),
+        "ai.summarize": _instead("ai_summarize({text})"),
+        "ai.analyze_sentiment": _instead("ai_sentiment({text})"),
+        "ai.agg_summarize": _instead("ai_summarize(string_agg({text}, ' '))"),
         "ai.chunk_text": lambda _: "no function here splits documents: split the text in a client",
         "ai.chunk_text_recursively": lambda _: "no function here splits documents: split the text in a client",
     }
