@@ -13,8 +13,12 @@ from flightllm.errors import SqlError
 
 WRITTEN_TIME, READ_TIME = "__written_time", "__read_time"
 """The names of the functions in SQL."""
-WRITTEN_ARGUMENTS: Final = (pa.timestamp("ns"), pa.string(), pa.string())
+WRITTEN_ARGUMENTS: Final = (pa.timestamp("us"), pa.string(), pa.string())
 """A time in UTC, the format, and the zone in which to write the time."""
+IN_MICROSECONDS: Final = (
+    "arrow_cast(arrow_cast({}, 'Timestamp(Microsecond, Some(\"UTC\"))'), 'Timestamp(Microsecond, None)')"
+)
+"""SQL of a time in UTC for these functions. Nanoseconds end with the year 2262, and begin with 1677."""
 READ_ARGUMENTS: Final = (pa.string(), pa.string(), pa.string(), pa.bool_())
 """A text, the format, the zone of a text that names no zone, and whether an error is NULL."""
 _TOKEN: Final = re.compile(r"%(\^|!)?(E[*\d]S|E4Y|E[zxXyYcC]|.)|(\s+)|([^%\s]+)", re.DOTALL)
@@ -48,8 +52,7 @@ def written_time(times: pa.Array, formats: pa.Array, zones: pa.Array) -> pa.Arra
     Raises:
         SqlError: a letter of a format or a zone is unknown.
     """
-    micros = times.cast(pa.timestamp("us"), safe=False)
-    rows = zip(micros.to_pylist(), formats.to_pylist(), zones.to_pylist(), strict=True)
+    rows = zip(times.to_pylist(), formats.to_pylist(), zones.to_pylist(), strict=True)
     return pa.array([None if None in row else _written(*row) for row in rows], pa.string())
 
 

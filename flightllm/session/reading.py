@@ -33,7 +33,7 @@ from flightllm.execution.utility import (
 from flightllm.pg_catalog.words import CALLS, QUERY, WORDS
 from flightllm.session.place import SessionPlace
 from flightllm.session.variables import DIALECT as WITH_VARIABLES
-from flightllm.session.variables import Variables, read_assignment
+from flightllm.session.variables import Assignment, Variables, read_assignment
 from flightllm.sql.classify import classify
 from flightllm.sql.client_parameters import ParameterTable
 from flightllm.sql.error_positions import explain_error
@@ -124,7 +124,8 @@ class StatementReader:
             FlightLLMError: the statement cannot be parsed, or its rewritten text is too large.
         """
         check_text(sql, self._limits)
-        sql = self.variables.written(sql) if settings.dialect == WITH_VARIABLES else sql
+        if settings.dialect == WITH_VARIABLES:
+            sql = self.variables.written(sql, () if parameters is None else parameters.names)
         if (place := self._catalog(sql, settings)) is not None:
             asked = ParsedText(sql)
             check_sql(asked, self._limits, by_datafusion=False)
@@ -144,6 +145,17 @@ class StatementReader:
             check_sql(read, self._limits)
         return Rewritten(read, cache(lambda: output_names(sent, as_postgres=self.as_postgres)))
 
+    def assignment(self, sql: str, settings: Settings) -> Assignment | None:
+        """Return the variables that a statement of Snowflake's dialect sets; None for any other statement.
+
+        Raises:
+            FlightLLMError: the text is too long, or sets variables in a wrong way.
+        """
+        if settings.dialect != WITH_VARIABLES:
+            return None
+        check_text(sql, self._limits)
+        return read_assignment(sql)
+
     def statement(self, sql: str, settings: Settings, parameters: pa.Schema | None = None) -> Statement:
         """Parse a text into the statement that all later steps take; its parameters keep their places.
 
@@ -152,7 +164,7 @@ class StatementReader:
         Raises:
             FlightLLMError: see `rewritten`; or the kind of the statement is unknown.
         """
-        if settings.dialect == WITH_VARIABLES and read_assignment(sql) is not None:
+        if self.assignment(sql, settings) is not None:
             return Statement("parameter", sql)
         found = self.rewritten(sql, settings, parameters)
         return replace(classify(found.text), names=found.names, catalog=found.catalog)
@@ -163,7 +175,7 @@ class StatementReader:
         Raises:
             FlightLLMError: see `statement`; or the parameters do not fit.
         """
-        if settings.dialect == WITH_VARIABLES and read_assignment(sql) is not None:
+        if self.assignment(sql, settings) is not None:
             return Statement("parameter", sql)
         found = self.rewritten(sql, settings, None if parameters is None else parameters.schema)
         if parameters is None and settings.dialect == WITH_VARIABLES:

@@ -44,7 +44,7 @@ from flightllm.session.place import SessionPlace
 from flightllm.session.reading import StatementReader, plan_statement
 from flightllm.session.transactions import Transactions
 from flightllm.session.variables import DIALECT as WITH_VARIABLES
-from flightllm.session.variables import Assignment, read_assignment, values_of
+from flightllm.session.variables import Assignment, values_of
 from flightllm.sql.classify import BEGINS_SELECT, classify
 from flightllm.sql.client_parameters import ParameterTable
 from flightllm.sql.guard import check_bound
@@ -468,8 +468,8 @@ class Session:
         self, sql: str, parameters: pa.Table | None, settings: Mapping[str, str], cancelled: CancelToken | None
     ) -> Iterator[Changed]:
         chosen = self._settings.with_values(settings)
-        if chosen.dialect == WITH_VARIABLES and (assigned := read_assignment(sql)) is not None:
-            self._assign(assigned, settings)
+        if (assigned := self._reader.assignment(sql, chosen)) is not None:
+            self._assign(assigned, parameters, settings)
             yield Changed(-1)
             return
         try:
@@ -531,13 +531,14 @@ class Session:
         self._transactions.changed()
         return changed
 
-    def _assign(self, assigned: Assignment, settings: Mapping[str, str]) -> None:
-        """Set or forget variables; a query computes their values."""
+    def _assign(self, assigned: Assignment, parameters: pa.Table | None, settings: Mapping[str, str]) -> None:
+        """Set or forget variables; a query computes their values from at most one row of parameters."""
         variables = self._reader.variables
         if not assigned.query:
             variables.drop(assigned.names)
             return
-        found = self.execute(assigned.query, settings=settings)
+        row = None if parameters is None else next(iter(parameters.combine_chunks().to_batches()), None)
+        found = self.execute(assigned.query, row, settings)
         table = pa.Table.from_batches(list(found.batches), found.schema)
         variables.assign(assigned.names, values_of(table, assigned.names))
 

@@ -64,6 +64,8 @@ _KEPT: Mapping[str, tuple[str, ...]] = {
 """The values of each parameter with which the server works as it does without the statement."""
 _FREE = ("application_name", "extra_float_digits")
 """Parameters whose value changes no result of this server."""
+CLIENT_PARAMETERS = frozenset((*DEFAULTS, *_KEPT, *_FREE))
+"""The names of all parameters that clients set or read."""
 _MODES = ("isolation level read committed", "isolation level read uncommitted", "read write", "not deferrable")
 """The properties of transactions that hold here anyway."""
 

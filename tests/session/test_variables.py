@@ -2,26 +2,34 @@
 
 from collections.abc import Iterator
 from datetime import date
-from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from flightllm.errors import InvalidInputError, SqlError, UnsupportedError
+from flightllm.session.database import Database
 from flightllm.session.session import Session
+from flightllm.session.variables import Assignment, read_assignment
 from tests.databases import ask, small_database
 
 _SNOWFLAKE = {"dialect": "snowflake"}
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    """Open a session with a table."""
-    database = small_database(tmp_path)
-    session = database.session()
-    session.update("CREATE TABLE emp AS SELECT * FROM (VALUES (1, 'Ann'), (2, 'Bob')) AS v(id, name)")
-    yield session
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """Open a database for all tests."""
+    database = small_database(tmp_path_factory.mktemp("variables"))
+    yield database
     database.close()
+
+
+@pytest.fixture
+def session(database: Database) -> Session:
+    """Return a new session, with a new table."""
+    session = database.session()
+    session.update("CREATE OR REPLACE TABLE emp AS SELECT * FROM (VALUES (1, 'Ann'), (2, 'Bob')) AS v(id, name)")
+    return session
 
 
 def _rows(session: Session, sql: str) -> list[tuple[Any, ...]]:
@@ -89,3 +97,77 @@ def test_errors(session: Session) -> None:
     with pytest.raises(UnsupportedError, match="own settings"):
         session.update("SET x = 1")
     assert session.is_update("SET x = 1", settings=_SNOWFLAKE)
+
+
+def test_parameters_of_clients(session: Session) -> None:
+    """SET of a client's parameter keeps its check and makes no variable, and a number is no name."""
+    for sql in ("SET timezone = 'UTC'", "SET statement_timeout = 0", "SET datestyle = 'ISO'"):
+        session.update(sql, settings=_SNOWFLAKE)
+    assert session.state() is not None
+    with pytest.raises(UnsupportedError, match="timezone cannot be"):
+        session.update("SET timezone = 'Europe/Paris'", settings=_SNOWFLAKE)
+    with pytest.raises(UnsupportedError, match=r"SET flightllm\.timeout = 5"):
+        session.update("SET statement_timeout = 100", settings=_SNOWFLAKE)
+    with pytest.raises(SqlError, match="a statement of its own"):
+        session.update("SET (a, timezone) = (1, 'UTC')", settings=_SNOWFLAKE)
+    with pytest.raises(UnsupportedError):
+        session.update("SET 1 = 5", settings=_SNOWFLAKE)
+
+
+def test_bound_name(session: Session) -> None:
+    """A value that a client binds by name comes before a variable of this name; SET takes bound values too."""
+    session.update("SET id = 1", settings=_SNOWFLAKE)
+    bound = pa.record_batch({"id": [2]})
+    found = session.execute("SELECT name AS n FROM emp WHERE id = $id", bound, _SNOWFLAKE)
+    assert pa.Table.from_batches(list(found.batches), found.schema).to_pylist() == [{"n": "Bob"}]
+    session.update("SET y = ?", pa.table({"a": [7]}), _SNOWFLAKE)
+    assert _rows(session, "SELECT $y + 1 AS a") == [(8,)]
+
+
+@pytest.mark.parametrize(
+    "name", ["emp WHERE id = 1", "emp p, emp q", "(SELECT 1)", "emp -- x", "emp; SELECT 1", "", "emp."]
+)
+def test_identifier_is_one_name(session: Session, name: str) -> None:
+    """IDENTIFIER takes one name, and no other SQL."""
+    if name != "emp -- x":  # a comment is no part of the name
+        with pytest.raises(SqlError, match="IDENTIFIER needs one name"):
+            _rows(session, f"SELECT * FROM IDENTIFIER('{name}')")
+    else:
+        assert _rows(session, f"SELECT count(*) AS n FROM IDENTIFIER('{name}') WHERE id = 1") == [(1,)]
+
+
+def test_identifier_of_names(session: Session) -> None:
+    """IDENTIFIER takes a qualified name, a name in quotes, and a keyword, which is a name then."""
+    assert _rows(session, "SELECT count(*) AS n FROM IDENTIFIER('public.emp')") == [(2,)]
+    assert _rows(session, """SELECT count(*) AS n FROM IDENTIFIER('"emp"')""") == [(2,)]
+    with pytest.raises(SqlError, match="current_date"):
+        _rows(session, "SELECT IDENTIFIER('current_date') AS a FROM emp")
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("'1.5'::DECIMAL(20, 10)", pa.decimal128(20, 10)),
+        ("'nan'::DOUBLE", pa.float64()),
+        ("CAST(NULL AS VARCHAR)", pa.string()),
+        ("'2024-01-02 03:04:05.678+02:00'::TIMESTAMP_TZ", pa.timestamp("ns", "UTC")),
+        ("'2024-01-02 03:04:05.678'::TIMESTAMP", pa.timestamp("ns")),
+        ("'03:04:05'::TIME", pa.time64("ns")),
+        ("-9223372036854775807", pa.int64()),
+    ],
+)
+def test_type(session: Session, value: str, kind: pa.DataType) -> None:
+    """A variable keeps the type of its value."""
+    session.update(f"SET x = {value}", settings=_SNOWFLAKE)
+    found = ask(session, "SELECT $x AS a", dialect="snowflake").table
+    assert found.schema.field("a").type == kind
+    assert found.to_pylist() == ask(session, f"SELECT {value} AS a", dialect="snowflake").table.to_pylist() or (
+        pa.types.is_floating(kind) and found["a"][0].as_py() != found["a"][0].as_py()
+    )
+
+
+def test_many_comments() -> None:
+    """The begin of a statement is read in one pass, however many comments and spaces it has."""
+    assert read_assignment("/*a*/ " * 2_000 + "SELECT 1") is None
+    assert read_assignment("SET" + " " * 20_000 + "x") is None
+    assert read_assignment("/*a*/ -- b\n SET /*c*/ x = 1 /*d*/ ;") == Assignment(("x",), "SELECT 1")

@@ -24,15 +24,28 @@ _ZERO_REFUSED: Final = ("bigquery", "databricks", "snowflake")
 
 
 def _quotient(generator: Any, found: Any) -> str:
-    """Write a quotient; DataFusion divides a double by zero, so a divisor that can be zero is checked."""
+    """Write a quotient; DataFusion divides a double by zero, so a divisor that can be zero is checked.
+
+    In a condition, such a quotient is NULL: DataFusion computes it also for rows that another condition rules out.
+    """
     from sqlglot import exp
 
     kinds = [one.to.this if isinstance(one, exp.Cast) else None for one in (found.left, found.right)]
     is_double = exp.DType.DOUBLE in kinds or not any(one in exp.DataType.REAL_TYPES for one in kinds)
     if generator.read_from not in _ZERO_REFUSED or not is_double or _is_never_zero(found.right):
         return str(generator.div_sql(found))
-    sides = generator.sql(found, "this"), f"{DIVISOR}({generator.sql(found, 'expression')})"
+    divisor = generator.sql(found, "expression")
+    checked = f"nullif({divisor}, 0)" if _is_in_condition(found) else f"{DIVISOR}({divisor})"
+    sides = generator.sql(found, "this"), checked
     return " / ".join(f"CAST({one} AS DOUBLE)" for one in sides)
+
+
+def _is_in_condition(found: Any) -> bool:
+    """Return whether another condition of the query can rule out rows for which DataFusion computes a value."""
+    from sqlglot import exp
+
+    conditions = (exp.Where, exp.Having, exp.Qualify, exp.Join, exp.And, exp.Or)
+    return isinstance(found.find_ancestor(exp.Query, *conditions), conditions)
 
 
 def _is_never_zero(value: Any) -> bool:

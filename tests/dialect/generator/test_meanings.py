@@ -42,6 +42,45 @@ def test_divisions_without_zero(session: Session, dialect: str) -> None:
     assert _values(session, dialect, "sum(a) / count(*)") == [1.5]
 
 
+@pytest.mark.parametrize("dialect", ["snowflake", "bigquery", "databricks"])
+@pytest.mark.parametrize(
+    ("rest", "rows"),
+    [
+        (f"FROM {_ROWS} WHERE a > 0 AND i / a > 1", [5]),
+        (f"FROM {_ROWS} WHERE a = 0 OR i / a > 1", [4, 5]),
+        (f"FROM (SELECT * FROM {_ROWS} WHERE a <> 0) AS t WHERE i / a > 0", [1, 5]),
+        (f"FROM {_ROWS} WHERE CASE WHEN a > 0 AND i / a > 1 THEN TRUE END", [5]),
+    ],
+)
+def test_guarded_divisions(session: Session, dialect: str, rest: str, rows: list[int]) -> None:
+    """A division gives no error for a row that another condition rules out."""
+    assert sorted(row["x"] for row in ask(session, f"SELECT i AS x {rest}", dialect=dialect).rows) == rows
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "value"),
+    [
+        ("bigquery", "FORMAT_DATE('%F', DATE '9999-12-31')", "9999-12-31"),
+        ("bigquery", "FORMAT_DATE('%m-%d', DATE '0001-01-01')", "01-01"),
+        ("bigquery", "FORMAT_TIME('%T', TIME '12:34:56')", "12:34:56"),
+        ("spark", "date_format(DATE '9999-12-31', 'yyyy-MM-dd')", "9999-12-31"),
+        ("databricks", "date_format(DATE '0001-01-01', 'yyyy-MM-dd')", "0001-01-01"),
+    ],
+)
+def test_far_dates(session: Session, dialect: str, text: str, value: str) -> None:
+    """A date beyond the range of nanoseconds has a text too."""
+    assert set(_values(session, dialect, text)) == {value}
+
+
+def test_text_of_a_time_with_a_zone(session: Session) -> None:
+    """The text of a time in a column with a zone is that of the zone that the call asks for."""
+    time = "arrow_cast('2024-01-02T03:04:05Z', 'Timestamp(Microsecond, Some(\"Europe/Paris\"))')"
+    session.update(f"CREATE OR REPLACE TABLE zoned AS SELECT {time} AS t")
+    text = "SELECT FORMAT_TIMESTAMP('%R', t) AS a, FORMAT_TIMESTAMP('%R', t, 'Asia/Tokyo') AS b FROM zoned"
+    assert ask(session, text, dialect="bigquery").rows == [{"a": "03:04", "b": "12:04"}]
+    assert ask(session, "SELECT date_format(t, 'HH:mm') AS a FROM zoned", dialect="spark").rows == [{"a": "03:04"}]
+
+
 def test_other_divisions_by_zero(session: Session) -> None:
     """Spark returns NULL for a division by zero, and DuckDB infinity."""
     assert _values(session, "spark", "i / a") == [1 / 3, None, None, 5 / 3]

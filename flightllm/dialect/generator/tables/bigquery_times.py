@@ -8,7 +8,7 @@ from flightllm.dialect.generator.calls import Call, Rule, Table, form
 from flightllm.dialect.generator.dates import difference
 from flightllm.dialect.generator.forms import LENGTHS, truncated
 from flightllm.dialect.generator.written import WEEKDAYS
-from flightllm.functions.percent_times import READ_TIME, WRITTEN_TIME
+from flightllm.functions.percent_times import IN_MICROSECONDS, READ_TIME, WRITTEN_TIME
 from flightllm.sql.literals import text_literal
 
 _MICROS: Final = {
@@ -142,7 +142,7 @@ def _written_time(kind: str) -> Rule:
         if not 2 <= len(call.args) <= (3 if kind == "TIMESTAMP" else 2):
             call.refuse(f"write {call.name}('%Y-%m-%d', value)")
         zone = call.sql(2) if len(call.args) > 2 else "'UTC'"
-        begin = "CAST(DATE '1970-01-01' + CAST({} AS TIME) AS TIMESTAMP)" if kind == "TIME" else "CAST({} AS TIMESTAMP)"
+        begin = IN_MICROSECONDS.format("(DATE '1970-01-01' + CAST({} AS TIME))" if kind == "TIME" else "{}")
         day = f"CAST({call.sql(1)} AS DATE)" if kind == "DATE" else call.sql(1)
         return f"{WRITTEN_TIME}({begin.format(day)}, {call.sql(0)}, {zone})"
 
@@ -194,10 +194,8 @@ def _datetime(call: Call) -> str:
 
 def zoned_text(call: Call) -> str:
     """Write STRING(time, zone), whose text ends with the offset of the zone."""
-    return (
-        f"regexp_replace({WRITTEN_TIME}(CAST({call.sql(0)} AS TIMESTAMP), '%Y-%m-%d %H:%M:%E*S%Ez', {call.sql(1)}),"
-        " ':00$', '')"
-    )
+    time = IN_MICROSECONDS.format(call.sql(0))
+    return f"regexp_replace({WRITTEN_TIME}({time}, '%Y-%m-%d %H:%M:%E*S%Ez', {call.sql(1)}), ':00$', '')"
 
 
 TIMES: Final[Table] = {

@@ -6,6 +6,7 @@ from typing import Final
 from flightllm.dialect.generator.calls import Call, Rule, Table, form
 from flightllm.dialect.generator.forms import unit
 from flightllm.dialect.java_formats import to_read, to_write
+from flightllm.functions.percent_times import IN_MICROSECONDS
 from flightllm.sql.literals import text_literal
 from flightllm.sql.passes.spark_values import AS_TIME, SERIES
 
@@ -63,7 +64,7 @@ def formatted(time: str, letters: str) -> str:
 def _written(call: Call) -> str:
     if len(call.args) != 2:
         call.refuse("write date_format(time, 'yyyy-MM-dd')")
-    return formatted(_time(call.sql(0)), _format(call, 1))
+    return formatted(IN_MICROSECONDS.format(call.sql(0)), _format(call, 1))
 
 
 def _of_seconds(call: Call) -> str:
