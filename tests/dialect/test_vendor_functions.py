@@ -72,7 +72,6 @@ def test_embeddings(one: dict[str, Any]) -> None:
     "pasted",
     [
         "ai.litellm_embed('m', note, dimensions => 768)",
-        "ai.openai_embed('m', array['a', note])",
         "AI_EMBED('m', note, TRUE)",
         "AI.EMBED(note)",
         "AI_SIMILARITY(note, 'tea', {'model': 'm', 'scale': 2})",

@@ -47,7 +47,10 @@ def embedding(call: VendorCall) -> Iterator[Edit]:
     text = call.named(*_TEXTS) or call.positional(EMBEDDED[call.name])
     line = f"ai_embed({'text' if text is None else call.text(text)})"
     others = [given for given in call.arguments if given is not text and (given.name or "") not in ("", *_NO_EFFECT)]
-    if text is None or others or _is_list(call, text) or call.positional(2) is not None:
+    if text is not None and _is_list(call, text):
+        line = f"SELECT ai_embed(x) FROM unnest({call.text(text)}) AS t(x)"
+        raise call.error(f"the server embeds one text of a row: write {line}")
+    if text is None or others or call.positional(2) is not None:
         raise call.error(f"the server has one embedding model, which takes one text: write {line}")
     yield from around(call, ["ai_embed(", Value(text.first, text.last), ")"])
     if call.name == "ai.embed":  # BigQuery returns a struct

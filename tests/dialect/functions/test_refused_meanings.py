@@ -19,8 +19,6 @@ from tests.dialect.places import EMPTY
         ("duckdb", "typeof(a)", "arrow_typeof"),
         ("duckdb", "row(a, b) IS NULL", "a IS NULL AND b IS NULL"),
         ("duckdb", "(a, b) IS NOT NULL", "a IS NULL AND b IS NULL"),
-        ("postgres", "a::jsonb || '{}'::jsonb", "json_build_object"),
-        ("postgres", "array_dims(a)", "array_length"),
     ],
 )
 def test_says_what_to_write(dialect: str, text: str, write: str) -> None:
