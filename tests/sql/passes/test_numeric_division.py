@@ -73,3 +73,19 @@ def test_doubles_without_zero(session: Session) -> None:
         FROM (VALUES (CAST(3 AS double precision), 0, 2)) AS v(d, z, n)"""
     wanted = {"a": 1.5, "b": 3, "c": 2.8, "e": None, "f": None, "g": "Float32", "h": 1.5}
     assert rows(session, sql) == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("rest", "wanted"),
+    [
+        ("FROM v WHERE z > 0 AND d / z > 0.3", [4]),
+        ("FROM v WHERE z = 0 OR d / z > 0.3", [0, 4]),
+        ("FROM (SELECT * FROM v WHERE z <> 0) AS t WHERE d / z > 0", [4]),
+        ("FROM v GROUP BY z HAVING z > 0 AND max(d) / z > 0", [4]),
+        ("FROM v JOIN people ON id = 1 AND z > 0 AND d / z > 0", [4]),
+    ],
+)
+def test_conditions_that_rule_out_zero(session: Session, rest: str, wanted: list[int]) -> None:
+    """A condition keeps the zeros from another one, as in PostgreSQL."""
+    values = "WITH v AS (SELECT d, CAST(z AS double precision) AS z FROM (VALUES (1.5e0, 0), (2.5e0, 4)) AS w(d, z))"
+    assert [row["z"] for row in rows(session, f"{values} SELECT z {rest} ORDER BY z")] == wanted
