@@ -270,7 +270,7 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
     if dialect in ROUNDING:
         round_integer_casts(tree, dialect)
     _make_joins_exact(tree, dialect)
-    if dialect in SPARKS:
+    if dialect in SPARKS or dialect == "snowflake":
         _make_lists_exact(tree)
 
 
@@ -374,7 +374,7 @@ def _make_joins_exact(tree: "exp.Expr", dialect: str) -> None:
 
 
 def _make_lists_exact(tree: "exp.Expr") -> None:
-    """Write out the empty list that Spark collects of no rows, and the set that it collects."""
+    """Write out the empty list that Spark and Snowflake collect of no values, and the set that they collect."""
     from sqlglot import exp
 
     for unique in list(tree.find_all(exp.ArrayUniqueAgg)):

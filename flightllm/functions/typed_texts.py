@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
@@ -29,6 +30,8 @@ _MOST_EXACT: Final = 2**53
 """The largest whole number that JSON of BigQuery has as a number; larger ones are texts."""
 _WIDEST: Final = 1_000
 _NESTED: Final = ("List", "LargeList", "FixedSizeList", "Struct", "Map")
+_OFFSET: Final = re.compile(r'("?)([-\d]+[T ][:\d]+)(\.\d+)?([-+]\d\d:\d\d)("?)')
+"""The text of a time with its distance from UTC."""
 _WORDS: Final = {"Date": "DATE", "Time64": "TIME", "Time32": "TIME"}
 
 
@@ -72,8 +75,19 @@ def typed_format(templates: pa.Array, values: pa.Array, types: pa.Array) -> pa.A
 def _iso(text: str | None, kind: str) -> str | None:
     if text is None:
         return None
-    zoned = text.removesuffix('"').removesuffix("Z").removesuffix("+00")
+    zoned = _in_utc(text).removesuffix('"').removesuffix("Z").removesuffix("+00")
     return f'{zoned.replace(" ", "T", 1)}{"" if "None" in kind else "Z"}"'
+
+
+def _in_utc(text: str) -> str:
+    """Return the text of the same instant in UTC, if a text has another distance from UTC."""
+    if (found := _OFFSET.fullmatch(text)) is None:
+        return text
+    try:
+        moment = datetime.fromisoformat(f"{found[2]}{found[4]}").astimezone(UTC)
+    except (OverflowError, ValueError) as error:
+        raise SqlError(f"the time {text} has no text in UTC: write a time between the years 1 and 9999") from error
+    return f"{found[1]}{moment.replace(tzinfo=None).isoformat()}{found[3] or ''}Z{found[5]}"
 
 
 def _kept(found: re.Match[str]) -> str:
@@ -205,7 +219,7 @@ def printed(text: str | None, kind: str, *, literal: bool) -> str:
     if kind.startswith("Float"):
         return _double(text, literal=literal)
     if kind.startswith("Timestamp"):
-        shown = text.replace("T", " ", 1)
+        shown = _in_utc(text).replace("T", " ", 1)
         zoned = "None" not in kind
         shown = f"{shown.removesuffix('Z').removesuffix('+00')}+00" if zoned else shown
         return f"{'TIMESTAMP' if zoned else 'DATETIME'} {_quoted(shown)}" if literal else shown

@@ -59,6 +59,9 @@ NESTED_QUERIES: Final = 16
 _NESTED_CONDITIONS: Final = 8
 """How deep CASE can be nested in conditions of CASE."""
 _SAMPLES: Final = ("tablesample", "sample")
+_TENTH: Final = (
+    "write WHERE random() < 0.1 for a tenth; in the dialect snowflake write WHERE abs(random()) < 0.1 * power(2, 63)"
+)
 _ARROW_CASTS: Final = ("arrow_cast", "arrow_try_cast", "arrow_typeof")
 _NO_TABLES: Final = (
     *("select", "distinct", "all", "where", "on", "having", "qualify", "by", "and", "or", "not", "in", "like", "is"),
@@ -165,14 +168,10 @@ def _check_names(text: ParsedText) -> None:
 def _check_samples(sql: str, tokens: Sequence[Token]) -> None:
     for before, token in pairwise(tokens):
         if token.is_word("tablesample") and not before.is_symbol("."):
-            raise UnsupportedError(
-                f"TABLESAMPLE at {position(sql, token.start)} is not supported: write WHERE random() < 0.1 for a tenth"
-            )
+            raise UnsupportedError(f"TABLESAMPLE at {position(sql, token.start)} is not supported: {_TENTH}")
     for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if token.is_word("sample") and _ends_table(before) and _tells_size(after, sql):
-            raise UnsupportedError(
-                f"SAMPLE at {position(sql, token.start)} is not supported: write WHERE random() < 0.1 for a tenth"
-            )
+            raise UnsupportedError(f"SAMPLE at {position(sql, token.start)} is not supported: {_TENTH}")
 
 
 def _ends_table(token: Token) -> bool:

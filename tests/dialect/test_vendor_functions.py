@@ -144,11 +144,16 @@ def test_every_function_has_a_line() -> None:
 def test_sentiment_by_aspect(session: Session) -> None:
     """The object of aspects costs one call for each text; the path to one aspect gives the word in the object."""
     whole = "AI_SENTIMENT(note, ['tea', 'the price'])"
-    ran = ask(session, f"SELECT {whole} AS s, {whole}:categories AS c FROM people", dialect="snowflake")
+    ran = ask(session, f"SELECT note, {whole} AS s, {whole}:categories AS c FROM people", dialect="snowflake")
     assert ran.calls <= 4
-    for row in ran.rows:
+    assert [row["s"] is None for row in ran.rows] == [row["note"] is None for row in ran.rows]
+    for row in (row for row in ran.rows if row["note"] is not None):
         assert [one["name"] for one in row["c"]] == ["overall", "tea", "the price"]
         assert row["s"]["categories"] == row["c"]
+    nothing = "AI_SENTIMENT(x, ['tea'])"
+    items = f"{nothing} IS NULL AS a, {nothing}:categories IS NULL AS b, AI_SENTIMENT(NULL, ['tea']) IS NULL AS c"
+    (row,) = ask(session, f"SELECT {items} FROM (SELECT CAST(NULL AS VARCHAR) AS x) AS q", dialect="snowflake").rows
+    assert list(row.values()) == [True, True, True]
     with pytest.raises(FlightLLMError, match="its path must be :categories"):
         ask(session, f"SELECT {whole}:labels FROM people", dialect="snowflake")
     with pytest.raises(FlightLLMError, match="compute the text in a subquery"):

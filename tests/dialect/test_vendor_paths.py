@@ -169,6 +169,8 @@ def test_paths_over_cte(session: Session) -> None:
         ("get_json_object(d, '$.brand')", ["Tonika", None, None, "Acme"]),
         ("parse_json(d):brand::string", ["Tonika", None, None, "Acme"]),
         ("from_json('[1, 2]', 'ARRAY<INT>')", [[1, 2]] * 4),
+        ("get_json_object(from_json('{\"m\": {\"k\": 2}}', 'm STRING').m, '$.k')", ["2"] * 4),
+        ("get_json_object(from_json('[{\"k\": 2}]', 'ARRAY<STRING>')[0], '$.k')", ["2"] * 4),
     ],
 )
 def test_typed_values(session: Session, sql: str, values: Sequence[object]) -> None:
@@ -227,6 +229,10 @@ def test_texts_of_a_group(session: Session) -> None:
         ("snowflake", "SELECT MAX(d:price) FROM items", "a type after the path"),
         ("databricks", "SELECT d:labels[*].k FROM items", "rows of the list in FROM"),
         ("databricks", "SELECT from_json(d, schema) FROM items", "text literal"),
+        ("databricks", "SELECT from_json(d, 'a INT, b ARRAY<STRUCT<k: STRING>>') FROM items", "write ARRAY<STRING>"),
+        ("spark", "SELECT from_json(d, 'ARRAY<ARRAY<INT>>') FROM items", "write ARRAY<STRING>"),
+        ("databricks", "SELECT from_json(d, 'MAP<STRING, INT>') FROM items", "write STRING"),
+        ("spark", "SELECT from_json(d, 'm MAP<STRING, INT>').m FROM items", "write STRING"),
         ("snowflake", "SELECT m:labels[0]:x FROM kept", "first element"),
     ],
 )

@@ -28,6 +28,12 @@ def _listed(generator: Any, found: Any) -> str:
         given = found.parent.expression.this
         given.replace(exp.and_(given.copy(), inner.expressions[0].is_(exp.null()).not_()))
         found.set("nulls_excluded", False)  # noqa: FBT003 - as sqlglot takes it
+    elif found.args.get("nulls_excluded") and not isinstance(found.parent, exp.Filter) and not inner.find(exp.Column):
+        # sqlglot leaves out only the NULLs of columns
+        value = inner.expressions[0] if isinstance(inner, exp.Distinct) else inner
+        known = f"FILTER (WHERE {generator.sql(value)} IS NOT NULL)"
+        found.set("nulls_excluded", False)  # noqa: FBT003 - as sqlglot takes it
+        return f"{generator.arrayagg_sql(found)} {known}"
     return str(generator.arrayagg_sql(found))
 
 

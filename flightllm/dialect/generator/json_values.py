@@ -162,10 +162,20 @@ def _typed(generator: Any, value: str, path: str, type_: Any) -> str:
     if kind in {"ARRAY", "LIST"}:
         inner = type_.expressions[0]
         listed = f"{ELEMENTS}({VARIANT_JSON}({value}, {where}))"
-        if inner.this.name in {"TEXT", "VARCHAR", "STRUCT", "MAP", "ARRAY", "VARIANT"}:
-            return listed  # the elements that are objects stay JSON, in which paths read
+        if inner.this.name in {"STRUCT", "MAP", "ARRAY"}:
+            raise UnsupportedError(
+                f"from_json gives no ARRAY<{inner.this.name}<…>> here: write ARRAY<STRING>, and read the parts of each"
+                " element by get_json_object(element, '$.name')"
+            )
+        if inner.this.name in {"TEXT", "VARCHAR", "VARIANT"}:
+            return listed
         return f"CAST({listed} AS {generator.sql(inner)}[])"
-    if kind in {"MAP", "VARIANT"}:
+    if kind == "MAP":
+        raise UnsupportedError(
+            "from_json gives no MAP here: write STRING for a part of the schema, and read a value by"
+            " get_json_object(text, '$.key')"
+        )
+    if kind == "VARIANT":
         return f"{VARIANT_JSON}({value}, {where})"
     text = f"{VARIANT_TEXT}({value}, {where})"
     return text if kind in {"TEXT", "VARCHAR"} else f"TRY_CAST({text} AS {generator.sql(type_)})"

@@ -25,7 +25,7 @@ def has_sentiment(call: VendorCall) -> bool:
 def sentiment(call: VendorCall) -> Iterator[Edit]:
     """Rewrite `AI_SENTIMENT(body, ['price'])` as one call of `ai_gen` with a field for each aspect.
 
-    The model reads a text once, as the equal calls in the object are one.
+    The model reads a text once, as the equal calls in the object are one. The sentiment of NULL is NULL.
 
     Raises:
         SqlError: the text contains a call, or the path leads elsewhere.
@@ -49,10 +49,11 @@ def sentiment(call: VendorCall) -> Iterator[Edit]:
         raise call.error("aspects of a text that a call returns: compute the text in a subquery")
     asked = f"{opened}{written(call, text)}{closed}"
     found = [f"{{'name': {text_literal(one)}, 'sentiment': {asked}.{quoted(one)}}}" for one in names]
-    whole = f"[{', '.join(found)}]"
+    whole, known = f"[{', '.join(found)}]", f"({written(call, text)}) IS NOT NULL"
     if steps and [str(step).lower() for step in steps] != ["categories"]:
         raise call.error("its path must be :categories, or :categories[0]:sentiment with another number")
-    yield Edit(call.start, tokens[end - 1].end, whole if steps else f"{{'categories': {whole}}}")
+    value = whole if steps else f"{{'categories': {whole}}}"
+    yield Edit(call.start, tokens[end - 1].end, f"(CASE WHEN {known} THEN {value} END)")
 
 
 def _aspects(call: VendorCall) -> list[str]:

@@ -90,6 +90,8 @@ def _text(given: list[Json], found: Type) -> Json:
     if dialect in ("databricks", "spark"):
         return _spark_text(value, found)
     if pa.types.is_timestamp(found):
+        if found.tz is not None and dialect == "bigquery":
+            value = written(_IN_UTC, v=value)
         return written(_time_text(dialect, zoned=found.tz is not None), v=value)
     if pa.types.is_time(found):
         return written(_WHOLE_CLOCK if dialect == "snowflake" else _CLOCK, v=value)
@@ -132,6 +134,8 @@ def _time_text(dialect: str, *, zoned: bool) -> str:
     return f"({text} || '+00')" if zoned and dialect == "bigquery" else text
 
 
+_IN_UTC: Final = """arrow_cast(v, 'Timestamp(Microsecond, Some("UTC"))')"""
+"""The same instant in UTC."""
 _CLOCK: Final = r"regexp_replace(CAST(v AS VARCHAR), '(\.\d*?)0+$', '\1')"
 """A time of day without zeros at the end of its fraction."""
 _WHOLE_CLOCK: Final = "substr(CAST(v AS VARCHAR), 1, 8)"

@@ -502,6 +502,9 @@ AGGREGATES: Final[list[tuple[Any, ...]]] = [
     ("COUNT(DISTINCT w, n)", 3),
     ("KURTOSIS(n)", 2.2271468),
     ("ARRAY_SIZE(ARRAY_AGG(x))", 3),
+    ("ARRAY_AGG(CAST(NULL AS INT))", []),
+    ("ARRAY_AGG(DISTINCT nullif(w, w)) WITHIN GROUP (ORDER BY nullif(w, w))", []),
+    ("ARRAY_UNIQUE_AGG(nullif(w, w))", []),
     ("MAX(w) || MIN(w)", "yx"),
 ]
 """An expression over all rows of the second table, and its value."""

@@ -12,7 +12,7 @@ from flightllm.common.names import (
     SAFE_SUM,
 )
 from flightllm.dialect.generator.calls import Call, Table, form, no
-from flightllm.dialect.generator.forms import groups_of, known
+from flightllm.dialect.generator.forms import groups_of, known, substring
 from flightllm.functions.json_keys import JSON_KEYS
 from flightllm.functions.number_checks import ABOVE_ZERO, BIT_COUNT, NOT_NEGATIVE, RANGE_BUCKET
 from flightllm.functions.text_parts import SPLIT
@@ -143,6 +143,14 @@ def _of_length(call: Call) -> str:
     return f"{call.name.lower()}({', '.join([call.sql(0), length, *others])})"
 
 
+def _safe_part(call: Call) -> str:
+    """Write a part of a text by the rules of SUBSTR; a negative length gives NULL."""
+    if len(call.args) != 3 or (call.number(2) or -1) >= 0:
+        return substring(call)
+    length = call.sql(2)
+    return f"(CASE WHEN {length} >= 0 THEN {substring(call)} END)"
+
+
 def _reversed(call: Call) -> str:
     if _is_bytes(call.args[0]):
         call.refuse("it reverses texts here: write REVERSE(SAFE_CONVERT_BYTES_TO_STRING(bytes))")
@@ -224,7 +232,7 @@ VALUES: Final[Table] = {
     "SAFE.DIV": form("({0} / nullif({1}, 0))"),
     "SAFE.MOD": form("({0} % nullif({1}, 0))"),
     **{f"SAFE.{name}": form(_not_negative(f"{name.lower()}({{0}}, {{1}})")) for name in ("LEFT", "RIGHT", "REPEAT")},
-    "SAFE.SUBSTR": form("substr({0}, {1})", "(CASE WHEN {2} >= 0 THEN substr({0}, {1}, {2}) END)"),
+    **dict.fromkeys(("SAFE.SUBSTR", "SAFE.SUBSTRING"), _safe_part),
     "SAFE.TIMESTAMP": form("TRY_CAST({0} AS TIMESTAMPTZ)"),
     "SAFE.DATETIME": form("TRY_CAST({0} AS TIMESTAMP)"),
     "SAFE.DATE": form(

@@ -211,7 +211,6 @@ VALUES: Final[Table] = {
     "ARRAY_SLICE": _sliced,
     "ARRAY_SORT": _sorted,
     "ARRAY_TO_STRING": _lists("array_to_string({0}, {1}, '')", 0, count=2),
-    "ARRAY_UNIQUE_AGG": form("array_agg(DISTINCT {0}) FILTER (WHERE {0} IS NOT NULL)"),
     "AS_ARRAY": lambda call: f"{ELEMENTS}({value_of(call, 0)})",
     "AS_BOOLEAN": _as("BOOLEAN", "BOOLEAN"),
     **dict.fromkeys(("AS_CHAR", "AS_VARCHAR"), _as("VARCHAR", "VARCHAR")),
