@@ -127,7 +127,7 @@ def _rows_of(function: Any, names: Sequence[str], alias: str, *, outer: bool) ->
     from sqlglot import exp
 
     outer = outer or isinstance(function, exp.ExplodeOuter | exp.PosexplodeOuter)
-    name = str(function.name if isinstance(function, exp.Anonymous) else function.key).lower().strip("_")
+    name = written_name(function).lower()
     if isinstance(function, exp.Posexplode):
         if len(names) not in {0, 2}:
             raise UnsupportedError(

@@ -281,7 +281,7 @@ def test_synonyms_run(session: Session, expression: str) -> None:
     )
     for written in expression.partition(", as ")[0].partition(", because ")[0].split(", or "):
         runs = written.replace("bool_or(x)", "bool_or(flag)").replace("'%Y-%m-%d %H:%M:%S'", "'%Y-%m-%d'")
-        runs = runs.replace("text AS DECIMAL", "'1' AS DECIMAL")
+        runs = runs.replace("text AS DECIMAL", "'1' AS DECIMAL").replace("distance(a, b)", "distance([1.0], [2.0])")
         assert len(ask(session, f"SELECT {runs} AS found FROM ({columns}) AS columns").rows) == 1
 
 

@@ -129,9 +129,5 @@ REFUSED: Mapping[str, Callable[[VendorCall], str | None]] = {
     "ai_parse_document": _FILES,
     "ai_transcribe": _FILES,
     "cortex.parse_document": _FILES,
-    **dict.fromkeys(
-        ("cortex.split_text_recursive_character", "cortex.split_text_markdown_header"),
-        _no("no function here splits texts by size: split them in a client, and insert one row for each part"),
-    ),
     "cortex.finetune": _no("train outside, and write CREATE MODEL with lora"),
 }

@@ -40,7 +40,7 @@ _REFUSED = [
     ("SELECT $1 FROM @s/a.csv", "write CREATE EXTERNAL TABLE"),
     ("SELECT * FROM TABLE(RESULT_SCAN(LAST_QUERY_ID()))", "write CREATE TEMP TABLE t AS SELECT"),
     ("SELECT CONDITIONAL_CHANGE_EVENT(id) OVER (ORDER BY id) AS c FROM emp", "write lag"),
-    ("SELECT SNOWFLAKE.CORTEX.SPLIT_TEXT_RECURSIVE_CHARACTER(name, 'none', 5) FROM emp", "split them in a client"),
+    ("SELECT SNOWFLAKE.CORTEX.SPLIT_TEXT_RECURSIVE_CHARACTER(name, 'none', 5) FROM emp", "split it in a client"),
 ]
 
 
