@@ -47,6 +47,13 @@ _IN_OTHER_WORDS = (
         r"\2",
     ),
     (
+        re.compile(r"PyErr \{ type: <class '(?:OverflowError|decimal\.\w+)'>"),
+        (
+            "a value is out of the range of a function: write times between the years 1 and 9999, and numbers of at"
+            " most 38 digits"
+        ),
+    ),
+    (
         re.compile(EVALUATED_EARLY),
         (
             "an AI call in a subquery that names columns of the outer query would run while the query is planned: write"

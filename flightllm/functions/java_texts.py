@@ -11,6 +11,7 @@ from urllib.parse import quote_plus, unquote_plus, urlsplit
 import pyarrow as pa
 
 from flightllm.errors import SqlError
+from flightllm.functions.exact_decimals import rounded
 from flightllm.functions.text_parts import separated
 from flightllm.functions.value_texts import java_text
 
@@ -75,8 +76,7 @@ def _one(found: re.Match[str], value: str | None, kind: str) -> str:
         if kind.startswith("Float") and not Decimal(value).is_finite():
             return java_text(float(value))
         number = Decimal(repr(float(value)) if kind.startswith("Float") else value)
-        rounded = number.quantize(Decimal(1).scaleb(-most), ROUND_HALF_UP)
-        return _signed(rounded, f"{',' if ',' in flags else ''}.{most}f", found)
+        return _signed(rounded(number, most, ROUND_HALF_UP), f"{',' if ',' in flags else ''}.{most}f", found)
     if letter in "eE" and kind.startswith("Float"):
         return _signed(Decimal(float(value)), f".{digits if digits is not None else 6}{letter}", found)
     if letter in "xXo" and whole and int(value) >= 0:
@@ -90,7 +90,7 @@ def _one(found: re.Match[str], value: str | None, kind: str) -> str:
 def _signed(number: Decimal, form: str, found: re.Match[str]) -> str:
     flags, width = found[2], int(found[3] or 0)
     negative = number.is_signed()
-    digits = format(abs(number), form)
+    digits = format(number.copy_abs(), form)
     before, after = ("(", ")") if negative and "(" in flags else ("-" if negative else "", "")
     if not negative:
         before = "+" if "+" in flags else " " if " " in flags else ""
@@ -104,13 +104,19 @@ def grouped(numbers: pa.Array, digits: pa.Array, types: pa.Array) -> pa.Array:
     def one(text: str | None, most: int | None, kind: str) -> str | None:
         if text is None or most is None or most < 0:
             return None
-        number = Decimal(float(text)) if kind.startswith("Float") else Decimal(text)
+        number = _digits(float(text), most) if kind.startswith("Float") else Decimal(text)
         if not number.is_finite():
             return {"Infinity": "∞", "-Infinity": "-∞"}.get(str(number), "NaN")
-        return format(number.quantize(Decimal(1).scaleb(-min(most, _WIDEST)), ROUND_HALF_EVEN), f",.{most}f")
+        return format(rounded(number, min(most, _WIDEST), ROUND_HALF_EVEN), f",.{most}f")
 
     rows = zip(numbers.to_pylist(), digits.to_pylist(), types.to_pylist(), strict=True)
     return pa.array([one(*row) for row in rows], pa.string())
+
+
+def _digits(number: float, most: int) -> Decimal:
+    """Return a double by its shortest text if that needs no rounding, as Java does; else all of its digits."""
+    short = Decimal(repr(number))
+    return short if short.is_finite() and -int(short.as_tuple().exponent) <= most else Decimal(number)
 
 
 def half_up(numbers: pa.Array, digits: pa.Array) -> pa.Array:
@@ -123,7 +129,7 @@ def _half_up(number: float, digits: int) -> float:
     value = Decimal(repr(number))
     if not value.is_finite() or -value.as_tuple().exponent <= digits:  # type: ignore[operator]
         return number
-    return float(value.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
+    return float(rounded(value, digits, ROUND_HALF_UP))
 
 
 def other_bases(texts: pa.Array, before: pa.Array, after: pa.Array) -> pa.Array:

@@ -67,7 +67,7 @@ def _whole(value: bytes) -> str | None:
 
 
 def _of_64_bits(number: Decimal) -> str | None:
-    if abs(number) > _MOST:  # before a number of many digits is written out
+    if number.copy_abs() > _MOST:  # before a number of many digits is written out
         return None
     whole = int(number.to_integral_value(ROUND_HALF_UP))
     return str(whole) if -_MOST <= whole < _MOST else None

@@ -10,6 +10,7 @@ from typing import Any, Final, NoReturn
 import pyarrow as pa
 
 from flightllm.errors import SqlError
+from flightllm.functions.exact_decimals import shortest
 from flightllm.functions.value_texts import number_text
 
 JSONB, JSON = "__jsonb", "__json"
@@ -255,7 +256,7 @@ def _shortest(value: Any) -> Any:
         return {name: _shortest(one) for name, one in value.items()}
     if isinstance(value, list):
         return [_shortest(one) for one in value]
-    return value.normalize() if isinstance(value, Decimal) else value
+    return shortest(value) if isinstance(value, Decimal) else value
 
 
 def _as_text(value: Any) -> str | None:

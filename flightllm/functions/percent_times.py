@@ -43,6 +43,7 @@ _LONGER: Final = {
 }
 """Letters that stand for several others."""
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - times of UTC have no zone here
+_DAY_HOURS, _HOUR_MINUTES = 24, 60
 _ZONE: Final = re.compile(r"(?:UTC)?([+-])(\d{1,2})(?::?(\d\d))?")
 
 
@@ -73,7 +74,10 @@ def zone_of(name: str) -> ZoneInfo | timezone:
         SqlError: the zone is unknown.
     """
     if found := _ZONE.fullmatch(name.strip()):
-        minutes = 60 * int(found[2]) + int(found[3] or 0)
+        hours, rest = int(found[2]), int(found[3] or 0)
+        if hours >= _DAY_HOURS or rest >= _HOUR_MINUTES:
+            raise SqlError(f"the time zone {name[:60]!r} is out of range: write one up to '+23:59', as in '+05:30'")
+        minutes = 60 * hours + rest
         return timezone(timedelta(minutes=-minutes if found[1] == "-" else minutes))
     try:
         return ZoneInfo(name)
@@ -100,7 +104,12 @@ def _parts(text: str) -> tuple[tuple[str, str, str], ...]:
 
 
 def _written(time: datetime, text: str, zone: str) -> str:
-    there = time.replace(tzinfo=UTC).astimezone(zone_of(zone))
+    try:
+        there = time.replace(tzinfo=UTC).astimezone(zone_of(zone))
+    except OverflowError as error:
+        raise SqlError(
+            f"the time {time} has no text in the zone {zone[:60]!r}: write a time between the years 1 and 9999"
+        ) from error
     return "".join(plain or _cased(_letter(letters, there, text), case) for letters, case, plain in _parts(text))
 
 

@@ -11,6 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from flightllm.errors import SqlError
+from flightllm.functions.exact_decimals import rounded
 
 NUMBER_BY_FORMAT, TIME_BY_FORMAT = "__number_by_format", "__time_by_format"
 """The names of the functions in SQL."""
@@ -81,19 +82,19 @@ def _number(text: str, written: str) -> str:
     places = [kind for kind in kinds[:point] if kind in "90"]
     after = [kind for kind in kinds[point:] if kind in "90"]
     short = "FM" in kinds
-    rounded = format(abs(value).quantize(Decimal(1).scaleb(-len(after)), ROUND_HALF_UP), "f")
-    whole, _, fraction = rounded.partition(".")
+    digits = format(rounded(value.copy_abs(), len(after), ROUND_HALF_UP), "f")
+    whole, _, fraction = digits.partition(".")
     whole = whole.lstrip("0") or ("" if after else "0")
     if len(whole) > len(places):
         whole, fraction = "#" * len(places), "#" * len(after)
     zero = places.index("0") if "0" in places else len(places)
     first = min(len(places) - len(whole), zero)
-    digits = whole.rjust(len(places), "0")
+    before = whole.rjust(len(places), "0")
     kept = len(after)
     while short and kept and after[kept - 1] == "9" and fraction[kept - 1] == "0":
         kept -= 1
-    minus = "-" if value < 0 and rounded.strip("0.") else ""
-    return _placed(parts, minus, (digits, first, fraction[:kept]), short=short)
+    minus = "-" if value < 0 and digits.strip("0.") else ""
+    return _placed(parts, minus, (before, first, fraction[:kept]), short=short)
 
 
 def _placed(parts: _Parts, minus: str, number: tuple[str, int, str], *, short: bool) -> str:

@@ -28,6 +28,8 @@ _NUMBER: Final = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?
 _SPACE: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\s+')
 _MOST_EXACT: Final = 2**53
 """The largest whole number that JSON of BigQuery has as a number; larger ones are texts."""
+_MOST_DIGITS: Final = 100
+"""More digits than `_MOST_EXACT` has; Python does not read thousands of them."""
 _WIDEST: Final = 1_000
 _NESTED: Final = ("List", "LargeList", "FixedSizeList", "Struct", "Map")
 _OFFSET: Final = re.compile(r'("?)([-\d]+[T ][:\d]+)(\.\d+)?([-+]\d\d:\d\d)("?)')
@@ -102,7 +104,11 @@ def _number(found: re.Match[str]) -> str:
         return ""
     if text.endswith(".0"):
         return text[:-2]
-    return f'"{text}"' if text.lstrip("-").isdecimal() and abs(int(text)) > _MOST_EXACT else text
+    return f'"{text}"' if text.lstrip("-").isdecimal() and _is_long(text.lstrip("-")) else text
+
+
+def _is_long(digits: str) -> bool:
+    return len(digits) > _MOST_DIGITS or int(digits) > _MOST_EXACT
 
 
 def _filled(template: str, texts: list[str | None], kinds: list[str]) -> str | None:
@@ -182,9 +188,8 @@ def _fraction(text: str, kind: str, letter: str, flags: str, digits: int) -> str
         named = "nan" if math.isnan(value) else "inf"
         return _signed(named.upper() if letter.isupper() else named, flags, negative=value < 0)
     comma = "," if "'" in flags else ""
-    body = format(
-        abs(float(value)) if letter in "gG" else abs(value), f"{'#' if '#' in flags else ''}{comma}.{digits}{letter}"
-    )
+    size = value.copy_abs() if isinstance(value, Decimal) else abs(value)
+    body = format(float(size) if letter in "gG" else size, f"{'#' if '#' in flags else ''}{comma}.{digits}{letter}")
     exponent = re.fullmatch(r"(.*[eE][+-])(\d)", body)  # a decimal has one digit there
     if exponent:
         body = f"{exponent[1]}0{exponent[2]}"
