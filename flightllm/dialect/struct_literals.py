@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from flightllm.errors import UnsupportedError
+
 if TYPE_CHECKING:
     from sqlglot import exp
 
@@ -14,6 +16,9 @@ def write_structs(tree: "exp.Expr") -> None:
 
     The fields of `(2)` after `STRUCT(1 AS a)` in a list get the names of the first one. The statement `SELECT AS
     STRUCT` has the fields as its columns, as has such a query in FROM.
+
+    Raises:
+        UnsupportedError: a struct has more or fewer values than fields.
     """
     from sqlglot import exp
 
@@ -23,7 +28,7 @@ def write_structs(tree: "exp.Expr") -> None:
         elif isinstance(cast.this, exp.Array) and cast.to.expressions:
             inner = cast.to.expressions[0]
             if inner.args.get("this") == exp.DType.STRUCT and cast.this.expressions:
-                items = [_typed(_parts(one), inner) for one in cast.this.expressions]
+                items = [_typed_item(one, inner) for one in cast.this.expressions]
                 cast.replace(exp.Array(expressions=items, bracket_notation=True))
     for array in tree.find_all(exp.Array):
         _name_fields(array)
@@ -34,11 +39,30 @@ def write_structs(tree: "exp.Expr") -> None:
             select.set("kind", None)
 
 
+def _typed_item(value: Any, type_: Any) -> "exp.Expr":
+    from sqlglot import exp
+
+    if not isinstance(value, exp.Struct | exp.Tuple | exp.Paren):
+        item = value.sql(dialect="bigquery")
+        raise UnsupportedError(
+            f"a list of the type {type_.sql(dialect='bigquery')} takes literals of structs here, and has {item}:"
+            f" write [{item}] without the type"
+        )
+    return _typed(_parts(value), type_)
+
+
 def _typed(values: list[Any], type_: Any) -> "exp.Expr":
     from sqlglot import exp
 
+    if len(values) != len(type_.expressions):
+        given, count = type_.sql(dialect="bigquery"), len(type_.expressions)
+        line = f"{given}({', '.join(['NULL'] * count)})"
+        raise UnsupportedError(
+            f"{given} has {count} field{'s' * (count != 1)}, and the struct has {len(values)}"
+            f" value{'s' * (len(values) != 1)}: write {line} with a value for each field"
+        )
     fields = list[exp.Expr]()
-    for value, field in zip(values, type_.expressions, strict=False):
+    for value, field in zip(values, type_.expressions, strict=True):
         kind = field.args["kind"] if isinstance(field, exp.ColumnDef) else field
         made = (
             _typed(_parts(value), kind)
@@ -74,10 +98,21 @@ def _name_fields(array: "exp.Array") -> None:
     names = _names(array.expressions[0]) if array.expressions else []
     for item in array.expressions[1:] if names else []:
         parts = _parts(item)
+        if _is_literal(item) and len(parts) != len(names):
+            raise UnsupportedError(
+                f"the structs of a list have {len(names)} and {len(parts)} values: write the same fields in each of"
+                f" them, as in [{array.expressions[0].sql(dialect='bigquery')}, ({', '.join(['NULL'] * len(names))})]"
+            )
         if not _names(item) and len(parts) == len(names):
             pairs = zip(names, parts, strict=True)
             fields = [exp.PropertyEQ(this=exp.to_identifier(name), expression=part.copy()) for name, part in pairs]
             item.replace(exp.Struct(expressions=fields))
+
+
+def _is_literal(item: Any) -> bool:
+    from sqlglot import exp
+
+    return isinstance(item, exp.Struct | exp.Tuple)
 
 
 def _name_columns(unnest: "exp.Unnest") -> None:

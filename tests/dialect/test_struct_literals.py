@@ -17,6 +17,7 @@ CASES = [
     ),
     ("SELECT q.x FROM UNNEST(ARRAY<STRUCT<x INT64>>[STRUCT(5)]) AS q", [{"x": 5}]),
     ("SELECT CAST('a' AS STRING) AS x, STRING(JSON '\"b\"') AS y", [{"x": "a", "y": "b"}]),
+    ("SELECT STRUCT<a INT64, b STRUCT<c INT64>>(1, (2)) AS s", [{"s": {"a": 1, "b": {"c": 2}}}]),
     ("SELECT AS STRUCT 1 AS a, 2 AS b", [{"a": 1, "b": 2}]),
     (
         "SELECT * FROM (SELECT 1 AS i, 2 AS a, 3 AS b) UNPIVOT (v FOR k IN (a)) AS u",
@@ -46,6 +47,15 @@ def test_rows(tmp_path: Path) -> None:
     ("sql", "write"),
     [
         (r"SELECT b'\xz'", "write b'"),
+        (
+            "SELECT STRUCT<a INT64, b INT64>(1)",
+            r"2 fields, .* 1 value: write STRUCT<a INT64, b INT64>\(NULL, NULL\)",
+        ),
+        ("SELECT STRUCT<a INT64>(1, 2)", r"has 1 field, .* 2 values: write STRUCT<a INT64>\(NULL\)"),
+        ("SELECT STRUCT<a INT64, b STRUCT<c INT64, d INT64>>(1, (2))", "STRUCT<c INT64, d INT64> has 2 fields"),
+        ("SELECT ARRAY<STRUCT<x INT64, y INT64>>[STRUCT(1)]", "has 2 fields, .* 1 value: write"),
+        ("SELECT ARRAY<STRUCT<x INT64>>[s] FROM t", r"write \[s\] without the type"),
+        ("SELECT [STRUCT(1 AS a), (2, 3)]", r"1 and 2 values: write .*\[STRUCT\(1 AS a\), \(NULL\)\]"),
         ("SELECT SAFE.ARRAY_TO_STRING(a, ',') FROM t", "write SAFE_CAST"),
         ("SELECT TO_CODE_POINTS(b'a')", "write TO_HEX"),
     ],
