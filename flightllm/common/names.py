@@ -88,5 +88,7 @@ SAFE_SUM, SAFE_DIFFERENCE, SAFE_PRODUCT = "__safe_sum", "__safe_difference", "__
 """Functions that the generator of other dialects writes, and that a pass rewrites by the types of their arguments."""
 DUCKDB_JOINED = "duckdb joined"
 """The style of a value that DuckDB joins to a text: a list and a value of an unknown type stay as they are."""
+IN_PLACE = "__in_place"
+"""The name that a star leaves out if the columns that a join merges keep the places of its tables, as in DuckDB."""
 JSON_STYLE = "json"
 """The dialect of `STRING(value)` in BigQuery, which reads the text of a JSON value, and writes that of a time."""

@@ -57,9 +57,19 @@ class Side:
 
 
 class JoinedTables:
-    """The items of one FROM. `replaced` writes merged columns in the place of their names, in a condition of ON."""
+    """The items of one FROM. `replaced` writes merged columns in the place of their names, in a condition of ON.
 
-    def __init__(self, tree: Tree, columns: QueryColumns, replaced: Callable[[Json, MergedColumns], Json]) -> None:
+    With `strict`, DataFusion cannot read USING or NATURAL in our place.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        columns: QueryColumns,
+        replaced: Callable[[Json, MergedColumns], Json],
+        *,
+        strict: bool = False,
+    ) -> None:
         self._tree = tree
         self._columns = columns
         self._replaced = replaced
@@ -67,6 +77,7 @@ class JoinedTables:
         """Errors about joins; they count if DataFusion would read the wrong column."""
         self._sides: list[Side] = []
         self._merges = False
+        self._strict = strict
         self.outer = False
         """A LEFT, RIGHT or FULL join merges columns."""
         self.missing: dict[str, Json] = {}
@@ -92,7 +103,7 @@ class JoinedTables:
                 message = f"the table at {place} has no name, but is joined with USING or NATURAL: add AS q"
                 self._problems.append(SqlError(message))
         if self._problems:
-            raise self._problems[0] if self.outer else UnreadableError
+            raise self._problems[0] if self.outer or self._strict else UnreadableError
         return made if self._merges else list(items)
 
     @property
@@ -114,6 +125,23 @@ class JoinedTables:
                 names = table.merged | excluded.intersection(table.columns or ())
                 without = f" EXCLUDE ({', '.join(map(quoted, sorted(names)))})" if names else ""
                 yield from body(parse_query(f"SELECT {'.'.join(map(quoted, table.name))}.*{without}"))["projection"]
+
+    def star_in_place(self, excluded: frozenset[str], changed: Mapping[str, Json]) -> Iterator[Json]:
+        """Yield the items that `*` stands for in DuckDB: a merged column has the place of its first table.
+
+        `changed` are the expressions of REPLACE. The columns of all tables must be known.
+        """
+        for side in self._sides:
+            seen = set(excluded)
+            for table in side.tables:
+                for name in table.columns or ():
+                    merged = side.merged.get(name) if name in table.merged else None
+                    if name in excluded or (merged is not None and name in seen):
+                        continue
+                    if merged is not None:
+                        seen.add(name)
+                    column = changed.get(name) or merged or table.column(name)
+                    yield merged_item(name, column)
 
     def _chain(self, item: Json) -> tuple[Side, Json]:
         """Read tables with joins between them."""

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from flightllm.common.names import IN_PLACE
 from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.duckdb_values import as_joined
 from flightllm.dialect.generator.kept import refused
@@ -40,6 +41,7 @@ def duckdb_forms() -> Mapping[type, Written]:
         exp.Glob: _glob,
         exp.IgnoreNulls: _ignoring,
         exp.Map: _map,
+        exp.Star: _star,
         exp.ToMap: _entries,
     }
 
@@ -94,6 +96,27 @@ def _method(generator: Any, found: Any) -> str:
     return str(
         generator.sql((made if known else exp.Anonymous)(this=name.upper() if known else name, expressions=args))
     )
+
+
+def _star(generator: Any, found: Any) -> str:
+    """Write a star; one over USING or NATURAL has a mark, because DuckDB keeps the places of merged columns."""
+    from sqlglot import exp
+
+    select = found.parent
+    if generator.read_from != _DUCKDB or not (isinstance(select, exp.Select) and _merges(select)):
+        return str(generator.star_sql(found))
+    marked = found.copy()
+    marked.set("except_", [*(found.args.get("except_") or []), exp.to_identifier(IN_PLACE, quoted=True)])
+    return str(generator.star_sql(marked))
+
+
+def _merges(select: Any) -> bool:
+    """Return whether a join of a SELECT merges columns; tables in parentheses have joins of their own."""
+    from sqlglot import exp
+
+    joins = (join for join in select.find_all(exp.Join) if join.parent_select is select)
+    whole = (join for join in joins if join.kind not in {"SEMI", "ANTI"})
+    return any(join.args.get("using") or join.args.get("method") == "NATURAL" for join in whole)
 
 
 def _ignoring(generator: Any, found: Any) -> str:

@@ -1,8 +1,9 @@
 """Write columns that JOIN … USING and NATURAL JOIN merge: DataFusion reads one side's column in their place."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Final, NoReturn
 
+from flightllm.common.names import IN_PLACE
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.joined_tables import JoinedTables, MergedColumns, UnreadableError, merged_item, place_of_join
 from flightllm.sql.joins import FULL, join_kind
@@ -108,7 +109,8 @@ class _Writer:
     def _select(self, select: Node, order: Json) -> tuple[Node, Json]:
         """Return a SELECT with the merged columns, and the ORDER BY of its query."""
         fields = body(select)
-        found = JoinedTables(self._tree, self._columns, self._replaced)
+        in_place = any(kind(item) == "Wildcard" and IN_PLACE in _names(body(item)) for item in fields["projection"])
+        found = JoinedTables(self._tree, self._columns, self._replaced, strict=in_place)
         try:
             tables = found.read(fields["from"])
         except UnreadableError:
@@ -128,23 +130,39 @@ class _Writer:
     def _items(self, items: Sequence[Json], columns: MergedColumns, found: JoinedTables) -> Iterator[Json]:
         for item in items:
             if kind(item) == "Wildcard":
-                yield from found.star(self._excluded(body(item), found))
+                yield from self._star(body(item), columns, found)
             elif kind(item) == "UnnamedExpr" and kind(column := unnested(body(item))) == "Identifier":
                 name = name_of(body(column))
                 yield merged_item(name, columns[name]) if name in columns else item
             else:
                 yield self._replaced(item, columns)
 
+    def _star(self, star: Json, columns: MergedColumns, found: JoinedTables) -> Iterator[Json]:
+        """Yield the items of a star; DuckDB's has a mark, and keeps the places of merged columns."""
+        names = _names(star)
+        if IN_PLACE not in names:
+            yield from found.star(self._excluded(star, found))
+            return
+        replacing = star["opt_replace"]
+        if any(table.columns is None for table in found.tables):
+            self._refuse_star(star, "a table without known columns")
+        changed = {name_of(one["column_name"]): one["expr"] for one in (replacing["items"] if replacing else ())}
+        exprs = {name: self._replaced(value, columns) for name, value in changed.items()}
+        yield from found.star_in_place(names - {IN_PLACE}, exprs)
+
+    def _refuse_star(self, star: Json, what: str) -> NoReturn:
+        place = self._tree.position(star["wildcard_token"])
+        raise UnsupportedError(
+            f"the star at {place} is over merged columns of USING or NATURAL, and {what} does not work there: name"
+            " the columns"
+        )
+
     def _excluded(self, star: Json, found: JoinedTables) -> frozenset[str]:
         option = next((key for key, part in star.items() if key.startswith("opt_") and part is not None), "")
         known = all(table.columns is not None for table in found.tables)
         if option and (option not in {"opt_exclude", "opt_except"} or not known):
-            place = self._tree.position(star["wildcard_token"])
-            raise UnsupportedError(
-                f"the star at {place} is over merged columns of USING or NATURAL, and"
-                f" {option.removeprefix('opt_').upper()} does not work there: name the columns"
-            )
-        return frozenset(map(name_of, identifiers(star[option]))) if option else frozenset()
+            self._refuse_star(star, option.removeprefix("opt_").upper())
+        return _names(star)
 
     def _ordered(self, order: Json, select: Node, columns: MergedColumns) -> Json:
         """Return an ORDER BY with the merged columns; a key of its own means a column of the result first."""
@@ -166,6 +184,12 @@ class _Writer:
         plain = ((node, name_of(body(node))) for node in free if kind(node) == "Identifier")
         found = {id(node): columns[name] for node, name in plain if name in columns}
         return replaced(value, found) if found else value
+
+
+def _names(star: Json) -> frozenset[str]:
+    """Return the names that a star leaves out."""
+    option = star.get("opt_exclude") or star.get("opt_except")
+    return frozenset(map(name_of, identifiers(option))) if option else frozenset()
 
 
 def _shown(select: Node, columns: MergedColumns) -> set[str]:
