@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from flightllm.common.names import CATALOG, TableName, quoted
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
-from flightllm.functions.internal import OWN_PREFIX
+from flightllm.functions.own import OWN_PREFIX
 from flightllm.functions.type_names import TYPE_NAME
 from flightllm.sql.literals import text_literal
 from flightllm.sql.names import read_parts

@@ -4,7 +4,7 @@ from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
-from datafusion import DataFrame, SessionContext, udf
+from datafusion import DataFrame, SessionContext
 from numpy.typing import NDArray
 
 from flightllm.catalog import QUERY_ONLY
@@ -56,7 +56,7 @@ def rows_where(index: VectorIndex, condition: str, limits: LimitsConfig) -> Data
     _check_condition(condition, limits)
     context = SessionContext(plain_config())
     for function in INTERNAL:
-        context.register_udf(udf(*function))
+        context.register_udf(function.registered())
     rows = index.rows.append_column("__row", pa.array(np.arange(len(index.rows))))
     context.register_record_batches("rows", [rows.to_batches()])
     text = ParsedText(f"SELECT __row FROM rows WHERE ({condition}\n)")

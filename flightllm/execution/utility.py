@@ -12,7 +12,7 @@ from flightllm.datafusion.run import Batches
 from flightllm.execution.cancel_token import stopped_by
 from flightllm.execution.explain import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.execution.query import Query
-from flightllm.functions.internal import OWN_PREFIX
+from flightllm.functions.own import OWN_PREFIX
 from flightllm.observe.query_record import QueryRecord
 from flightllm.sql.keys import TableKeys
 from flightllm.sql.statement import Statement

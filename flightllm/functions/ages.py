@@ -6,6 +6,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from flightllm.functions.own import OwnFunction
+
 AGE: Final = "__age"
 """The name of `ages` as an SQL function."""
 AGE_ARGUMENTS: Final = (pa.timestamp("us"), pa.timestamp("us"))
@@ -37,3 +39,6 @@ def _age(until: datetime, since: datetime) -> tuple[int, int, int]:
 
 def _micros(time: datetime) -> int:
     return ((time.hour * 60 + time.minute) * 60 + time.second) * 1_000_000 + time.microsecond
+
+
+FUNCTIONS: Final = (OwnFunction(ages, AGE_ARGUMENTS, AGE_OUTPUT, AGE),)

@@ -9,6 +9,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flightllm.functions.own import OwnFunction
+
 KEY_FUNCTIONS: Final[Mapping[pa.DataType, str]] = {
     pa.bool_(): "__flag_array_key",
     pa.int64(): "__long_array_key",
@@ -42,3 +44,8 @@ def key_type(element: pa.DataType) -> pa.ListType:
     The fields have the names that DataFusion's `struct` gives: it writes the key of a constant array with this call.
     """
     return pa.list_(pa.struct([("c0", pa.bool_()), ("c1", element)]))
+
+
+FUNCTIONS: Final = (
+    *(OwnFunction(array_key, (pa.list_(one),), key_type(one), name) for one, name in KEY_FUNCTIONS.items()),
+)

@@ -6,9 +6,10 @@ from typing import Final
 
 import pyarrow as pa
 
+from flightllm.functions.own import OwnFunction
+
 MONTHS_BETWEEN: Final = "__months_between"
 """The name of the function in SQL."""
-MONTHS_ARGUMENTS: Final = (pa.timestamp("us"), pa.timestamp("us"))
 _DAY: Final = 86_400
 
 
@@ -35,3 +36,8 @@ def _is_last(day: datetime) -> bool:
 
 def _second(time: datetime) -> int:
     return time.hour * 3600 + time.minute * 60 + time.second
+
+
+FUNCTIONS: Final = (
+    OwnFunction(months_between, (pa.timestamp("us"), pa.timestamp("us")), pa.float64(), MONTHS_BETWEEN),
+)

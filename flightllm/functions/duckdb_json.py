@@ -7,6 +7,8 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
+from flightllm.functions.own import OwnFunction
+
 DUCKDB_JSON: Final = "__duckdb_json"
 """The name of the function in SQL."""
 _PART: Final = re.compile(r'("(?:[^"\\]|\\.)*")|\s+|(-?\d[\d.eE+-]*)')
@@ -46,3 +48,6 @@ def _number(text: str) -> str:
         return f"{format(Decimal(written), 'f')}.0"
     digits, _, exponent = written.partition("e")
     return f"{digits}e{int(exponent)}"
+
+
+FUNCTIONS: Final = (OwnFunction(duckdb_json, (pa.string(),), pa.string(), DUCKDB_JSON),)

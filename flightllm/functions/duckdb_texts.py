@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flightllm.errors import SqlError
+from flightllm.functions.own import OwnFunction
 
 DUCKDB_LIST, DUCKDB_LISTS = "__duckdb_list", "__duckdb_lists"
 DUCKDB_INTERVAL, DUCKDB_TEXT = "__duckdb_interval", "__duckdb_text"
@@ -136,3 +137,13 @@ def _time(text: str) -> str:
 
 def _short(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+FUNCTIONS: Final = (
+    OwnFunction(duckdb_list, (TEXTS, pa.string()), pa.string(), DUCKDB_LIST),
+    OwnFunction(duckdb_lists, (pa.list_(TEXTS), pa.string()), pa.string(), DUCKDB_LISTS),
+    OwnFunction(duckdb_interval, (pa.month_day_nano_interval(), pa.bool_()), pa.string(), DUCKDB_INTERVAL),
+    OwnFunction(duckdb_text, (pa.string(), pa.string()), pa.string(), DUCKDB_TEXT),
+    OwnFunction(simple_upper, (pa.string(),), pa.string(), SIMPLE_UPPER),
+    OwnFunction(simple_lower, (pa.string(),), pa.string(), SIMPLE_LOWER),
+)

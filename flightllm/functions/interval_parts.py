@@ -1,6 +1,10 @@
 """Parts of an interval as PostgreSQL has them: DataFusion counts a year as 360 days."""
 
+from typing import Final
+
 import pyarrow as pa
+
+from flightllm.functions.own import OwnFunction
 
 WITH_DAYS, INTERVAL_EPOCH, JUSTIFIED = "__with_days", "__interval_epoch", "__justified"
 """The names of the functions in SQL."""
@@ -69,3 +73,10 @@ def _with_days(months: int, days: int, nanos: int) -> tuple[int, int, int]:
 def _epoch(months: int, days: int, nanos: int) -> float:
     years = int(months / 12)
     return (years * _YEAR_DAYS + (months - 12 * years) * 30 + days) * 86_400 + nanos / _SECOND
+
+
+FUNCTIONS: Final = (
+    OwnFunction(with_days, (pa.month_day_nano_interval(),), pa.month_day_nano_interval(), WITH_DAYS),
+    OwnFunction(interval_epoch, (pa.month_day_nano_interval(),), pa.float64(), INTERVAL_EPOCH),
+    OwnFunction(justified, (pa.month_day_nano_interval(), pa.string()), pa.month_day_nano_interval(), JUSTIFIED),
+)

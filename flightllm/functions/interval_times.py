@@ -1,12 +1,14 @@
 """An interval times a number, as PostgreSQL computes it; DataFusion has no such product."""
 
+from typing import Final
+
 import pyarrow as pa
 
 from flightllm.errors import SqlError
+from flightllm.functions.own import OwnFunction
 
 INTERVAL_TIMES = "__interval_times"
 """The name of `interval_times` as an SQL function."""
-INTERVAL_TIMES_ARGUMENTS = (pa.month_day_nano_interval(), pa.float64(), pa.float64())
 INTERVAL_TIMES_OUTPUT = pa.month_day_nano_interval()
 _DAY = 86_400
 _MICRO = 1_000_000
@@ -39,3 +41,13 @@ def _times(interval: pa.MonthDayNano, factor: float, divisor: float) -> tuple[in
     carried = int(seconds / _DAY)
     micros = round(nanos / 1000 + (seconds - carried * _DAY) * _MICRO)
     return whole_months, whole_days + int(more_days) + carried, micros * 1000
+
+
+FUNCTIONS: Final = (
+    OwnFunction(
+        interval_times,
+        (pa.month_day_nano_interval(), pa.float64(), pa.float64()),
+        INTERVAL_TIMES_OUTPUT,
+        INTERVAL_TIMES,
+    ),
+)

@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from flightllm.functions.own import OwnFunction
 from flightllm.functions.value_texts import java_text
 
 JAVA_JSON, JAVA_KEYS = "__java_json", "__java_keys"
@@ -120,3 +121,9 @@ def _written(value: object) -> str:
 
 def _text(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+FUNCTIONS: Final = (
+    OwnFunction(json_at, (pa.string(), pa.string()), pa.string(), JAVA_JSON),
+    OwnFunction(java_keys, (pa.string(),), pa.list_(pa.string()), JAVA_KEYS),
+)

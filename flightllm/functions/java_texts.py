@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from flightllm.errors import SqlError
 from flightllm.functions.exact_decimals import rounded
+from flightllm.functions.own import OwnFunction
+from flightllm.functions.text_formats import FORMAT_ARGUMENTS
 from flightllm.functions.text_parts import separated
 from flightllm.functions.value_texts import java_text
 
@@ -241,3 +243,17 @@ def crc_32(texts: pa.Array) -> pa.Array:
 
 def _each(texts: pa.Array, change: Callable[[str], str]) -> pa.Array:
     return pa.array([None if one is None else change(one) for one in texts.to_pylist()], pa.string())
+
+
+FUNCTIONS: Final = (
+    OwnFunction(java_formats, FORMAT_ARGUMENTS, pa.string(), JAVA_FORMAT),
+    OwnFunction(grouped, (pa.string(), pa.int64(), pa.string()), pa.string(), GROUPED),
+    OwnFunction(half_up, (pa.float64(), pa.int64()), pa.float64(), HALF_UP),
+    OwnFunction(other_bases, (pa.string(), pa.int64(), pa.int64()), pa.string(), OTHER_BASE),
+    OwnFunction(split_at_most, (pa.string(), pa.string(), pa.int64()), TEXTS, SPLIT_AT_MOST),
+    OwnFunction(url_encoded, (pa.string(),), pa.string(), URL_ENCODED),
+    OwnFunction(url_decoded, (pa.string(),), pa.string(), URL_DECODED),
+    OwnFunction(url_parts, (pa.string(), pa.string(), pa.string()), pa.string(), URL_PART),
+    OwnFunction(sha_1, (pa.string(),), pa.string(), SHA_1),
+    OwnFunction(crc_32, (pa.string(),), pa.int64(), CRC_32),
+)

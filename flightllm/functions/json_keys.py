@@ -7,6 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from flightllm.errors import SqlError
+from flightllm.functions.own import OwnFunction
 
 JSON_KEYS: Final = "__json_keys"
 """The name of `json_keys` as an SQL function."""
@@ -37,3 +38,6 @@ def _below(value: Any, before: str, depth: int) -> Iterator[str]:
         path = before + (name if name.replace("_", "a").isalnum() else json.dumps(name, ensure_ascii=False))
         yield path
         yield from _below(inner, f"{path}.", depth - 1)
+
+
+FUNCTIONS: Final = (OwnFunction(json_keys, (pa.string(), pa.int64()), pa.list_(pa.string()), JSON_KEYS),)

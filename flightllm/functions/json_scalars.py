@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from flightllm.errors import SqlError
 from flightllm.functions.json_values import as_string, is_json
+from flightllm.functions.own import OwnFunction
 
 JSON_SCALAR: Final = "__json_scalar"
 """The name in SQL of the function that reads a JSON value as the text of a value of a type."""
@@ -132,3 +133,6 @@ _NEEDED: Final[Mapping[str, str]] = {
     "INT64": "a whole number of 64 bits",
     "STRING": "a string",
 }
+
+
+FUNCTIONS: Final = (OwnFunction(json_scalars, (pa.string(), pa.string(), pa.string()), pa.string(), JSON_SCALAR),)

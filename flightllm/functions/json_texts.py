@@ -7,6 +7,7 @@ import msgspec
 import pyarrow as pa
 
 from flightllm.errors import SqlError
+from flightllm.functions.own import OwnFunction
 
 JSON_TEXT, JSON_OBJECT, JSON_LIST = "__json_text", "__json_object", "__json_list"
 """The names of the functions in SQL. Their results are JSON, which a JSON object takes as it is."""
@@ -71,3 +72,10 @@ def _json(text: str, kind: str) -> str:
 
 def _quoted(text: str) -> str:
     return msgspec.json.encode(text).decode()
+
+
+FUNCTIONS: Final = (
+    OwnFunction(json_text, (pa.string(), pa.string()), pa.string(), JSON_TEXT),
+    OwnFunction(json_object, (pa.list_(pa.string()), pa.list_(pa.string())), pa.string(), JSON_OBJECT),
+    OwnFunction(json_list, (pa.list_(pa.string()),), pa.string(), JSON_LIST),
+)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from flightllm.errors import SqlError
 from flightllm.functions.exact_decimals import shortest
+from flightllm.functions.own import OwnFunction
 from flightllm.functions.value_texts import number_text
 
 JSONB, JSON = "__jsonb", "__json"
@@ -35,10 +36,6 @@ SAME: Final = "__json_same"
 """The name in SQL of the form of a JSON value that is equal for equal values."""
 POSTGRES_JSON: Final = "__json_value"
 """The name in SQL of the JSON of a value, as PostgreSQL writes it."""
-NAMES: Final = (
-    *(JSONB, JSON, AT_PATH, TEXT_AT_PATH, CONTAINS, HAS, MERGED, WITHOUT, SET_AT),
-    *(STRIPPED, PRETTY, KIND, BUILT, BUILT_LIST, SAME, POSTGRES_JSON),
-)
 TEXTS: Final = pa.list_(pa.string())
 _TIME: Final = re.compile(r"(.*\d\d:\d\d:\d\d)(?:(\.\d*?)0*)?(Z|[+-]\d\d(?::\d\d)?)?")
 """A time, the fraction of its second without zeros at the end, and its zone."""
@@ -404,3 +401,24 @@ def _value(text: str, kind: str) -> str:
         zone = "+00:00" if zone == "Z" else f"{zone}:00" if len(zone) == 3 else zone
         text = f"{parts[1].replace(' ', 'T', 1)}{'' if fraction == '.' else fraction}{zone}"
     return _quoted(text)
+
+
+FUNCTIONS: Final = (
+    OwnFunction(same_numbers, (pa.string(),), pa.string(), SAME),
+    OwnFunction(jsonbs, (pa.string(),), pa.string(), JSONB),
+    OwnFunction(jsons, (pa.string(),), pa.string(), JSON),
+    OwnFunction(at_path, (pa.string(), TEXTS), pa.string(), AT_PATH),
+    OwnFunction(text_at_path, (pa.string(), TEXTS), pa.string(), TEXT_AT_PATH),
+    OwnFunction(contains, (pa.string(), pa.string()), pa.bool_(), CONTAINS),
+    OwnFunction(has, (pa.string(), TEXTS, pa.bool_()), pa.bool_(), HAS),
+    OwnFunction(merged, (pa.string(), pa.string()), pa.string(), MERGED),
+    OwnFunction(without, (pa.string(), TEXTS, pa.string()), pa.string(), WITHOUT),
+    OwnFunction(set_at, (pa.string(), TEXTS, pa.string(), pa.bool_()), pa.string(), SET_AT),
+    OwnFunction(stripped, (pa.string(),), pa.string(), STRIPPED),
+    OwnFunction(pretty, (pa.string(),), pa.string(), PRETTY),
+    OwnFunction(kinds, (pa.string(),), pa.string(), KIND),
+    OwnFunction(built, (TEXTS, TEXTS, pa.string()), pa.string(), BUILT),
+    OwnFunction(built_lists, (TEXTS,), pa.string(), BUILT_LIST),
+    OwnFunction(postgres_json, (pa.string(), pa.string()), pa.string(), POSTGRES_JSON),
+)
+NAMES: Final = tuple(function.name for function in FUNCTIONS)

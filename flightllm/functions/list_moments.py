@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from flightllm.functions.own import OwnFunction
+
 SKEWNESS, KURTOSIS, KURTOSIS_POP = "__skewness", "__kurtosis", "__kurtosis_pop"
 """The names of the functions in SQL."""
 DOUBLES: Final = pa.list_(pa.float64())
@@ -89,3 +91,10 @@ def _moments(values: pa.Array) -> _Moments:
 
 def _numbers(values: _Doubles, known: NDArray[Any]) -> pa.Array:
     return pa.array(values, pa.float64(), mask=~known)
+
+
+FUNCTIONS: Final = (
+    OwnFunction(skewnesses, (DOUBLES,), pa.float64(), SKEWNESS),
+    OwnFunction(kurtoses, (DOUBLES,), pa.float64(), KURTOSIS),
+    OwnFunction(population_kurtoses, (DOUBLES,), pa.float64(), KURTOSIS_POP),
+)

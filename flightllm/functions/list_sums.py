@@ -6,6 +6,7 @@ from typing import Final
 import pyarrow as pa
 
 from flightllm.errors import SqlError
+from flightllm.functions.own import OwnFunction
 
 EXACT_SUM, CHECKED_SUM = "__exact_sum", "__checked_sum"
 """The names of the functions in SQL."""
@@ -55,3 +56,9 @@ def _sum(row: list[str | None] | None) -> Decimal | None:
 
 def _text(value: Decimal | None) -> str | None:
     return None if value is None else f"{value:f}"
+
+
+FUNCTIONS: Final = (
+    OwnFunction(exact_sums, (pa.list_(pa.string()),), pa.string(), EXACT_SUM),
+    OwnFunction(checked_sums, (pa.list_(pa.string()), pa.string()), pa.float64(), CHECKED_SUM),
+)

@@ -1,12 +1,14 @@
 """Find the longest run of equal texts in sorted lists: the value that comes most often begins it."""
 
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 
+from flightllm.functions.own import OwnFunction
+
 LONGEST_RUN = "__longest_run"
 """The name of `longest_run` as an SQL function."""
-LONGEST_RUN_ARGUMENTS = (pa.list_(pa.string()),)
-LONGEST_RUN_OUTPUT = pa.int64()
 
 
 def longest_run(lists: pa.Array) -> pa.Array:
@@ -32,3 +34,6 @@ def longest_run(lists: pa.Array) -> pa.Array:
         order = np.lexsort((-begins, lengths))
         places[rows[begins][order]] = (begins - first)[order]
     return pa.array(places + 1, pa.int64(), mask=places < 0)
+
+
+FUNCTIONS: Final = (OwnFunction(longest_run, (pa.list_(pa.string()),), pa.int64(), LONGEST_RUN),)

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flightllm.errors import SqlError
+from flightllm.functions.own import OwnFunction
 
 RANGE_BUCKET, ABOVE_ZERO, BIT_COUNT = "__range_bucket", "__above_zero", "__bit_count"
 NOT_NEGATIVE, SUBSCRIPT_PLACE, ELEMENT_PLACE = "__not_negative", "__subscript_place", "__element_place"
 """The names of the functions in SQL."""
-BOUNDS: Final = pa.list_(pa.float64())
 
 
 def range_buckets(numbers: pa.Array, bounds: pa.Array) -> pa.Array:
@@ -86,3 +86,13 @@ def _bucket(number: float, bounds: list[float | None]) -> int:
     if len(known) < len(bounds) or known != sorted(known):
         raise SqlError("RANGE_BUCKET takes bounds that rise and are not NULL: write [0, 10, 20]")
     return bisect_right(known, number)
+
+
+FUNCTIONS: Final = (
+    OwnFunction(range_buckets, (pa.float64(), pa.list_(pa.float64())), pa.int64(), RANGE_BUCKET),
+    OwnFunction(above_zero, (pa.float64(), pa.string()), pa.float64(), ABOVE_ZERO),
+    OwnFunction(not_negative, (pa.int64(), pa.string()), pa.int64(), NOT_NEGATIVE),
+    OwnFunction(subscript_places, (pa.int64(), pa.int64()), pa.int64(), SUBSCRIPT_PLACE),
+    OwnFunction(element_places, (pa.int64(), pa.int64()), pa.int64(), ELEMENT_PLACE),
+    OwnFunction(bit_counts, (pa.int64(),), pa.int64(), BIT_COUNT),
+)

@@ -10,17 +10,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pyarrow as pa
 
 from flightllm.errors import SqlError
+from flightllm.functions.own import OwnFunction
 
 WRITTEN_TIME, READ_TIME = "__written_time", "__read_time"
 """The names of the functions in SQL."""
-WRITTEN_ARGUMENTS: Final = (pa.timestamp("us"), pa.string(), pa.string())
-"""A time in UTC, the format, and the zone in which to write the time."""
 IN_MICROSECONDS: Final = (
     "arrow_cast(arrow_cast({}, 'Timestamp(Microsecond, Some(\"UTC\"))'), 'Timestamp(Microsecond, None)')"
 )
 """SQL of a time in UTC for these functions. Nanoseconds end with the year 2262, and begin with 1677."""
-READ_ARGUMENTS: Final = (pa.string(), pa.string(), pa.string(), pa.bool_())
-"""A text, the format, the zone of a text that names no zone, and whether an error is NULL."""
 _TOKEN: Final = re.compile(r"%(\^|!)?(E[*\d]S|E4Y|E[zxXyYcC]|.)|(\s+)|([^%\s]+)", re.DOTALL)
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS: Final = (
@@ -59,6 +56,8 @@ def written_time(times: pa.Array, formats: pa.Array, zones: pa.Array) -> pa.Arra
 
 def read_time(texts: pa.Array, formats: pa.Array, zones: pa.Array, safe: pa.Array) -> pa.Array:
     """Return the times of texts by their formats, in UTC; parts that a format lacks are those of 1970-01-01.
+
+    A zone counts for a text that names none. An error is NULL where `safe` is true.
 
     Raises:
         SqlError: a text does not have its format, or a letter of the format is unknown.
@@ -310,3 +309,9 @@ def _month(name: str) -> int:
     if not found:
         raise ValueError
     return found[0]
+
+
+FUNCTIONS: Final = (
+    OwnFunction(written_time, (pa.timestamp("us"), pa.string(), pa.string()), pa.string(), WRITTEN_TIME),
+    OwnFunction(read_time, (pa.string(), pa.string(), pa.string(), pa.bool_()), pa.timestamp("us"), READ_TIME),
+)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from flightllm.errors import SqlError
 from flightllm.functions.exact_decimals import rounded
+from flightllm.functions.own import OwnFunction
 
 NUMBER_BY_FORMAT, TIME_BY_FORMAT = "__number_by_format", "__time_by_format"
 """The names of the functions in SQL."""
@@ -205,3 +206,9 @@ _VALUES: Final[Mapping[str, Callable[[datetime], tuple[str, int]]]] = {
     "J": lambda time: (str(time.toordinal() + 1_721_425), 0),
 }
 """The text of each part of a time, and the size to which the part grows."""
+
+
+FUNCTIONS: Final = (
+    OwnFunction(numbers_by_format, (pa.string(), pa.string()), pa.string(), NUMBER_BY_FORMAT),
+    OwnFunction(times_by_format, (pa.timestamp("us"), pa.string()), pa.string(), TIME_BY_FORMAT),
+)

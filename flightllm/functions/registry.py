@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import pyarrow as pa
 
@@ -21,13 +21,17 @@ from flightllm.common.package_data import packaged_folder
 from flightllm.errors import ConfigError
 from flightllm.functions.base import AIFunction, ScalarFunction
 from flightllm.functions.call import SEARCH
-from flightllm.functions.internal import CALLED, INTERNAL
+from flightllm.functions.internal import INTERNAL
 from flightllm.functions.learned import DECISIONS
+from flightllm.functions.own import OWN_PREFIX
 from flightllm.functions.stored import StoredFunction
 from flightllm.llm.engine import Engine
 
 if TYPE_CHECKING:
     from datafusion import SessionContext
+
+_STARTS: Final = ("ai_", OWN_PREFIX)
+"""The first letters of most functions: a text without them has none of these names."""
 
 
 class FunctionRegistry:
@@ -44,7 +48,8 @@ class FunctionRegistry:
         self.stored = stored
         """The functions that SQL created, by name."""
         self._by_name = dict(functions)
-        self._names = tuple(dict.fromkeys(["ai_", *CALLED, *(name.lower() for name in functions), *stored]))
+        names = dict.fromkeys([*_STARTS, *(name.lower() for name in functions), *stored])
+        self._names = tuple(name for name in names if name in _STARTS or not name.startswith(_STARTS))
 
     @classmethod
     def load(cls, folders: Sequence[Path] = ()) -> "FunctionRegistry":
@@ -133,7 +138,7 @@ def scalars_registrar(functions: FunctionRegistry, engine: Callable[[], Engine])
         udf(_bound_late(scalar, engine), list(scalar.arguments), scalar.output, "immutable", scalar.name)
         for scalar in functions.scalars()
     ]
-    made += [udf(*function) for function in INTERNAL]
+    made += [function.registered() for function in INTERNAL]
 
     def register(context: "SessionContext") -> None:
         for one in made:

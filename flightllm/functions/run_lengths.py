@@ -5,6 +5,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from flightllm.functions.own import OwnFunction
+
 RUN_LENGTHS: Final = "__run_lengths"
 """The name of the function in SQL."""
 COUNTS: Final = pa.list_(pa.uint64())
@@ -16,3 +18,6 @@ def run_lengths(values: pa.Array) -> pa.Array:
         [None if row is None else [sum(1 for _ in run) for _, run in groupby(row)] for row in values.to_pylist()],
         COUNTS,
     )
+
+
+FUNCTIONS: Final = (OwnFunction(run_lengths, (pa.list_(pa.string()),), COUNTS, RUN_LENGTHS),)

@@ -1,11 +1,12 @@
 """The answer of a search in a vector index: rows of the index, each with its score."""
 
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import pyarrow as pa
 
 from flightllm.errors import AICallError
 from flightllm.functions.base import Answer
+from flightllm.functions.own import OwnFunction
 
 if TYPE_CHECKING:
     from flightllm.vector.index import Mode
@@ -64,3 +65,6 @@ def vector_bytes(vectors: pa.Array) -> pa.Array:
     there = pa.array(vectors.is_valid().to_numpy(zero_copy_only=False)).buffers()[1]
     buffers = [there, pa.py_buffer(ends), pa.py_buffer(numbers)]
     return pa.Array.from_buffers(pa.binary(), len(vectors), buffers)
+
+
+FUNCTIONS: Final = (OwnFunction(vector_bytes, (pa.list_(pa.float32()),), pa.binary(), VECTOR_BYTES),)

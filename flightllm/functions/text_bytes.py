@@ -6,6 +6,7 @@ from typing import Final
 import pyarrow as pa
 
 from flightllm.errors import SqlError
+from flightllm.functions.own import OwnFunction
 
 TEXT_BYTES: Final = "__text_bytes"
 """The name of `text_bytes` as an SQL function."""
@@ -44,3 +45,6 @@ def _unescaped(found: re.Match[bytes]) -> bytes:
     if not found[2]:
         raise ValueError(found.string)
     return bytes([int(found[2], 8)])
+
+
+FUNCTIONS: Final = (OwnFunction(text_bytes, (pa.string(),), pa.binary(), TEXT_BYTES),)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from flightllm.common.names import quoted
 from flightllm.errors import SqlError
+from flightllm.functions.own import OwnFunction
 
 IN_BRACES, IN_PERCENTS = "__format", "__printf"
 """The names of the functions in SQL."""
@@ -163,3 +164,9 @@ def _formatted(value: object, spec: str) -> str:
     if kind and kind in "eEfFgG" and isinstance(value, int):
         raise ValueError(f"{kind!r} takes a number with a fraction: write CAST(x AS DOUBLE)")
     return format(value, spec)
+
+
+FUNCTIONS: Final = (
+    OwnFunction(in_braces, FORMAT_ARGUMENTS, pa.string(), IN_BRACES),
+    OwnFunction(in_percents, FORMAT_ARGUMENTS, pa.string(), IN_PERCENTS),
+)

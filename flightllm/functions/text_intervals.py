@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from flightllm.common.interval_texts import interval_of
 from flightllm.errors import SqlError
+from flightllm.functions.own import OwnFunction
 
 TEXT_INTERVAL: Final = "__text_interval"
 """The name of `text_intervals` as an SQL function."""
@@ -26,3 +27,6 @@ def _interval(text: str) -> pa.MonthDayNano:
         return interval_of(text)
     except (ValueError, OverflowError) as error:
         raise SqlError("a text has no form of an interval: write one such as '1 day 02:03:04'") from error
+
+
+FUNCTIONS: Final = (OwnFunction(text_intervals, (pa.string(),), pa.month_day_nano_interval(), TEXT_INTERVAL),)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flightllm.errors import SqlError
+from flightllm.functions.own import OwnFunction
 
 ALL_MATCHES, NTH_REPLACED = "__all_matches", "__nth_replaced"
 SPLIT, SPLIT_BY_PATTERN = "__split", "__split_by_pattern"
@@ -212,3 +213,14 @@ def _each(
         for place, one in zip(some, lists, strict=True):
             made[place] = one
     return pa.array(made, TEXTS)
+
+
+FUNCTIONS: Final = (
+    OwnFunction(all_matches, (pa.string(), pa.string(), pa.int64()), pa.list_(pa.string()), ALL_MATCHES),
+    OwnFunction(match_rows, (pa.string(), pa.string(), pa.bool_()), LISTS, MATCH_ROWS),
+    OwnFunction(split, (pa.string(), pa.string()), pa.list_(pa.string()), SPLIT),
+    OwnFunction(split_by_pattern, (pa.string(), pa.string()), pa.list_(pa.string()), SPLIT_BY_PATTERN),
+    OwnFunction(
+        nth_replaced, (pa.string(), pa.string(), pa.string(), pa.int64(), pa.int64()), pa.string(), NTH_REPLACED
+    ),
+)

@@ -7,13 +7,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from flightllm.errors import SqlError
+from flightllm.functions.own import OwnFunction
 
 PART_OF_TEXT, PLACE_IN_TEXT = "__text_part", "__text_place"
 TEXT_SLICE: Final = "__text_slice"
 WORD_OF_TEXT, CAPITALS, SOUND = "__text_word", "__capitals", "__soundex"
 """The names of the functions in SQL."""
-PART_ARGUMENTS: Final = (pa.string(), pa.int64(), pa.int64(), pa.string())
-PLACE_ARGUMENTS: Final = (pa.string(), pa.string(), pa.int64(), pa.int64())
 _CODES: Final = {
     letter: digit
     for digit, letters in {"1": "BFPV", "2": "CGJKQSXZ", "3": "DT", "4": "L", "5": "MN", "6": "R"}.items()
@@ -148,3 +147,13 @@ def _sound(text: str) -> str:
         if letter not in "HW":
             last = code
     return made[:4].ljust(4, "0")
+
+
+FUNCTIONS: Final = (
+    OwnFunction(text_parts, (pa.string(), pa.int64(), pa.int64(), pa.string()), pa.string(), PART_OF_TEXT),
+    OwnFunction(text_slices, (pa.string(), pa.int64(), pa.int64()), pa.string(), TEXT_SLICE),
+    OwnFunction(text_places, (pa.string(), pa.string(), pa.int64(), pa.int64()), pa.int64(), PLACE_IN_TEXT),
+    OwnFunction(text_words, (pa.string(), pa.string(), pa.int64()), pa.string(), WORD_OF_TEXT),
+    OwnFunction(capitals, (pa.string(), pa.string()), pa.string(), CAPITALS),
+    OwnFunction(sounds, (pa.string(),), pa.string(), SOUND),
+)

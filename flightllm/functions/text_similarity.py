@@ -6,6 +6,7 @@ from typing import Final
 import pyarrow as pa
 
 from flightllm.errors import SqlError
+from flightllm.functions.own import OwnFunction
 
 JARO, JARO_WINKLER, DAMERAU, HAMMING = "__jaro", "__jaro_winkler", "__damerau_levenshtein", "__hamming"
 """The names of the functions in SQL."""
@@ -108,3 +109,11 @@ def _hamming(left: str, right: str) -> int:
     if len(left) != len(right):
         raise SqlError("hamming compares texts of the same length: write levenshtein(a, b) for others")
     return sum(a != b for a, b in zip(left, right, strict=True))
+
+
+FUNCTIONS: Final = (
+    OwnFunction(jaro, (pa.string(), pa.string()), pa.float64(), JARO),
+    OwnFunction(jaro_winkler, (pa.string(), pa.string()), pa.float64(), JARO_WINKLER),
+    OwnFunction(damerau_levenshtein, (pa.string(), pa.string()), pa.int64(), DAMERAU),
+    OwnFunction(hamming, (pa.string(), pa.string()), pa.int64(), HAMMING),
+)

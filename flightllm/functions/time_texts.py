@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyarrow import compute
 
 from flightllm.errors import SqlError
+from flightllm.functions.own import OwnFunction
 
 TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT = "__time_text", "__timestamp_text", "__zoned_text"
 """The names of the functions in SQL."""
@@ -86,3 +87,10 @@ def _changed(values: pa.Array, change: Callable[[str], str]) -> pa.Array:
         return values
     pairs = zip(values.to_pylist(), odd.to_pylist(), strict=True)
     return pa.array([change(one) if differs else one for one, differs in pairs], pa.string())
+
+
+FUNCTIONS: Final = (
+    OwnFunction(time_text, (pa.string(),), pa.string(), TIME_TEXT),
+    OwnFunction(timestamp_text, (pa.string(),), pa.string(), TIMESTAMP_TEXT),
+    OwnFunction(zoned_text, (pa.string(),), pa.string(), ZONED_TEXT),
+)

@@ -5,6 +5,7 @@ from typing import Final
 import pyarrow as pa
 
 from flightllm.common.type_names import name_of_text
+from flightllm.functions.own import OwnFunction
 
 TYPE_NAME: Final = "__type_name"
 """The name of `type_names` as an SQL function."""
@@ -13,3 +14,6 @@ TYPE_NAME: Final = "__type_name"
 def type_names(names: pa.Array) -> pa.Array:
     """Return the names in SQL of types that DataFusion's `arrow_typeof` names; other names stay."""
     return pa.array([None if one is None else name_of_text(one) for one in names.to_pylist()], pa.string())
+
+
+FUNCTIONS: Final = (OwnFunction(type_names, (pa.string(),), pa.string(), TYPE_NAME),)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from flightllm.errors import SqlError
 from flightllm.functions.json_texts import json_text
+from flightllm.functions.own import OwnFunction
 from flightllm.functions.text_formats import FORMAT_ARGUMENTS
 from flightllm.functions.value_texts import vendor_double_text
 
@@ -21,7 +22,6 @@ TYPED_FORMAT, TYPED_JSON, JSON_STRING, COMPACT_JSON = (
     "__compact_json",
 )
 """The names of the functions in SQL."""
-TYPED_FORMAT_ARGUMENTS: Final = FORMAT_ARGUMENTS
 """The template, the texts of the values, and the names of their types; lists and structs are JSON texts."""
 _PLACE: Final = re.compile(r"%(?:%|([-+ 0#']*)(\*|\d*)(?:\.(\*|\d+))?([a-zA-Z]))|%")
 _NUMBER: Final = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\s+')
@@ -272,3 +272,11 @@ class _Number(str):
     """A number of a nested value, as JSON has it."""
 
     __slots__ = ()
+
+
+FUNCTIONS: Final = (
+    OwnFunction(typed_format, FORMAT_ARGUMENTS, pa.string(), TYPED_FORMAT),
+    OwnFunction(typed_json, (pa.string(), pa.string()), pa.string(), TYPED_JSON),
+    OwnFunction(compact_json, (pa.string(),), pa.string(), COMPACT_JSON),
+    OwnFunction(json_strings, (pa.string(),), pa.string(), JSON_STRING),
+)

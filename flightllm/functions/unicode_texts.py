@@ -6,6 +6,7 @@ from typing import Final, Literal, cast
 import pyarrow as pa
 
 from flightllm.errors import SqlError
+from flightllm.functions.own import OwnFunction
 
 CODE_POINTS, OF_CODE_POINTS, NORMAL_FORM = "__code_points", "__of_code_points", "__normal_form"
 """The names of the functions in SQL."""
@@ -44,3 +45,10 @@ def _text(numbers: list[int]) -> str:
 def _normal(text: str, form: str) -> str:
     made = unicodedata.normalize(cast("_Form", form.removesuffix("-")), text)
     return made if not form.endswith("-") else unicodedata.normalize(cast("_Form", form[:-1]), made.casefold())
+
+
+FUNCTIONS: Final = (
+    OwnFunction(code_points, (pa.string(),), NUMBERS, CODE_POINTS),
+    OwnFunction(of_code_points, (NUMBERS,), pa.string(), OF_CODE_POINTS),
+    OwnFunction(normal_forms, (pa.string(), pa.string()), pa.string(), NORMAL_FORM),
+)

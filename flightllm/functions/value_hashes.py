@@ -7,6 +7,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from flightllm.functions.own import OwnFunction
+
 HASH, ENTROPY = "__hash", "__entropy"
 """The names of the functions in SQL."""
 TEXTS: Final = pa.list_(pa.string())
@@ -35,3 +37,9 @@ def _entropy(texts: list[str | None] | None) -> float:
     counts = Counter(text for text in texts or () if text is not None).values()
     total = sum(counts)
     return abs(sum(count / total * math.log2(count / total) for count in counts))
+
+
+FUNCTIONS: Final = (
+    OwnFunction(hashes, (pa.list_(pa.string()),), pa.uint64(), HASH),
+    OwnFunction(entropies, (pa.list_(pa.string()),), pa.float64(), ENTROPY),
+)

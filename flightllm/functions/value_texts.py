@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from flightllm.common import interval_texts
+from flightllm.functions.own import OwnFunction
 
 DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT = "__double_text", "__real_text", "__interval_text", "__array_text"
 """The names of the functions in SQL."""
@@ -104,3 +105,12 @@ def _element(value: str | None) -> str:
         return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+FUNCTIONS: Final = (
+    OwnFunction(double_text, (pa.float64(),), pa.string(), DOUBLE_TEXT),
+    OwnFunction(vendor_double_text, (pa.float64(), pa.string()), pa.string(), VENDOR_DOUBLE),
+    OwnFunction(real_text, (pa.float32(),), pa.string(), REAL_TEXT),
+    OwnFunction(interval_text, (pa.month_day_nano_interval(), pa.bool_()), pa.string(), INTERVAL_TEXT),
+    OwnFunction(array_text, (pa.list_(pa.string()),), pa.string(), ARRAY_TEXT),
+)

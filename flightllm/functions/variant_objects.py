@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from flightllm.errors import SqlError
 from flightllm.functions.json_values import as_json, at_paths, value_at
+from flightllm.functions.own import OwnFunction
 
 RAW, KIND, GOT = "__variant_raw", "__variant_kind", "__variant_got"
 """The names in SQL of the functions that read a value, the name of its kind, and the value at a computed place."""
@@ -148,3 +149,16 @@ def _compact(text: str) -> str:
         return msgspec.json.format(text, indent=-1)
     except (msgspec.DecodeError, RecursionError):
         return text
+
+
+FUNCTIONS: Final = (
+    OwnFunction(raw_values, (pa.string(), pa.string()), pa.string(), RAW),
+    OwnFunction(kinds, (pa.string(), pa.string()), pa.string(), KIND),
+    OwnFunction(values_got, (pa.string(), pa.string()), pa.string(), GOT),
+    OwnFunction(objects, (TEXTS, TEXTS, pa.bool_()), pa.string(), OBJECT),
+    OwnFunction(object_names, (pa.string(),), TEXTS, OBJECT_NAMES),
+    OwnFunction(inserted, (pa.string(), pa.string(), pa.string(), pa.bool_()), pa.string(), INSERTED),
+    OwnFunction(picked, (pa.string(), TEXTS), pa.string(), PICKED),
+    OwnFunction(deleted, (pa.string(), TEXTS), pa.string(), DELETED),
+    OwnFunction(compact, (pa.string(),), pa.string(), COMPACT),
+)

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from flightllm.errors import SqlError
 from flightllm.functions.json_values import Step, as_json, as_text, at_paths, is_json, read_path, value_at
+from flightllm.functions.own import OwnFunction
 
 VARIANT_TEXT, VARIANT_JSON = "__variant_text", "__variant_json"
 """The names in SQL of the functions that read the value at a path, as text and as JSON."""
@@ -162,3 +163,15 @@ def _shown(steps: Sequence[Step]) -> str:
         else:
             text += f"['{step}']"
     return text
+
+
+FUNCTIONS: Final = (
+    OwnFunction(variant_texts, (pa.string(), pa.string()), pa.string(), VARIANT_TEXT),
+    OwnFunction(variant_jsons, (pa.string(), pa.string()), pa.string(), VARIANT_JSON),
+    OwnFunction(elements, (pa.string(),), pa.list_(pa.string()), ELEMENTS),
+    OwnFunction(members, (pa.string(),), pa.list_(pa.string()), MEMBERS),
+    OwnFunction(parsed_jsons, (pa.string(), pa.bool_()), pa.string(), PARSED_JSON),
+    OwnFunction(scalars, (pa.string(),), pa.list_(pa.string()), SCALARS),
+    OwnFunction(of_lists, (TEXTS,), pa.string(), OF_LIST),
+    OwnFunction(flattened, (pa.string(), pa.string(), pa.bool_(), pa.bool_(), pa.string()), TEXTS, FLATTENED),
+)

@@ -1,11 +1,14 @@
 """The instant of a time on the clocks of a zone, as PostgreSQL takes it; DataFusion rejects some of these times."""
 
+from typing import Final
+
 import pyarrow as pa
 from pyarrow import compute
 
+from flightllm.functions.own import OwnFunction
+
 ZONED_TIME = "__zoned_time"
 """The name of `zoned_time` as an SQL function."""
-ZONED_TIME_ARGUMENTS = (pa.timestamp("ns"), pa.string())
 ZONED_TIME_OUTPUT = pa.timestamp("ns", "UTC")
 
 
@@ -21,3 +24,6 @@ def zoned_time(times: pa.Array, zones: pa.Array) -> pa.Array:
     in_utc = compute.local_timestamp(instants.cast(ZONED_TIME_OUTPUT))
     offsets = compute.subtract(compute.local_timestamp(instants), in_utc)
     return compute.subtract(times, offsets).cast(ZONED_TIME_OUTPUT)
+
+
+FUNCTIONS: Final = (OwnFunction(zoned_time, (pa.timestamp("ns"), pa.string()), ZONED_TIME_OUTPUT, ZONED_TIME),)

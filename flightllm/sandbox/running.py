@@ -58,7 +58,7 @@ def _frame(task: Task, setup: Setup, stores: ObjectStores, call: Call) -> tuple[
 
             context.register_udf(udf(values, list(function.arguments), function.output, "immutable", function.name))
         for own in INTERNAL:
-            context.register_udf(udf(*own))
+            context.register_udf(own.registered())
 
     context = ReceivedTables(task.tables, setup.limits, stores, register).context()
     for name, rows in task.own.items():

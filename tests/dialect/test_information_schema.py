@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from flightllm.dialect import rewrite
-from flightllm.functions.internal import INTERNAL, OWN_PREFIX
+from flightllm.functions.internal import INTERNAL
 from flightllm.functions.learned import DECISIONS
+from flightllm.functions.own import OWN_PREFIX
 from flightllm.session.session import Session
 from flightllm.sql.parsed_text import ParsedText
 from tests.databases import ask, small_database
