@@ -6,10 +6,12 @@ from functools import cache
 import pyarrow as pa
 from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOptions, col
 from datafusion.catalog import Catalog
+from datafusion.substrait import Consumer, Serde
 
 from flightllm.common.arrow_types import with_plain_types
 from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, LAMBDA_PREFIX, quoted
 from flightllm.config import LimitsConfig
+from flightllm.datafusion.random_filters import NAMES, with_random_filters
 from flightllm.datafusion.table_size import TableSize
 
 QUERY_ONLY = SQLOptions().with_allow_ddl(allow=False).with_allow_dml(allow=False).with_allow_statements(allow=False)
@@ -64,7 +66,26 @@ def planned_text(context: SessionContext, text: str, options: SQLOptions) -> Dat
     """
     if LAMBDA_PREFIX in text:
         context.sql("SET datafusion.sql_parser.dialect = 'duckdb'")
-    return context.sql_with_options(text, options)
+    frame = context.sql_with_options(text, options)
+    return with_random_filters(context, frame) if _can_be_random(text) else frame
+
+
+def encoded_frame(context: SessionContext, plan: bytes) -> DataFrame:
+    """Return the frame of a plan in Substrait.
+
+    DataFusion's own exceptions pass through.
+    """
+    decoded = Serde.deserialize_bytes(plan)
+    frame = context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, decoded))
+    return with_random_filters(context, frame) if _can_be_random(plan) else frame
+
+
+def _can_be_random(text: str | bytes) -> bool:
+    """Return whether a text or an encoded plan can call a function with random values."""
+    if isinstance(text, bytes):
+        return any(name.encode() in text for name in NAMES)
+    lower = text.lower()
+    return any(name in lower for name in NAMES)
 
 
 def analyzed(context: SessionContext, frame: DataFrame) -> DataFrame:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 from datafusion.catalog import Catalog, Schema
-from datafusion.substrait import Consumer, Serde
 
 from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.model_names import CallNames
@@ -23,6 +22,7 @@ from flightllm.datafusion.contexts import (
     DECORRELATING_RULES,
     FOLDING_RULES,
     analyzed,
+    encoded_frame,
     planned_text,
     row_schema,
     unfolded,
@@ -196,8 +196,7 @@ def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
     check_wanted()
     try:
         if extracted.plan is not None:
-            decoded = Serde.deserialize_bytes(extracted.plan)
-            return context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, decoded))
+            return encoded_frame(context, extracted.plan)
         planned = _planned(context, extracted.sql)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         mapped = mapped_error(error, extracted.sql)

@@ -7,7 +7,7 @@ _EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 def rounded(number: Decimal, digits: int, rounding: str) -> Decimal:
-    """Return a finite number with so many digits after its point."""
+    """Return a finite number with a count of digits after its point."""
     return number.quantize(Decimal(1).scaleb(-digits), rounding, _EXACT)
 
 

@@ -9,10 +9,11 @@ from typing import TypeAlias
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 from datafusion.catalog import Catalog, Schema
-from datafusion.substrait import Consumer, Producer, Serde
+from datafusion.substrait import Producer
 from substrait.algebra_pb2 import Expression, ReadRel, SetRel, SortField
 from substrait.plan_pb2 import Plan
 
+from flightllm.datafusion.contexts import encoded_frame
 from flightllm.errors import InternalError
 from flightllm.functions.call import AICall
 from flightllm.plan import expressions as ex
@@ -216,9 +217,8 @@ def stage_frame(context: SessionContext, plan: Plan) -> DataFrame:
     Raises:
         NotExpressibleError: DataFusion cannot read its own Substrait, of a table function for example.
     """
-    decoded = Serde.deserialize_bytes(plan.SerializeToString())
     try:
-        return context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, decoded))
+        return encoded_frame(context, plan.SerializeToString())
     except Exception as error:  # DataFusion has no class of its own for this
         raise NotExpressibleError(str(error).splitlines()[0]) from error
 

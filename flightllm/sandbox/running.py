@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext, udf
 from datafusion.catalog import Catalog, Schema
-from datafusion.substrait import Consumer, Serde
 
 from flightllm.catalog.received import ReceivedTables
-from flightllm.datafusion.contexts import QUERY_ONLY, planned_text
+from flightllm.datafusion.contexts import QUERY_ONLY, encoded_frame, planned_text
 from flightllm.datafusion.errors import mapped_error, panics_mapped
 from flightllm.datafusion.run import spilled_bytes, with_plan
 from flightllm.functions.internal import INTERNAL
@@ -69,8 +68,7 @@ def _frame(task: Task, setup: Setup, stores: ObjectStores, call: Call) -> tuple[
             text = value.replace("'", "''")
             context.sql(f"SET {name} = '{text}'")
     if isinstance(task.source, bytes):
-        decoded = Serde.deserialize_bytes(task.source)
-        return context, context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, decoded))
+        return context, encoded_frame(context, task.source)
     return context, planned_text(context, task.source, QUERY_ONLY)
 
 
