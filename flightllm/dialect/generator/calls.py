@@ -12,9 +12,13 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 _PLACE: Final = re.compile(r"\{(\d|\*)\}")
-_RANDOM: Final = frozenset({"RAND", "RANDOM", "UUID", "UUID_STRING", "GENERATE_UUID", "UNIFORM"})
-
-
+_RANDOM: Final = frozenset(
+    [
+        *("RAND", "RANDOM", "RANDN", "RANDSTR", "UNIFORM", "NORMAL", "ZIPF"),
+        *("UUID", "UUID_STRING", "GENERATE_UUID", "GEN_RANDOM_UUID"),
+    ]
+)
+"""The functions whose value changes with each call, by their names in all dialects."""
 _LONGEST: Final = 100_000
 """The most characters of one call. A call whose arguments are written twice doubles with each that it contains."""
 
@@ -110,22 +114,9 @@ def form(*texts: str, advice: str = "") -> Rule:
             text = rest.replace("{*}", ", ".join(call.sql(place) for place in range(least, given)))
         if text is None or _has_named(call):
             call.refuse(advice or f"write it with {counts or 'the usual'} arguments, by position")
-        return filled(call, text)
+        return _PLACE.sub(lambda found: call.sql(int(found[1])), text)
 
     return rule
-
-
-def filled(call: Call, text: str) -> str:
-    """Return a text with the arguments of a call in its places.
-
-    Raises:
-        UnsupportedError: the text repeats an argument that is random.
-    """
-    places = [int(place) for place in _PLACE.findall(text)]
-    for place in set(places):
-        if places.count(place) > 1 and _is_random(call.args[place]):
-            call.refuse("an argument is random and would be computed twice: compute it in a subquery")
-    return _PLACE.sub(lambda found: call.sql(int(found[1])), text)
 
 
 def same(*names: str) -> dict[str, Rule]:
@@ -157,13 +148,13 @@ def _has_named(call: Call) -> bool:
     return any(isinstance(one, exp.Kwarg | exp.PropertyEQ) for one in call.args)
 
 
-def _is_random(value: Any) -> bool:
+def is_random(part: Any) -> bool:
+    """Return whether a part calls a function whose value changes with each call."""
     from sqlglot import exp
 
-    return any(
-        isinstance(one, exp.Rand | exp.Uuid) or (isinstance(one, exp.Func) and str(one.name).upper() in _RANDOM)
-        for one in value.walk()
-    )
+    if isinstance(part, exp.Rand | exp.Randn | exp.Randstr | exp.Uniform | exp.Normal | exp.Zipf | exp.Uuid):
+        return True
+    return isinstance(part, exp.Anonymous | vendor_call()) and str(part.this).upper() in _RANDOM
 
 
 @cache

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from flightllm.common.names import ADD_UNITS, TRUNCATE_UNIT, VALUE_TEXT
-from flightllm.dialect.generator.calls import Call, Rule, form
+from flightllm.dialect.generator.calls import Call, Rule, form, is_random
 from flightllm.functions.text_parts import ALL_MATCHES
 from flightllm.functions.text_places import PART_OF_TEXT
 from flightllm.sql.literals import text_literal
@@ -139,15 +139,18 @@ def matches_whole(call: Call) -> str:
 
 
 def known(text: str) -> Rule:
-    """Return a rule for a text of all arguments that is NULL if one of them is NULL: `{*}` are the arguments."""
+    """Return a rule for a text of all arguments that is NULL if one of them is NULL: `{*}` are the arguments.
+
+    A random call is never NULL, and stands only once in the text.
+    """
 
     def rule(call: Call) -> str:
         args = [call.sql(place) for place in range(len(call.args))]
         if not args:
             call.refuse("write it with arguments")
         written = text.replace("{*}", ", ".join(args))
-        nulls = " OR ".join(f"{one} IS NULL" for one in args)
-        return f"(CASE WHEN {nulls} THEN NULL ELSE {written} END)"
+        nulls = [f"{one} IS NULL" for one, value in zip(args, call.args, strict=True) if not is_random(value)]
+        return f"(CASE WHEN {' OR '.join(nulls)} THEN NULL ELSE {written} END)" if nulls else f"({written})"
 
     return rule
 

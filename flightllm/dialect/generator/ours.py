@@ -15,6 +15,7 @@ from flightllm.dialect.generator.json_values import json_values
 from flightllm.dialect.generator.kept import refused
 from flightllm.dialect.generator.lists import lists
 from flightllm.dialect.generator.numbers import numbers
+from flightllm.dialect.generator.random_values import checked_once, random_calls
 from flightllm.dialect.generator.reading import written_name
 from flightllm.dialect.generator.tables import table_of
 from flightllm.dialect.generator.texts import texts
@@ -44,6 +45,7 @@ def write(tree: Any, dialect: str) -> str:
     generator = _ours().generator(unsupported_level=ErrorLevel.RAISE)
     generator.left = _MOST_PARTS + _MOST_COPIES * sum(1 for _ in tree.walk())
     generator.read_from = dialect
+    generator.has_random = next(random_calls(tree), None) is not None
     generator.table = table_of(dialect)
     return str(generator.generate(tree))
 
@@ -80,6 +82,7 @@ def _ours() -> Any:
             """Writes functions by DataFusion's names, and at most `left` parts of a text read in `read_from`."""
 
             left = 0
+            has_random = False
             read_from = ""
             table: Table = {}  # noqa: RUF012 - set for each text
 
@@ -132,11 +135,12 @@ def _ours() -> Any:
                 return f"{self.sql(expression, 'this')} WITHIN GROUP ({order})"
 
             def sql(self, *args: Any, **options: Any) -> str:
-                """Write one part, and count it."""
+                """Write one part, and count it; no text repeats a random value, whichever rule writes it."""
                 self.left -= 1
                 if self.left < 0:
                     raise TooLongError
                 with _checked(args[0], self.read_from):
-                    return str(super().sql(*args, **options))
+                    text = str(super().sql(*args, **options))
+                return checked_once(self, args[0], text) if self.has_random and len(args) == 1 else text
 
     return FlightLLM()

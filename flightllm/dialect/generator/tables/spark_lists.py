@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from flightllm.dialect.generator.calls import Call, Table, filled, form, no
+from flightllm.dialect.generator.calls import Call, Table, form, no
 from flightllm.functions.list_sums import EXACT_SUM
 from flightllm.sql.passes.spark_values import SIZE
 
@@ -38,8 +38,7 @@ def _folded(call: Call) -> str:
     """Write `aggregate(list, 0, (a, x) -> a + f(x))` as the sum of a transformed list, which is NULL with a NULL in it.
 
     Raises:
-        UnsupportedError: the lambda does not add, the start is not zero, a third lambda changes the sum, or the list is
-            random.
+        UnsupportedError: the lambda does not add, the start is not zero, or a third lambda changes the sum.
     """
     from sqlglot import exp
 
@@ -55,7 +54,6 @@ def _folded(call: Call) -> str:
     )
     if rest is None or start.lower() in map(str.lower, _names(rest)):
         call.refuse(_FOLD)
-    filled(call, "{0}{0}{2}{2}")  # refuses a random list, because the text has each argument several times
     values = call.sql(0)
     if not (_is_name(rest) and _names(rest) == [item]):
         values = f"transform({values}, {item} -> {call.generator.sql(rest)})"
