@@ -10,6 +10,7 @@ from flightllm.dialect.distances import distances
 from flightllm.dialect.generator.calls import TooLongError
 from flightllm.dialect.generator.ours import write
 from flightllm.dialect.generator.reading import read, written_name
+from flightllm.dialect.generator.variants import makes_json
 from flightllm.dialect.generator.written import SPARKS
 from flightllm.dialect.integer_casts import ROUNDING, round_integer_casts
 from flightllm.dialect.json_fields import write_json_fields
@@ -24,6 +25,7 @@ from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.value_places import write_value_places
 from flightllm.dialect.vendor_calls import vendor_calls
 from flightllm.errors import SqlError, UnsupportedError
+from flightllm.functions.json_texts import JSON_LIST
 from flightllm.sql.object_statements import changes_object
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import Token, TokenKind, position, tokenize
@@ -271,7 +273,7 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
         round_integer_casts(tree, dialect)
     _make_joins_exact(tree, dialect)
     if dialect in SPARKS or dialect == "snowflake":
-        _make_lists_exact(tree)
+        _make_lists_exact(tree, dialect)
 
 
 def _order_unpivots(tree: "exp.Expr") -> None:
@@ -373,7 +375,7 @@ def _make_joins_exact(tree: "exp.Expr", dialect: str) -> None:
             joined.replace(exp.Coalesce(this=joined.copy(), expressions=[exp.Literal.string("")]))
 
 
-def _make_lists_exact(tree: "exp.Expr") -> None:
+def _make_lists_exact(tree: "exp.Expr", dialect: str) -> None:
     """Write out the empty list that Spark and Snowflake collect of no values, and the set that they collect."""
     from sqlglot import exp
 
@@ -389,7 +391,9 @@ def _make_lists_exact(tree: "exp.Expr") -> None:
         whole: exp.Expr = collected
         while isinstance(whole.parent, exp.Window | exp.Filter | exp.WithinGroup | exp.IgnoreNulls):
             whole = whole.parent
-        whole.replace(exp.Coalesce(this=whole.copy(), expressions=[exp.Array(expressions=[])]))
+        listed = exp.Coalesce(this=whole.copy(), expressions=[exp.Array(expressions=[])])
+        is_json = dialect == "snowflake" and makes_json(collected.this)
+        whole.replace(exp.Anonymous(this=JSON_LIST, expressions=[listed]) if is_json else listed)
 
 
 def _place(ours: Rewritten, begin: int, text: str, said: dict[str, Any]) -> str:

@@ -126,15 +126,16 @@ def _scalars(text: str | None) -> list[str | None] | None:
 def _rows(text: str | None, path: str | None, outer: bool | None, recursive: bool | None, mode: str) -> list[str]:  # noqa: FBT001 - one row
     steps = read_path(path) if path else ()
     value = None if text is None else value_at(text, steps)
-    plain = mode.removesuffix(OF_TYPED).lower()
-    found = [] if value is None else list(_below(value, steps, recursive=bool(recursive), mode=plain))
-    if mode.endswith(OF_TYPED):
-        found = [one.replace(',"value":null,', ",", 1) for one in found]
+    found = [] if value is None else list(_below(value, steps, recursive=bool(recursive), mode=mode))
     return found or (["{}"] if outer else [])
 
 
 def _below(value: bytes, steps: Sequence[Step], *, recursive: bool, mode: str) -> Iterator[str]:
-    """Yield the values directly inside an object or a list, and with `recursive` those inside these."""
+    """Yield the values directly inside an object or a list, and with `recursive` those inside these.
+
+    A row of a null in a typed value has no field `value`, so that it is NULL.
+    """
+    plain, typed = mode.removesuffix(OF_TYPED).lower(), mode.endswith(OF_TYPED)
     inner: list[tuple[Step, bytes]] = []
     if value[:1] == b"{":
         inner = [
@@ -144,10 +145,11 @@ def _below(value: bytes, steps: Sequence[Step], *, recursive: bool, mode: str) -
         inner = [(at, bytes(one).strip()) for at, one in enumerate(msgspec.json.decode(value, type=list[msgspec.Raw]))]
     for step, one in inner:
         named = isinstance(step, str)
-        if mode == "both" or (mode == "object") == named:
+        if plain == "both" or (plain == "object") == named:
             row = {"key": step if named else None, "index": None if named else step, "path": _shown([*steps, step])}
             fixed = msgspec.json.encode(row)[:-1]
-            yield (fixed + b',"value":' + one + b',"this":' + value + b"}").decode()
+            shown = b"" if typed and one == b"null" else b',"value":' + one
+            yield (fixed + shown + b',"this":' + value + b"}").decode()
         if recursive:
             yield from _below(one, [*steps, step], recursive=True, mode=mode)
 

@@ -306,13 +306,18 @@ class Session:
         return _EMPTY
 
     def execute(
-        self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
+        self,
+        sql: str,
+        parameters: pa.RecordBatch | None = None,
+        settings: Mapping[str, str] = MappingProxyType({}),
+        *,
+        cancelled: CancelToken | None = None,
     ) -> QueryResult:
         """Plan a query with at most one row of parameters; the query runs while the caller pulls its batches.
 
         Parameters without a row give an empty result with the query's schema.
 
-        `settings` hold for this call only.
+        `settings` hold for this call only. Setting `cancelled` stops the query, as `QueryResult.query.cancel()` does.
 
         Raises:
             FlightLLMError: the query is wrong.
@@ -333,7 +338,7 @@ class Session:
                     return EmptyQuery(self._described(sql, chosen).schema)
                 return plan_statement(statement, services, chosen)
 
-            return self._started(statement.kind, sql, statement.whole.sql, planned, statement.whole)
+            return self._started(statement.kind, sql, statement.whole.sql, planned, statement.whole, cancelled)
 
     def why(
         self, sql: str, row: Sequence[str | None], settings: Mapping[str, str] = MappingProxyType({})
@@ -396,7 +401,13 @@ class Session:
             return self._started("query", text, _told_apart(plan), lambda of: plan_substrait(plan, of, chosen), None)
 
     def _started(
-        self, kind: str, text: str, noted: str, plan: Callable[[Services], Query], reads: ParsedText | None
+        self,
+        kind: str,
+        text: str,
+        noted: str,
+        plan: Callable[[Services], Query],
+        reads: ParsedText | None,
+        cancelled: CancelToken | None = None,
     ) -> QueryResult:
         """Plan a query. `noted` identifies the query after a crash of the server.
 
@@ -406,15 +417,23 @@ class Session:
         with self._statement(), watch.planning(noted, rights.blamed):
             reader = self._reading(reads, rights)
             query = plan(self._services_of(rights))
-        return self._running(query, reader, kind, text, noted, since, rights)
+        return self._running(query, reader, kind, text, noted, since, rights, cancelled)
 
-    def _running(
-        self, query: Query, reader: Reader, kind: str, text: str, noted: str, since: int, rights: Rights
+    def _running(  # noqa: PLR0913, PLR0917 - each is a part of the record or of the query
+        self,
+        query: Query,
+        reader: Reader,
+        kind: str,
+        text: str,
+        noted: str,
+        since: int,
+        rights: Rights,
+        cancelled: CancelToken | None = None,
     ) -> QueryResult:
         """Open the record of a planned query."""
         watch = self._all.watch
         record = self._queries.plan(
-            text, user=self.principal.name, session_id=self.id, kind=kind, since=since, rights=rights
+            text, cancelled, user=self.principal.name, session_id=self.id, kind=kind, since=since, rights=rights
         )
         most = self._all.config.limits.result_bytes
         batches = watch.running(query.run(record), noted, record.query_id, rights.blamed)
@@ -469,7 +488,7 @@ class Session:
     ) -> Iterator[Changed]:
         chosen = self._settings.with_values(settings)
         if (assigned := self._reader.assignment(sql, chosen)) is not None:
-            self._assign(assigned, parameters, settings)
+            self._assign(assigned, parameters, settings, cancelled)
             yield Changed(-1)
             return
         try:
@@ -531,14 +550,20 @@ class Session:
         self._transactions.changed()
         return changed
 
-    def _assign(self, assigned: Assignment, parameters: pa.Table | None, settings: Mapping[str, str]) -> None:
+    def _assign(
+        self,
+        assigned: Assignment,
+        parameters: pa.Table | None,
+        settings: Mapping[str, str],
+        cancelled: CancelToken | None,
+    ) -> None:
         """Set or forget variables; a query computes their values from at most one row of parameters."""
         variables = self._reader.variables
         if not assigned.query:
             variables.drop(assigned.names)
             return
         row = None if parameters is None else next(iter(parameters.combine_chunks().to_batches()), None)
-        found = self.execute(assigned.query, row, settings)
+        found = self.execute(assigned.query, row, settings, cancelled=cancelled)
         table = pa.Table.from_batches(list(found.batches), found.schema)
         variables.assign(assigned.names, values_of(table, assigned.names))
 

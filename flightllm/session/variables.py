@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
@@ -22,6 +23,8 @@ _BEGINS: Final = re.compile(r"(?:\s++|--[^\n]*+|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*
 _NAME: Final = re.compile(r"[A-Za-z_][\w$]*")
 _OF_CLIENTS: Final = (CLIENT_PARAMETERS - {"names"}) | {"search_path", "schema", "current_schema", "catalog"}
 """Names after SET that are parameters of clients or of the server, and so cannot be variables."""
+_MOST_TEXTS: Final = 16
+"""The most statements whose variables are kept: a client describes a statement before it runs it."""
 _LONGEST: Final = 256
 """The most bytes of a text, as in Snowflake."""
 
@@ -40,8 +43,11 @@ def read_assignment(sql: str) -> Assignment | None:
     Raises:
         SqlError: a list of variables lacks its values, or names a parameter of clients.
     """
-    if _BEGINS.match(sql) is None:
-        return None
+    return None if _BEGINS.match(sql) is None else _assignment(sql)
+
+
+@lru_cache(maxsize=_MOST_TEXTS)
+def _assignment(sql: str) -> Assignment | None:
     from flightllm.dialect.plain_texts import plain_texts
 
     try:
@@ -156,6 +162,7 @@ class Variables:
 
     def _edits(self, text: ParsedText, bound: frozenset[str]) -> Iterator[Edit]:
         tokens, at = text.tokens, 0
+        alone = {first for select in text.selects for first, end in select.items if end - first == 1}
         while at < len(tokens):
             token = tokens[at]
             if token.is_word("identifier") and text.is_symbol(at + 1, "(") and text.is_symbol(at + 3, ")"):
@@ -164,7 +171,8 @@ class Variables:
                 continue
             literal = self._literals.get(token.text[1:].lower()) if token.kind is TokenKind.PLACEHOLDER else None
             if literal is not None and token.text[:1] == "$" and token.text[1:] not in bound:
-                yield Edit(token.start, token.end, literal)
+                name = f" AS {quoted(token.text.upper())}" if at in alone else ""
+                yield Edit(token.start, token.end, literal + name)
             at += 1
 
     def _name(self, token: Token) -> str:

@@ -378,13 +378,21 @@ def _function(fields: Json, types: Sequence[Type]) -> Type:
             return _of_list(name, first)
         case "generate_series" | "range" if first is not None:
             return _series(types)
-        case "timezone" | "map" | "__json_field" if len(types) == (3 if name == "__json_field" else 2):
+        case "timezone" | "map" | "__json_field" | "__variant_mixed" if len(types) == _COUNTS.get(name, len(types)):
             return _of_several(name, types)
         case _:
             return answer_type(name, fields)
 
 
+def are_mixed(types: Sequence[Type]) -> bool:
+    """Return whether values cannot be elements of one list, as a number and a text cannot; NULL fits to any."""
+    kinds = {"number" if is_number(one) else str(one) for one in types if one is not None and not pa.types.is_null(one)}
+    return len(kinds) > 1
+
+
 def _of_several(name: str, types: Sequence[Type]) -> Type:
+    if name == "__variant_mixed":  # a list, or JSON: see MIXED of the pass over variants
+        return pa.string() if are_mixed(types) else _TYPED["Array"](None, types)
     if name == "__json_field":  # a value, a path, and the field as written: see FIELD of the pass over variants
         return types[0] if types[0] == pa.string() else types[2]
     return _other_zone(types[1]) if name == "timezone" else _map_of(types)
@@ -454,6 +462,8 @@ def _is_interval(given: pa.DataType) -> bool:
     return given in {INTERVAL, BETWEEN_TIMES} or bool(pa.types.is_duration(given))
 
 
+_COUNTS: Final = {"timezone": 2, "map": 2, "__json_field": 3}
+"""The number of arguments of functions whose type follows from several."""
 _TYPED: Final[Mapping[str, Callable[[Json, Sequence[Type]], Type]]] = {
     "Value": _literal,
     "Nested": lambda _, types: types[0],

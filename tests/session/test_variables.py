@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flightllm.errors import InvalidInputError, SqlError, UnsupportedError
+from flightllm.errors import CancelledError, InvalidInputError, SqlError, UnsupportedError
+from flightllm.observe.query_record import CancelToken
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from flightllm.session.variables import Assignment, read_assignment
@@ -171,3 +172,28 @@ def test_many_comments() -> None:
     assert read_assignment("/*a*/ " * 2_000 + "SELECT 1") is None
     assert read_assignment("SET" + " " * 20_000 + "x") is None
     assert read_assignment("/*a*/ -- b\n SET /*c*/ x = 1 /*d*/ ;") == Assignment(("x",), "SELECT 1")
+
+
+def test_bound_value(session: Session) -> None:
+    """SET takes the value that a client binds."""
+    session.update("SET x = ?", pa.table({"a": [7]}), _SNOWFLAKE)
+    session.update("SET (y, z) = ($1, $2)", pa.table({"a": [8], "b": ["q"]}), _SNOWFLAKE)
+    assert _rows(session, "SELECT $x AS a, $y AS b, $z AS c") == [(7, 8, "q")]
+
+
+def test_name_of_column(session: Session) -> None:
+    """A column that is a variable alone has the variable's name in capitals."""
+    session.update("SET x = 5", settings=_SNOWFLAKE)
+    for text in ("SELECT $x", "SELECT DISTINCT $X FROM emp", 'SELECT "$X" FROM (SELECT $x)'):
+        assert ask(session, text, dialect="snowflake").rows == [{"$X": 5}], text
+    assert ask(session, "SELECT $x AS a, $x + 1 AS b", dialect="snowflake").rows == [{"a": 5, "b": 6}]
+
+
+def test_stops(session: Session) -> None:
+    """A client can stop the query of a SET, which then changes no variable."""
+    session.update("SET x = 1", settings=_SNOWFLAKE)
+    stop = CancelToken()
+    stop.set()
+    with pytest.raises(CancelledError):
+        session.update("SET x = (SELECT count(*) FROM emp)", settings=_SNOWFLAKE, cancelled=stop)
+    assert _rows(session, "SELECT $x AS a") == [(1,)]

@@ -7,11 +7,13 @@ from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.duckdb_values import json_of
 from flightllm.dialect.generator.written import SPARKS, Written
 from flightllm.errors import UnsupportedError
+from flightllm.functions.json_texts import JSON_LIST
 from flightllm.functions.json_values import Step, written_path
 from flightllm.functions.variant_objects import GOT, RAW
 from flightllm.functions.variants import ELEMENTS, VARIANT_JSON, VARIANT_TEXT
 from flightllm.sql.literals import text_literal
 from flightllm.sql.passes.spark_values import SUBSCRIPT
+from flightllm.sql.passes.variants import MIXED, QUOTED
 
 _OF_JSON = ("VARIANT", "OBJECT", "ARRAY", "JSON", "JSONB", "STRUCT", "MAP", "LIST")
 
@@ -26,13 +28,52 @@ _OF_LISTS = (
     "LIST_COUNT",
 )
 """Functions of lists: a JSON list becomes one for them."""
+_MAKING_JSON = (
+    *("OBJECT_CONSTRUCT", "OBJECT_CONSTRUCT_KEEP_NULL", "OBJECT_AGG", "OBJECT_INSERT", "OBJECT_PICK", "OBJECT_DELETE"),
+    JSON_LIST.upper(),
+)
+"""Functions of Snowflake whose values are JSON."""
 
 
 def variants() -> Mapping[type, Written]:
     """Return the function that writes a path, by sqlglot's class."""
     from sqlglot import exp
 
-    return {exp.JSONExtract: _extracted, exp.GetExtract: _got, exp.Bracket: _subscript}
+    return {exp.JSONExtract: _extracted, exp.GetExtract: _got, exp.Bracket: _subscript, exp.Array: _array}
+
+
+def makes_json(value: Any) -> bool:
+    """Return whether a value of Snowflake is surely JSON: an object, a parsed text, or a part of one."""
+    from sqlglot import exp
+
+    while isinstance(value, exp.Paren | exp.Order | exp.Distinct):
+        value = value.expressions[0] if isinstance(value, exp.Distinct) else value.this
+    if isinstance(value, exp.ParseJSON | exp.JSONExtract | exp.GetExtract):
+        return True
+    if isinstance(value, exp.Array):
+        return any(map(makes_json, value.expressions))
+    return isinstance(value, exp.Func) and str(value.args.get("this")).upper() in _MAKING_JSON
+
+
+def _can_mix(value: Any) -> bool:
+    """Return whether a value is an array whose elements are not all texts, and not all numbers, as written."""
+    from sqlglot import exp
+
+    kinds = {one.is_string if isinstance(one, exp.Literal) else None for one in value.expressions}
+    return isinstance(value, exp.Array) and (len(kinds) > 1 or None in kinds)
+
+
+def _array(generator: Any, found: Any) -> str:
+    """Write `ARRAY_CONSTRUCT(1, 'a')` of Snowflake, whose elements can have several types, as a list or as JSON."""
+    from sqlglot import exp
+    from sqlglot.generators.duckdb import DuckDBGenerator
+
+    if generator.read_from != "snowflake" or not _can_mix(found):
+        return str(DuckDBGenerator.TRANSFORMS[exp.Array](generator, found))
+    values = [generator.sql(one) for one in found.expressions]
+    if makes_json(found):
+        return f"{JSON_LIST}(make_array({', '.join(f'{QUOTED}({one})' for one in values)}))"
+    return f"{MIXED}({', '.join(values)})"
 
 
 def _extracted(generator: Any, found: Any) -> str:
@@ -96,7 +137,7 @@ def _subscript(generator: Any, found: Any) -> str:
             break
         keys.insert(0, step)
         inner = inner.this
-    reads = isinstance(inner, exp.Column | exp.JSONExtract | exp.GetExtract | exp.ParseJSON)
+    reads = isinstance(inner, exp.Column | exp.JSONExtract | exp.GetExtract | exp.ParseJSON) or _can_mix(inner)
     if generator.read_from in SPARKS and len(found.expressions) == 1 and not _is_name(found.expressions[0]):
         return f"{SUBSCRIPT}({generator.sql(found, 'this')}, {generator.sql(found.expressions[0])})"
     if generator.read_from != "snowflake" or not keys or not reads:
@@ -159,6 +200,8 @@ def _read(generator: Any, found: Any, value: Any, steps: Sequence[Step]) -> str:
         return f"{RAW}({generator.sql(value)}, {path})"
     if called in _OF_LISTS:
         return f"{ELEMENTS}({json})"
+    if generator.read_from == "snowflake" and _is_collected(around):
+        return f"{RAW}({generator.sql(value)}, {path})"
     if isinstance(around, exp.Cast):
         return json if around.to.this.name in _OF_JSON else text
     if isinstance(
@@ -169,6 +212,15 @@ def _read(generator: Any, found: Any, value: Any, steps: Sequence[Step]) -> str:
         return written
     shown = generator.read_from == "snowflake" and _is_shown(found)
     return f"{RAW}({generator.sql(value)}, {path})" if shown else text
+
+
+def _is_collected(around: Any) -> bool:
+    """Return whether a value becomes an element of an array."""
+    from sqlglot import exp
+
+    while isinstance(around, exp.Distinct | exp.Order):
+        around = around.parent
+    return isinstance(around, exp.Array | exp.ArrayAgg)
 
 
 def _as_scalar(generator: Any, around: Any, text: str) -> str | None:

@@ -16,7 +16,7 @@ from flightllm.sql.nodes import Json, Node, body, kind, text_of_literal
 from flightllm.sql.passes.nested_json import json_form
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, written
-from flightllm.sql.types import ExpressionTypes, arguments, function_name
+from flightllm.sql.types import ExpressionTypes, are_mixed, arguments, function_name
 
 VALUE, QUOTED = "__variant_value", "__variant_quoted"
 """The names of functions that make JSON of any value; this pass replaces them.
@@ -25,6 +25,8 @@ A text is JSON for the first one, and becomes a JSON string in the second one.
 """
 LISTED: Final = "__variant_listed"
 """The name of a function that makes a list of a JSON text; this pass replaces it. Any other value stays."""
+MIXED: Final = "__variant_mixed"
+"""The name of a function that makes a list of its arguments, or JSON if their types differ; this pass replaces it."""
 FIELD: Final = "__json_field"
 """The name of a function of a value, a path and the field as written; this pass chooses by the type of the value."""
 JOINED: Final = "__variant_joined"
@@ -40,6 +42,7 @@ _LISTS: Final = frozenset(
 """Functions that return lists."""
 MARKS: Final = frozenset(
     {":", VARIANT_TEXT, VARIANT_JSON, RAW, GOT, VALUE, QUOTED, ELEMENTS, JOINED, LISTED, FIELD, FLATTENED, "list_count"}
+    | {MIXED}
 )
 """The words and marks of which a text must have one for this pass."""
 _ONE: Final = frozenset({ELEMENTS, LISTED, VALUE, QUOTED})
@@ -97,16 +100,30 @@ def _written(node: Node, types: ExpressionTypes, tree: Tree) -> Json:
         return _got(node, given, types)
     if name == FIELD and len(given) == 3:
         return _json_field(given, types)
-    if name == FLATTENED and (text := _as_json(given[0], types)) is not None:
+    if name == FLATTENED and (text := _as_json(given[0], types) or _made_list(given[0])) is not None:
         rest = {f"v{place}": value for place, value in enumerate(given[1:])}
         mode = f" || '{OF_TYPED}'" if len(rest) == 4 else ""  # NULL in a typed list stays NULL
         return written(f"{FLATTENED}(v, {', '.join(rest)}{mode})", v=text, **rest)
     if name == "list_count" and len(given) == 1:
         return written("CAST(coalesce(array_length(array_compact(v)), 0) AS BIGINT)", v=given[0])
-    if name == JOINED and given:
-        return _joined(given, types)
+    if name in {JOINED, MIXED} and given:
+        return _joined(given, types) if name == JOINED else _mixed(given, types)
     path = text_of_literal(given[1]) if name in _PATHS and len(given) == 2 else None
     return node if path is None else _value(given[0], list(read_path(path)), name, types)
+
+
+def _mixed(given: Sequence[Json], types: ExpressionTypes) -> Json:
+    """Return the list of values of one type, or the JSON list of values of several types."""
+    named = {f"v{place}": value for place, value in enumerate(given)}
+    if are_mixed([types.of(value) for value in given]):
+        made = {name: _made_json(value, types, quoted=True) for name, value in named.items()}
+        return written(f"{JSON_LIST}(make_array({', '.join(made)}))", **made)
+    return written(f"[{', '.join(named)}]", **named)
+
+
+def _made_list(value: Json) -> Json | None:
+    """Return a JSON list that the statement makes, whose null is NULL; None for another value."""
+    return value if kind(value) == "Function" and function_name(body(value)) == JSON_LIST else None
 
 
 def _of_one(node: Node, name: str, value: Json, types: ExpressionTypes) -> Json:

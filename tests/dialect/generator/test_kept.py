@@ -19,7 +19,7 @@ from flightllm.dialect.transpiling import DIALECTS, transpile
 from flightllm.errors import FlightLLMError, UnsupportedError
 from flightllm.functions.internal import INTERNAL
 from flightllm.sql.passes.spark_values import CALLS as SPARK_CALLS
-from flightllm.sql.passes.variants import JOINED
+from flightllm.sql.passes.variants import JOINED, MIXED
 from tests.dialect.places import EMPTY
 
 _CLASSES = re.compile(r"sqlglot|\b[A-Z](?:_[A-Z])+_|TS_OR_DS")
@@ -47,7 +47,7 @@ def known() -> frozenset[str]:
     """Return the functions that the server has, and those that its rules and passes rewrite."""
     context = SessionContext()
     own = {udf_name for *_, udf_name in INTERNAL} | {ADD_UNITS, AS_TIMESTAMP, JOINED, TRUNCATE_UNIT, VALUE_TEXT}
-    own |= {TIME_BETWEEN, *SPARK_CALLS}
+    own |= {TIME_BETWEEN, MIXED, *SPARK_CALLS}
     return frozenset([*context.udfs(), *context.udafs(), *context.udwfs(), *own, *RULES, *JSON_FUNCTIONS, *_PASSES])
 
 

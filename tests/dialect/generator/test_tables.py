@@ -16,7 +16,7 @@ from flightllm.functions import FunctionRegistry
 from flightllm.functions.internal import INTERNAL
 from flightllm.sql.passes.spark_values import CALLS as SPARK_CALLS
 from flightllm.sql.passes.typed_calls import TYPED
-from flightllm.sql.passes.variants import JOINED, LISTED, QUOTED, VALUE
+from flightllm.sql.passes.variants import JOINED, LISTED, MIXED, QUOTED, VALUE
 
 _SYNTAX = frozenset({"cast", "try_cast", "in", "when", "then", "else", "case", "or", "and", "null", "is", "not"})
 _SYNTAX |= frozenset({"int", "from", "interval", "by", "where", "filter", "decimal", "timestamp"})
@@ -27,7 +27,7 @@ def known() -> frozenset[str]:
     """Return the names of the functions that the server has, and of those that its passes rewrite."""
     context = SessionContext()
     own = {udf_name for *_, udf_name in INTERNAL} | {ADD_UNITS, AS_TIMESTAMP, JOINED, TRUNCATE_UNIT, VALUE_TEXT}
-    own |= {TIME_BETWEEN, LISTED, QUOTED, VALUE, *SPARK_CALLS, *TYPED}
+    own |= {TIME_BETWEEN, LISTED, MIXED, QUOTED, VALUE, *SPARK_CALLS, *TYPED}
     own |= {name for function in FunctionRegistry.load() for name in function.names}
     own |= {"strptime", "percentile_disc"}  # a rule and a pass write these
     return frozenset([*context.udfs(), *context.udafs(), *context.udwfs(), *own])

@@ -292,6 +292,29 @@ def _variance(call: Call) -> str:
     return f"var_samp({call.sql(0)})"
 
 
+def _uniform(call: Call) -> str:
+    """Write UNIFORM(1, 6, RANDOM()): both ends belong to whole numbers, and no end to others."""
+    from sqlglot import exp
+
+    source = call.args[2] if len(call.args) == 3 else None
+    if source is None or str(source.args.get("this")).upper() != "RANDOM" or source.expressions:
+        call.refuse("write UNIFORM(1, 6, RANDOM())")
+    least, most = call.number(0), call.number(1)
+    if least is not None and most is not None:
+        return f"(CAST(floor(random() * {most - least + 1}) AS BIGINT) + {least})"
+    ends = [one.this if isinstance(one, exp.Neg) else one for one in call.args[:2]]
+    kinds = [one.to.this.name if isinstance(one, exp.Cast) else "." * ("." in one.name) for one in ends]
+    if not any(one in {"FLOAT", "DOUBLE", "."} for one in kinds):
+        call.refuse("write the ends as numbers, as in UNIFORM(1, 6, RANDOM()) or UNIFORM(0::FLOAT, 1::FLOAT, RANDOM())")
+    low, high = (f"CAST({call.sql(place)} AS DOUBLE)" for place in (0, 1))
+    return f"({low} + random() * ({high} - {low}))"
+
+
+_RANDOM: Final = (
+    "(CAST(floor(random() * 4294967296) - 2147483648 AS BIGINT) * 4294967296"
+    " + CAST(floor(random() * 4294967296) AS BIGINT))"
+)
+"""A random whole number of 64 bits, made of two halves: one random double has only 53 bits."""
 _MONTHS: Final = "(date_part('year', {0}) - 1970) * 12 + date_part('month', {0}) - 1"
 _SLICED: Final = {
     **dict.fromkeys(("second", "minute", "hour"), ("", "", 0)),
@@ -368,6 +391,7 @@ SNOWFLAKE: Final[Table] = {
     "PERCENTILE_DISC": named("percentile_disc"),
     "PREVIOUS_DAY": previous_day,
     "QUARTER": part("quarter"),
+    "RANDOM": form(_RANDOM, advice="no seed is read: write RANDOM()"),
     "REGEXP_COUNT": _counted,
     "REGEXP_INSTR": _place_of_match,
     **dict.fromkeys(("REGEXP_LIKE", "RLIKE"), matches_whole),
@@ -414,6 +438,7 @@ SNOWFLAKE: Final[Table] = {
     "TRY_TO_DOUBLE": form("TRY_CAST({0} AS DOUBLE)"),
     "TRY_TO_TIME": form("TRY_CAST({0} AS TIME)"),
     **dict.fromkeys(("TRY_TO_TIMESTAMP", "TRY_TO_TIMESTAMP_NTZ"), _time("TIMESTAMP", "TRY_CAST")),
+    "UNIFORM": _uniform,
     "UUID_STRING": form("uuid()"),
     "VECTOR_COSINE_SIMILARITY": form("(1 - cosine_distance({0}, {1}))"),
     "VECTOR_INNER_PRODUCT": form("inner_product({0}, {1})"),

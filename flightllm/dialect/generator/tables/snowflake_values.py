@@ -26,7 +26,7 @@ def _listed(call: Call, place: int) -> str:
     value, text = call.args[place], call.sql(place)
     if isinstance(value, exp.ParseJSON):
         return f"{ELEMENTS}({text})"
-    return f"{LISTED}({text})" if isinstance(value, exp.Column) else text
+    return f"{LISTED}({text})" if isinstance(value, exp.Column | exp.Array | exp.Anonymous) else text
 
 
 def _lists(text: str, *places: int, count: int) -> Rule:
