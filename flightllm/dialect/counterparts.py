@@ -75,8 +75,8 @@ def check_counterparts(tree: "exp.Expr", dialect: str) -> None:
         said = _clause_refused(found) or _refused(found, dialect)
         if said is not None:
             raise UnsupportedError(said)
-        if isinstance(found, exp.ArrayFilter | exp.Transform) and dialect == "snowflake":
-            name = _OVER_LISTS[written_name(found)]
+        name = _OVER_LISTS.get(written_name(found)) if isinstance(found, exp.ArrayFilter | exp.Transform) else None
+        if name is not None and dialect == "snowflake":
             found.replace(exp.Anonymous(this=name, expressions=[found.this.copy(), found.expression.copy()]))
         elif isinstance(found, exp.Order):
             _name_all(found)
@@ -124,7 +124,7 @@ def _refused(found: "exp.Expr", dialect: str) -> str | None:
                 "a lambda such as x -> x + 1 has no counterpart: write unnest(list) in a subquery,"
                 " compute, and join the values by array_agg"
             )
-        case exp.Is() | exp.DPipe():
+        case exp.Is():
             return _operator_refused(found, dialect)
         case exp.Connect() | exp.Star() | exp.HistoricalData() | exp.TableSample():
             return _table_refused(found)
@@ -217,10 +217,8 @@ def _last_day_refused(found: "exp.LastDay") -> str | None:
     return None
 
 
-def _operator_refused(found: "exp.Is | exp.DPipe", dialect: str) -> str | None:
-    from sqlglot import exp
-
-    if isinstance(found, exp.Is) and dialect == "duckdb" and _is_row(found.this):
+def _operator_refused(found: "exp.Is", dialect: str) -> str | None:
+    if dialect == "duckdb" and _is_row(found.this):
         return "a row IS NULL compares the row with NULL in duckdb: write a IS NULL AND b IS NULL"
     return None
 
@@ -238,11 +236,6 @@ def _difference_refused(found: "exp.DateDiff", dialect: str) -> str | None:
         return "date_diff of duckdb counts weeks of seven elapsed days: write date_diff('day', a, b) // 7"
     if unit not in _UNITS:
         return f"{written_name(found)} accepts the units {', '.join(_UNITS)}: write one of them"
-    if dialect in SPARKS and unit != "DAY":  # they count elapsed units; others count the boundaries of units
-        return (
-            f"{written_name(found)} of {dialect} by {unit} counts whole elapsed units: write the difference of days, or"
-            " of to_unixtime(time) in seconds, and divide it"
-        )
     return None
 
 

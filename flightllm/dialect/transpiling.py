@@ -381,12 +381,7 @@ def _make_lists_exact(tree: "exp.Expr", dialect: str) -> None:
 
     for unique in list(tree.find_all(exp.ArrayUniqueAgg)):
         values = exp.Distinct(expressions=[unique.this.copy()])
-        around = unique.parent
-        filtered = isinstance(around, exp.Filter)
-        if isinstance(around, exp.Filter):
-            condition = exp.and_(around.expression.this.copy(), unique.this.copy().is_(exp.null()).not_())
-            around.set("expression", exp.Where(this=condition))
-        unique.replace(exp.ArrayAgg(this=values, nulls_excluded=not filtered))
+        unique.replace(exp.ArrayAgg(this=values, nulls_excluded=True))
     for collected in list(tree.find_all(exp.ArrayAgg)):
         whole: exp.Expr = collected
         while isinstance(whole.parent, exp.Window | exp.Filter | exp.WithinGroup | exp.IgnoreNulls):

@@ -1,7 +1,5 @@
 """The dialect in which sqlglot writes for DataFusion."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -50,19 +48,42 @@ def write(tree: Any, dialect: str) -> str:
     return str(generator.generate(tree))
 
 
-@contextmanager
-def _checked(part: Any, dialect: str) -> Iterator[None]:
+def _refuse_missing(part: Any, dialect: str, error: Exception) -> None:
     """Refuse a call that sqlglot writes without a look at the number of its arguments.
 
     Raises:
-        UnsupportedError: an argument is missing.
+        UnsupportedError: an argument is missing: the error comes from sqlglot's code, and not from a rule of ours.
     """
-    try:
-        yield
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is not None and str(last.tb_frame.f_globals.get("__name__")).startswith("sqlglot"):
         raise UnsupportedError(
             f"{written_name(part)} of {dialect} has no counterpart with these arguments: write all of its arguments"
         ) from error
+
+
+def _cast_to_text(generator: Any, found: Any, prefix: str) -> str | None:
+    """Return a cast to a text as its dialect means it, or None for another cast.
+
+    Raises:
+        UnsupportedError: BigQuery would raise an error for a text over the length.
+    """
+    from sqlglot import exp
+
+    dialect, length = generator.read_from, next((one.this for one in found.to.expressions), None)
+    if found.to.this not in exp.DataType.TEXT_TYPES or (length is None and dialect not in _OWN_TEXTS):
+        return None
+    value = generator.sql(found, "this")
+    if length is None:
+        return text_of(value, dialect)
+    if dialect == "bigquery":
+        raise UnsupportedError(
+            f"a cast to STRING({generator.sql(length)}) of bigquery has no counterpart here:"
+            f" write CAST(SUBSTR(value, 1, {generator.sql(length)}) AS STRING)"
+        )
+    whole = f"{prefix}CAST({value} AS VARCHAR)"
+    return f"left({whole}, {generator.sql(length)})" if dialect in _CUTTING else whole
 
 
 @cache
@@ -112,20 +133,8 @@ def _ours() -> Any:
 
             def cast_sql(self, expression: Any, safe_prefix: str | None = None) -> str:
                 """Write a cast; a length of a text cuts the text in the dialects that cut it."""
-                from sqlglot import exp
-
-                length = next((one.this for one in expression.to.expressions), None)
-                if length is None and expression.to.this in exp.DataType.TEXT_TYPES and self.read_from in _OWN_TEXTS:
-                    return text_of(self.sql(expression, "this"), self.read_from)
-                if length is None or expression.to.this not in exp.DataType.TEXT_TYPES:
-                    return str(super().cast_sql(expression, safe_prefix=safe_prefix))
-                if self.read_from == "bigquery":
-                    raise UnsupportedError(
-                        f"a cast to STRING({self.sql(length)}) of bigquery has no counterpart here:"
-                        f" write CAST(SUBSTR(value, 1, {self.sql(length)}) AS STRING)"
-                    )
-                whole = f"{safe_prefix or ''}CAST({self.sql(expression, 'this')} AS VARCHAR)"
-                return f"left({whole}, {self.sql(length)})" if self.read_from in _CUTTING else whole
+                text = _cast_to_text(self, expression, safe_prefix or "")
+                return str(super().cast_sql(expression, safe_prefix=safe_prefix)) if text is None else text
 
             def withingroup_sql(self, expression: Any) -> str:
                 """Write an aggregate over an order; a call by its dialect's own name keeps its order after it."""
@@ -139,8 +148,11 @@ def _ours() -> Any:
                 self.left -= 1
                 if self.left < 0:
                     raise TooLongError
-                with _checked(args[0], self.read_from):
+                try:
                     text = str(super().sql(*args, **options))
+                except (AttributeError, IndexError, KeyError, TypeError) as error:
+                    _refuse_missing(args[0], self.read_from, error)
+                    raise
                 return checked_once(self, args[0], text) if self.has_random and len(args) == 1 else text
 
     return FlightLLM()

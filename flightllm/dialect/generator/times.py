@@ -151,9 +151,10 @@ def _extract(generator: Any, found: Any) -> str:
         return f"CAST(date_part('dow', {time}){more} AS BIGINT)"
     if written in _SECONDS and dialect in SPARKS:
         return f"CAST(date_part('microsecond', {time}) / 1000000.0 AS DECIMAL(8, 6))"
-    if dialect == "bigquery" and (isinstance(found.this, exp.WeekStart) or written in {"WEEK", "ISOWEEK"}):
-        day = "MONDAY" if written == "ISOWEEK" else "SUNDAY" if written == "WEEK" else written
-        return _week(day, time) if written != "ISOWEEK" else f"CAST(date_part('week', {time}) AS BIGINT)"
+    if dialect == "bigquery" and written == "ISOWEEK":
+        return f"CAST(date_part('week', {time}) AS BIGINT)"
+    if dialect == "bigquery" and (isinstance(found.this, exp.WeekStart) or written == "WEEK"):
+        return _week("SUNDAY" if written == "WEEK" else written, time)
     if written == "DATE":
         return f"CAST({time} AS DATE)"
     if written == "TIME":

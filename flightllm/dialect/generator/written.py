@@ -16,14 +16,9 @@ DAYS = {"DAY": 1, "WEEK": 7, "ISOWEEK": 7}
 MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600}
 WEEKDAYS = ("MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY")
-_OTHER_DAYS = ("SUNDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY")
-"""Days on which weeks of BigQuery can begin, as sqlglot reads WEEK and WEEK(TUESDAY)."""
 
 
 def unit_of(found: "exp.Expr", usual: str) -> str:
     """Return the unit of a function over times in capitals, or `usual` without a unit."""
     unit = found.args.get("unit")
-    if unit is None:
-        return usual
-    inner = str(unit.name).upper()
-    return {"MONDAY": "ISOWEEK", **dict.fromkeys(_OTHER_DAYS, "WEEK")}.get(inner, inner)
+    return usual if unit is None else str(unit.name).upper()

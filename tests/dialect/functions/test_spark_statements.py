@@ -31,6 +31,7 @@ def test_counts_of_pivot(database: Database) -> None:
         ("date_format(now(), k)", "must be a text literal"),
         ("CAST(INTERVAL 1 DAY AS STRING)", "write its parts"),
         ("CAST(array(1.5D) AS STRING)", "write to_json"),
+        ("datediff(NANOSECOND, now(), now())", "write datediff(microsecond, a, b)"),
         ("format_string('%d', k)", "write %s for a text"),
         ("format_string('%s', DATE '2024-01-01')", "write CAST"),
         ("from_json(k, 'a INT', map('mode', 'FAILFAST'))", "takes no options"),

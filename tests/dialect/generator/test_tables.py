@@ -8,8 +8,10 @@ from datafusion import SessionContext
 from sqlglot import exp
 
 from flightllm.common.names import ADD_UNITS, AS_TIMESTAMP, TIME_BETWEEN, TRUNCATE_UNIT, VALUE_TEXT
+from flightllm.dialect.generator import ours
 from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.ours import write
+from flightllm.dialect.generator.reading import read
 from flightllm.dialect.generator.tables import table_of
 from flightllm.errors import UnsupportedError
 from flightllm.functions import FunctionRegistry
@@ -40,6 +42,16 @@ def _calls(name: str) -> Iterator[exp.Expression]:
     for count in range(8):
         for given in (column, [unit, *column], [column[0], unit, number], [column[0], number, unit], [text, *column]):
             yield vendor_call()(this=name, expressions=[one.copy() for one in given[:count]])
+
+
+def test_missing_arguments() -> None:
+    """An argument that sqlglot's writer misses is a user's error; a fault of our own rule stays one."""
+    with pytest.raises(UnsupportedError, match="DATETIME of spark has no counterpart with these arguments"):
+        write(read("SELECT DATETIME('2024-01-01')", "spark")[0], "spark")
+    generator = ours._ours().generator()
+    generator.left, generator.read_from, generator.table = 100, "spark", {"BAD": lambda _: {"": ""}["no such key"]}
+    with pytest.raises(KeyError, match="no such key"):
+        generator.generate(exp.select(vendor_call()(this="BAD", expressions=[])))
 
 
 @pytest.mark.parametrize("dialect", ["snowflake", "bigquery", "databricks"])

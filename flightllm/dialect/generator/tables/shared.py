@@ -80,10 +80,6 @@ WIDTH_BUCKET: Final = (
 )
 _TRUE, _FALSE = "('true', 't', 'yes', 'y', 'on', '1')", "('false', 'f', 'no', 'n', 'off', '0')"
 _DAYS: Final = ("su", "mo", "tu", "we", "th", "fr", "sa")
-_MONTH: Final = "CAST(CAST({0} AS DATE) + CAST({1} AS BIGINT) * INTERVAL '1 month' AS DATE)"
-_AFTER: Final = (
-    "(CAST(date_trunc('month', CAST({0} AS DATE)) + CAST({1} + 1 AS BIGINT) * INTERVAL '1 month' AS DATE) - 1)"
-)
 
 
 def true_or_false(cast: str) -> Rule:
@@ -95,14 +91,6 @@ def true_or_false(cast: str) -> Rule:
         f" WHEN lower(CAST({{0}} AS VARCHAR)) IN {_FALSE} THEN NULL"
         " ELSE CAST({0} AS VARCHAR) END AS DOUBLE) <> 0 END)"
     )
-
-
-def add_months(call: Call) -> str:
-    """Write a date plus months: the last day of a month becomes the last day of the other month."""
-    if len(call.args) != 2:
-        call.refuse("write ADD_MONTHS(day, months)")
-    text = f"(CASE WHEN date_part('day', CAST({{0}} AS DATE) + 1) = 1 THEN {_AFTER} ELSE {_MONTH} END)"
-    return text.replace("{0}", call.sql(0)).replace("{1}", call.sql(1))
 
 
 def months_between(digits: int) -> Rule:

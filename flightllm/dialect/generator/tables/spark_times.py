@@ -36,6 +36,8 @@ def elapsed(call: Call) -> str:
     name, since, until = unit(call, 0), call.sql(1), call.sql(2)
     if name in _MICROS_OF:
         return f"(({_micros(until)} - {_micros(since)}) / {_MICROS_OF[name]})"
+    if name not in _MONTHS:
+        call.refuse(f"write {call.name.lower()}(microsecond, a, b) * 1000, since times have no nanoseconds")
     since, until = _time(since), _time(until)
     months = " + ".join(
         f"{count} * CAST(date_part('{part}', {until}) - date_part('{part}', {since}) AS BIGINT)"
