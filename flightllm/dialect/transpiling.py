@@ -17,6 +17,7 @@ from flightllm.dialect.json_fields import write_json_fields
 from flightllm.dialect.json_operators import operand
 from flightllm.dialect.kept_names import keep_names, quote_error_fields
 from flightllm.dialect.plain_texts import plain_texts
+from flightllm.dialect.postgres_forms import write_postgres_forms
 from flightllm.dialect.quoted_columns import check_quoted_columns
 from flightllm.dialect.row_sources import write_row_sources
 from flightllm.dialect.source import NameContext, Source
@@ -258,6 +259,8 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
             found.set("group", exp.Literal.number(_FIRST_MATCHES[dialect]))
     _write_places(tree, dialect)
     write_row_sources(tree, dialect)
+    if dialect == "postgres":
+        write_postgres_forms(tree)
     if dialect == "bigquery":
         write_limits(tree)
     check_counterparts(tree, dialect)

@@ -20,6 +20,8 @@ _WITH_WORDS = ("POSITION", "SUBSTR", "SUBSTRING", "TRIM")
 _OF_CLASS = " for <class 'sqlglot."
 """A part of sqlglot's errors about arguments that an expression lacks."""
 _TOO_MANY = re.compile(r"The number of provided arguments \((\d+)\) is greater than .* \((\d+)\)")
+_WITH_LAMBDAS = re.compile(r"(?:list|array)_(?:transform|filter|reduce|any_match)|(?:any|all|none)_match|exists|forall")
+"""Functions in whose arguments `x -> 1` is a lambda; in those of others the arrow of postgres reads a field of JSON."""
 _NAME = "written_name"
 """The key under which a function keeps its name in the text."""
 
@@ -53,6 +55,7 @@ def _parser(dialect: str, own_functions: frozenset[str]) -> tuple[Any, Any]:
     class Parser(_Reading, usual):  # type: ignore[misc] # a class that sqlglot chooses
         """The parser of the dialect, which knows the functions of its table."""
 
+        dialect_name = dialect
         ID_VAR_TOKENS = usual.ID_VAR_TOKENS | names
         """Kinds of words that can be names: a table of Snowflake can have the name `sample`."""
         FUNCTIONS = {  # noqa: RUF012 - as sqlglot declares it
@@ -75,6 +78,7 @@ def _parser(dialect: str, own_functions: frozenset[str]) -> tuple[Any, Any]:
 class _Reading(_Parser):  # type: ignore[misc] # a class that sqlglot chooses
     """Reads some parts otherwise than the parser of each dialect, and names functions in errors."""
 
+    dialect_name: str = ""
     around: list[str]
     """The names of the calls around the current token, from the outermost."""
 
@@ -106,6 +110,15 @@ class _Reading(_Parser):  # type: ignore[misc] # a class that sqlglot chooses
         if found is not None:
             _keep_name(found, name)
         return found
+
+    def _parse_lambda(self, *args: Any, **options: Any) -> Any:
+        """Parse an argument; `j -> 'a'` of postgres reads a field of JSON."""
+        usual: Any = type(self).LAMBDAS  # type: ignore[misc,has-type] # of a class that sqlglot chooses
+        of_json = self.dialect_name == "postgres" and not (
+            self.around and _WITH_LAMBDAS.fullmatch(self.around[-1].lower())
+        )
+        self.LAMBDAS = {kind: one for kind, one in usual.items() if kind.name != "ARROW"} if of_json else usual
+        return super()._parse_lambda(*args, **options)
 
     def _parse_having_max(self, this: Any) -> Any:
         """Parse `ANY_VALUE(a HAVING MAX b + c)`; sqlglot reads only a column."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from flightllm.common.array_texts import array_items
 from flightllm.dialect.generator.calls import Call
 from flightllm.dialect.generator.forms import substring
 from flightllm.dialect.generator.written import Written
@@ -27,12 +28,12 @@ def texts() -> Mapping[type, Written]:
 
 
 def _part(generator: Any, found: Any) -> str:
-    """Write a part of a text, whose start can be negative in some dialects."""
+    """Write a part of a text, whose start can be negative in some dialects, or be a pattern in PostgreSQL."""
+    from sqlglot import exp
+
     args = [one for one in (found.this, found.args.get("start"), found.args.get("length")) if one is not None]
     if generator.read_from == "postgres" and len(args) > 1 and args[1].is_string:
-        raise UnsupportedError(
-            "SUBSTRING(text FROM pattern) of postgres has no counterpart here: write (regexp_match(text, pattern))[1]"
-        )
+        return str(generator.func("array_element", exp.func("regexp_match", *args[:2]), exp.Literal.number(1)))
     if generator.read_from != "postgres":
         return substring(Call(generator, generator.read_from, "SUBSTRING", args))
     return str(generator.func("SUBSTRING", *args))
@@ -63,11 +64,40 @@ def _is_like(generator: Any, found: Any) -> str:
     several = isinstance(pattern, exp.Any | exp.All)
     if several and isinstance(pattern.this.unnest(), exp.Array):
         return _like_list(generator, found)
-    if several and generator.read_from == "postgres" and isinstance(pattern.this.unnest(), exp.Literal):
-        raise UnsupportedError("a text after LIKE ANY is a list in PostgreSQL: write x LIKE ANY (ARRAY['a%', 'b%'])")
+    if several and generator.read_from == "postgres" and not isinstance(pattern.this.unnest(), exp.Tuple):
+        return _like_list(generator, _listed(found))
     if generator.read_from not in _WITHOUT_ESCAPE or plain or several or isinstance(found.parent, exp.Escape):
         return usual
     return f"{usual} ESCAPE ''"
+
+
+def _listed(found: Any) -> Any:
+    """Return LIKE ANY with the items of `'{a,b}'`, `'{a,b}'::text[]` or `ARRAY['a']::text[]` as an array.
+
+    Raises:
+        UnsupportedError: the patterns are not a literal.
+    """
+    from sqlglot import exp
+
+    made = found.copy()
+    given = made.expression.this.unnest()
+    inner = given.this.unnest() if isinstance(given, exp.Cast) else given
+    if isinstance(inner, exp.Literal) and inner.is_string:
+        try:
+            items = [str(one) for one in array_items(inner.name) if one is not None]
+        except ValueError as error:
+            raise UnsupportedError(
+                f"{inner.name[:60]!r} after LIKE ANY cannot be read as a list: write x LIKE ANY (ARRAY['a%', 'b%'])"
+            ) from error
+        inner = exp.Array(expressions=[exp.Literal.string(one) for one in items])
+    if not isinstance(inner, exp.Array) or not inner.expressions:
+        word = "any" if isinstance(made.expression, exp.Any) else "all"
+        raise UnsupportedError(
+            f"the patterns after LIKE must be written out: write x LIKE {word.upper()} (ARRAY['a%', 'b%']), or"
+            f" {word}_match(list, p -> x LIKE p)"
+        )
+    made.expression.set("this", exp.paren(inner.copy()))
+    return made
 
 
 def _escaped(generator: Any, found: Any) -> str:

@@ -43,21 +43,60 @@ def _match_rows(call: Call) -> str:
     return f"unnest({MATCH_ROWS}({call.sql(0)}, {pattern}, {'true' if 'g' in flags else 'false'}))"
 
 
+def _truncated(call: Call) -> str:
+    """Write `date_trunc(unit, time, zone)`, which truncates in the zone."""
+    if (call.text(0) or "").lower() in _LONG:
+        call.refuse(f"write make_date(year, 1, 1), with the first year of the {call.text(0)}")
+    if len(call.args) < 3:
+        return f"date_trunc({call.sql(0)}, {call.sql(1)})"
+    zone = call.sql(2)
+    return f"(date_trunc({call.sql(0)}, {call.sql(1)} AT TIME ZONE {zone}) AT TIME ZONE {zone})"
+
+
+def _made_time(call: Call) -> str:
+    """Write `make_time(hour, minute, second)`, whose seconds have a fraction."""
+    hour, minute, second = (call.sql(place) for place in range(3))
+    return f"CAST({TIMESTAMP_FROM_PARTS.format(1970, 1, 1, hour, minute, second)} AS TIME)"
+
+
+def _converted(kind: str) -> Rule:
+    """Return a rule for the text of bytes, or the bytes of a text, in UTF-8."""
+
+    def rule(call: Call) -> str:
+        if (call.text(1) or "").lower().replace("-", "") != "utf8":
+            call.refuse(f"texts are UTF-8 here: write {call.name.lower()}(value, 'UTF8')")
+        return f"arrow_cast({call.sql(0)}, '{kind}')"
+
+    return rule
+
+
+_LONG: Final = ("decade", "century", "millennium")
+"""Units that DataFusion does not truncate to."""
 POSTGRES: Final[Table] = {
     "ARRAY_LENGTH": form("CAST(array_length({0}, {1}) AS BIGINT)"),
     "ARRAY_LOWER": form("(CASE WHEN array_length({0}, {1}) > 0 THEN 1 END)"),
     "ARRAY_UPPER": form("CAST(array_length({0}, {1}) AS BIGINT)"),
+    "BIT_COUNT": no("write length(replace(bits, '0', '')) of a text of bits"),
     "CARDINALITY": form("CAST(cardinality({0}) AS BIGINT)"),
     "DATE": form("CAST({0} AS DATE)"),
+    **same("DECODE"),
+    "DATE_TRUNC": _truncated,
     "DIV": form("trunc({0} / {1})"),
     "EVERY": named("bool_and"),
     "INITCAP": named("initcap"),
     **same("JSON_TYPEOF", "JSONB_TYPEOF", "JSON_AGG", "JSONB_AGG", "JSON_OBJECT_AGG", "JSONB_OBJECT_AGG"),
+    "MAKE_TIME": _made_time,
     "MAKE_TIMESTAMP": form(TIMESTAMP_FROM_PARTS),
+    "MAKE_TIMESTAMPTZ": form(
+        f"CAST({TIMESTAMP_FROM_PARTS} AS TIMESTAMPTZ)", f"({TIMESTAMP_FROM_PARTS} AT TIME ZONE {{6}})"
+    ),
+    "CONVERT_FROM": _converted("Utf8"),
+    "CONVERT_TO": _converted("Binary"),
     "QUOTE_IDENT": no("write '\"' || replace(text, '\"', '\"\"') || '\"'"),
     "REGEXP_MATCHES": _match_rows,
     "REGEXP_SPLIT_TO_TABLE": form(f"unnest({SPLIT_BY_PATTERN}({{0}}, {{1}}))"),
     "REGEXP_SUBSTR": _nth_match,
+    "STRING_TO_TABLE": form("unnest(string_to_array({0}, {1}))", "unnest(string_to_array({0}, {1}, {2}))"),
     "TO_DATE": _read("DATE"),
     "TO_NUMBER": no("write CAST(text AS DECIMAL(18, 2))"),
     "TO_TIMESTAMP": _read("TIMESTAMPTZ"),

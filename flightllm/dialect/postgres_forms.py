@@ -1,0 +1,216 @@
+"""Rewrite PostgreSQL's clauses and operators that have another form here, in the tree that sqlglot reads."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from flightllm.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_TIMES: Final = frozenset({"DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPNTZ"})
+_BIT_STRING: Final = (
+    "a string of bits has no counterpart here: write its number, as in 5 for B'101', or decode('ff', 'hex') for bytes"
+)
+_START, _END = "least({0}, {1})", "CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL ELSE greatest({0}, {1}) END"
+_OVERLAPS: Final = (
+    "CASE WHEN s > t THEN CASE WHEN f IS NULL THEN NULL WHEN s < f THEN TRUE WHEN e IS NULL THEN NULL ELSE FALSE END"
+    " WHEN s < t THEN CASE WHEN e IS NULL THEN NULL WHEN t < e THEN TRUE WHEN f IS NULL THEN NULL ELSE FALSE END"
+    " WHEN s = t AND e IS NOT NULL AND f IS NOT NULL THEN TRUE END"
+)
+"""Whether the time from `s` to `e` overlaps the time from `t` to `f`; an end can be NULL."""
+
+
+def write_postgres_forms(tree: "exp.Expr") -> None:
+    """Rewrite `FETCH FIRST n ROWS WITH TIES` by `rank()`, `@ x` as `abs(x)`, and similar forms.
+
+    Raises:
+        UnsupportedError: a form has no counterpart; the message says what to write.
+    """
+    for found in list(tree.walk()):
+        rule = _RULES.get(type(found).__name__)
+        if rule is not None:
+            rule(found)
+
+
+def _check_bits(found: Any) -> None:
+    from sqlglot import exp
+
+    around = found.parent
+    if isinstance(found, exp.HexString) and isinstance(around, exp.Cast):
+        return  # sqlglot's form of '\x12'::bytea
+    raise UnsupportedError(_BIT_STRING)
+
+
+def _write_ties(found: Any) -> None:
+    """Write WITH TIES as a condition on the rank of a row; OFFSET skips rows of this result.
+
+    Raises:
+        UnsupportedError: the rows are those of a set operation or of DISTINCT, or have no order.
+    """
+    from sqlglot import exp
+
+    options = found.args.get("limit_options")
+    if options is None or not options.args.get("with_ties"):
+        return
+    select = found.parent
+    order = select.args.get("order")
+    if not isinstance(select, exp.Select) or select.args.get("distinct") or order is None:
+        raise UnsupportedError(
+            "WITH TIES needs a SELECT with ORDER BY and without DISTINCT or UNION: write SELECT * FROM (SELECT *,"
+            " rank() OVER (ORDER BY a) AS n FROM (…) t) t WHERE n <= 3"
+        )
+    last = found.args.get("count") or exp.Literal.number(1)
+    offset = select.args.get("offset")
+    if offset is not None:
+        last = exp.Add(this=exp.paren(last.copy()), expression=exp.paren(offset.expression.copy()))
+    keys = [_key_of(key, select) for key in order.expressions]
+    rank = exp.Window(this=exp.Anonymous(this="rank", expressions=[]), order=exp.Order(expressions=keys))
+    within = exp.LTE(this=rank, expression=last.copy())
+    select.set("limit", None)
+    before = select.args.get("qualify")
+    select.set("qualify", exp.Qualify(this=exp.and_(before.this, within) if before is not None else within))
+
+
+def _key_of(key: Any, select: Any) -> Any:
+    """Return a key of ORDER BY with the expression that its number or its alias means."""
+    from sqlglot import exp
+
+    made, value = key.copy(), key.this
+    named = value.name if isinstance(value, exp.Column) and not value.table else ""
+    if isinstance(value, exp.Literal) and not value.is_string and int(value.name) <= len(select.expressions):
+        item = select.expressions[int(value.name) - 1]
+    else:
+        item = next((one for one in select.expressions if isinstance(one, exp.Alias) and one.alias == named), value)
+    made.set("this", item.unalias().copy())
+    return made
+
+
+def _write_overlaps(found: Any) -> None:
+    """Write `(a, b) OVERLAPS (c, d)`, in which each end can be an interval after its start."""
+    from sqlglot import exp, parse_one
+
+    written: Any = parse_one(_OVERLAPS, read="duckdb")
+    ends = dict(zip("setf", [*_period(found.this), *_period(found.expression)], strict=True))
+    for column in list(written.find_all(exp.Column)):
+        column.replace(exp.paren(ends[column.name].copy()))
+    found.replace(exp.paren(written))
+
+
+def _period(given: Any) -> tuple[Any, Any]:
+    """Return the earlier and the later end of a period."""
+    from sqlglot import exp, parse_one
+
+    if not isinstance(given, exp.Tuple) or len(given.expressions) != 2:
+        raise UnsupportedError("OVERLAPS compares two periods: write (start, stop) OVERLAPS (start, stop)")
+    first, second = given.expressions
+    typed = isinstance(second, exp.Cast) and second.to.this.name == "INTERVAL"
+    if isinstance(second, exp.Interval) or typed:
+        second = exp.paren(exp.Add(this=first.copy(), expression=second.copy()))
+    ends = []
+    for text in (_START, _END):
+        made: Any = parse_one(text.format("a", "b"), read="duckdb")
+        for column in list(made.find_all(exp.Column)):
+            column.replace((first if column.name == "a" else second).copy())
+        ends.append(made)
+    return ends[0], ends[1]
+
+
+def _write_absolute(found: Any) -> None:
+    """Write `@ x` as `abs(x)`."""
+    from sqlglot import exp
+
+    if isinstance(found.this, exp.Literal):
+        return  # a parameter such as $1
+    _check_alone(found, "abs")
+    inner = found.this
+    value = exp.column(exp.to_identifier(inner.name)) if isinstance(inner, exp.Var) else inner.copy()
+    found.replace(exp.Abs(this=value))
+
+
+def _write_root(found: Any) -> None:
+    """Write `|/ x` as `sqrt(x)`; a call of `sqrt` has another class."""
+    from sqlglot import exp
+
+    name = type(found).__name__.lower()
+    _check_alone(found, name)
+    found.replace(exp.Anonymous(this=name, expressions=[found.this.copy()]))
+
+
+def _check_alone(found: Any, name: str) -> None:
+    """Raise `UnsupportedError` beside arithmetic: in PostgreSQL it is a part of the operand."""
+    from sqlglot import exp
+
+    sums = exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod | exp.Pow
+    if isinstance(found.parent, sums):
+        raise UnsupportedError(f"an operator before arithmetic takes all of it in postgres: write {name}(x) + 1")
+
+
+def _lock(_: Any) -> None:
+    raise UnsupportedError("a SELECT locks no rows here: write it without FOR UPDATE and FOR SHARE")
+
+
+def _search(_: Any) -> None:
+    raise UnsupportedError("@@ has no counterpart here: write text ILIKE '%word%'")
+
+
+def _of_all(found: Any) -> None:
+    """Leave out ONLY: no table here has the rows of others."""
+    found.set("only", None)
+
+
+def _write_defaults(found: Any) -> None:
+    """Write `SET a = DEFAULT`, in which sqlglot reads a column."""
+    from sqlglot import exp
+
+    for change in found.expressions:
+        value: Any = change.expression if isinstance(change, exp.EQ) else None
+        is_name = isinstance(value, exp.Column) and not value.table and not value.this.quoted
+        if is_name and value.name.upper() == "DEFAULT":
+            value.replace(exp.Var(this="DEFAULT"))
+
+
+def _check_excluded(found: Any) -> None:
+    excluded = found.args.get("exclude")
+    if excluded is None:
+        return
+    if excluded.name.upper() != "NO OTHERS":
+        raise UnsupportedError(
+            f"EXCLUDE {excluded.name.upper()} of a window has no counterpart here: write two windows, one that ends at"
+            " 1 PRECEDING and one that begins at 1 FOLLOWING, and combine their values"
+        )
+    found.set("exclude", None)
+
+
+def _type_series(found: Any) -> None:
+    """Write the types of text literals in a series of times, as PostgreSQL finds them."""
+    from sqlglot import exp
+
+    given = found.expressions
+    if found.name != "GENERATE_SERIES" or len(given) != 3:
+        return
+    kinds = [one.to.this.name for one in given[:2] if isinstance(one, exp.Cast) and one.to.this.name in _TIMES]
+    if not kinds:
+        return
+    kind = "TIMESTAMPTZ" if kinds[0] == "DATE" else kinds[0]
+    for one, wanted in zip(given, (kind, kind, "INTERVAL"), strict=True):
+        if isinstance(one, exp.Literal) and one.is_string:
+            one.replace(exp.cast(one.copy(), wanted))
+
+
+_RULES: Final[Mapping[str, Callable[[Any], None]]] = {
+    "BitString": _check_bits,
+    "Cbrt": _write_root,
+    "Fetch": _write_ties,
+    "HexString": _check_bits,
+    "Lock": _lock,
+    "MatchAgainst": _search,
+    "Overlaps": _write_overlaps,
+    "Parameter": _write_absolute,
+    "Sqrt": _write_root,
+    "Table": _of_all,
+    "Update": _write_defaults,
+    "VendorCall": _type_series,
+    "WindowSpec": _check_excluded,
+}
+"""The rules by the names of sqlglot's classes."""

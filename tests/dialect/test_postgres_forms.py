@@ -1,0 +1,100 @@
+"""Clauses and operators of PostgreSQL have PostgreSQL's rows, or an error that says what to write."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flightllm.errors import FlightLLMError
+from flightllm.session.session import Session
+from tests.databases import ask, small_database
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Open a database with rows that are ties, texts, JSON and a table to change."""
+    folder: Path = tmp_path_factory.mktemp("forms")
+    database = small_database(folder)
+    session = database.session()
+    session.update("CREATE TABLE q (id INT, kind TEXT, v INT, j TEXT)")
+    session.update(
+        "INSERT INTO q VALUES (1, 'k', 10, '{\"a\": [1, 2], \"s\": \"x\"}'), (2, 'm', 20, '{\"a\": [3]}'),"
+        " (3, 'k', 20, NULL), (4, NULL, NULL, NULL)"
+    )
+    session.update("CREATE TABLE p (id INT PRIMARY KEY, price NUMERIC(8, 2) DEFAULT 1.5)")
+    session.update("INSERT INTO p VALUES (1, 9)")
+    yield session
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("SELECT id FROM q ORDER BY kind FETCH FIRST 1 ROW WITH TIES", [(1,), (3,)]),
+        ("SELECT kind FROM q ORDER BY kind OFFSET 1 FETCH FIRST 1 ROWS WITH TIES", [("k",)]),
+        ("SELECT kind, count(*) AS n FROM q GROUP BY kind ORDER BY n DESC FETCH FIRST ROW WITH TIES", [("k", 2)]),
+        ("SELECT v AS x FROM q ORDER BY x DESC NULLS LAST FETCH FIRST 1 ROW WITH TIES", [(20,), (20,)]),
+        ("SELECT id, json_array_length(j->'a') FROM q WHERE j IS NOT NULL ORDER BY id", [(1, 2), (2, 1)]),
+        ("SELECT coalesce(j->>'s', 'none') FROM q WHERE j IS NOT NULL ORDER BY id", [("x",), ("none",)]),
+        ("SELECT id FROM q WHERE kind LIKE ANY ('{k%,z}'::text[]) ORDER BY id", [(1,), (3,)]),
+        ("SELECT id FROM q WHERE kind NOT LIKE ALL ('{k,z}') ORDER BY id", [(2,)]),
+        ("SELECT @ (-5) AS a, |/ 25.0 AS b, ||/ 27.0 AS c", [(5, 5.0, 3.0)]),
+        ("SELECT substring('foobar' FROM 'o(.)b'), substring('foobar' FROM 'o.b')", [("o", "oob")]),
+        ("SELECT (DATE '2024-01-01', DATE '2024-01-05') OVERLAPS (DATE '2024-01-05', DATE '2024-02-01')", [(False,)]),
+        ("SELECT (DATE '2024-01-05', DATE '2024-01-01') OVERLAPS (DATE '2024-01-04', INTERVAL '1 day')", [(True,)]),
+        (
+            "SELECT count(*) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING EXCLUDE NO OTHERS) FROM q ORDER BY id LIMIT 1",
+            [(1,)],
+        ),
+        ("SELECT count(*) FROM generate_series(DATE '2024-01-30', '2024-02-02', '1 day')", [(4,)]),
+        ("SELECT id FROM ONLY p", [(1,)]),
+        ("SELECT string_to_table('a,b', ',')", [("a",), ("b",)]),
+        ("SELECT convert_from('\\x6162'::bytea, 'UTF8'), decode('6162', 'hex')", [("ab", b"ab")]),
+        ("SELECT make_time(8, 15, 23.5)", [(time(8, 15, 23, 500000),)]),
+        (
+            "SELECT date_trunc('day', TIMESTAMPTZ '2024-03-10 06:30:00Z', 'America/New_York')",
+            [(datetime(2024, 3, 10, 5, tzinfo=UTC),)],
+        ),
+    ],
+)
+def test_rows(session: Session, sql: str, rows: list[tuple[Any, ...]]) -> None:
+    """A query has the rows of PostgreSQL 15."""
+    found = [tuple(row.values()) for row in ask(session, sql, dialect="postgres").rows]
+    assert found == rows
+
+
+@pytest.mark.parametrize(
+    ("sql", "line"),
+    [
+        ("SELECT B'101'", "write its number"),
+        ("SELECT x'ff'", "write its number"),
+        ("SELECT DISTINCT v FROM q ORDER BY v FETCH FIRST 1 ROW WITH TIES", r"write SELECT \* FROM \(SELECT"),
+        ("SELECT sum(v) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING EXCLUDE CURRENT ROW) FROM q", "write two windows"),
+        ("SELECT id FROM q FOR UPDATE", "write it without FOR UPDATE"),
+        ("SELECT id FROM q WHERE kind @@ 'a'", "write text ILIKE"),
+        ("SELECT @ v + 1 FROM q", r"write abs\(x\) \+ 1"),
+        ("SELECT date_trunc('decade', now())", "write make_date"),
+        ("SELECT id FROM q WHERE kind LIKE ANY (string_to_array(kind, ','))", r"any_match\(list, p -> x LIKE p\)"),
+        ("SELECT id FROM q WHERE kind LIKE ANY ('a%')", "write x LIKE ANY"),
+        ("SELECT convert_to('a', 'latin1')", "write convert_to"),
+    ],
+)
+def test_lines(session: Session, sql: str, line: str) -> None:
+    """A form without a counterpart is an error with the line to write, not another value."""
+    with pytest.raises(FlightLLMError, match=line):
+        ask(session, sql, dialect="postgres")
+
+
+def test_defaults_in_updates(session: Session) -> None:
+    """SET takes DEFAULT."""
+    session.update("SET flightllm.dialect = 'postgres'")
+    session.update("UPDATE p SET price = DEFAULT")
+    session.update("RESET flightllm.dialect")
+    assert ask(session, "SELECT price::TEXT AS price FROM p").rows == [{"price": "1.50"}]
+
+
+def test_lambdas_stay(session: Session) -> None:
+    """The arrow in a function with a lambda is no field of JSON."""
+    assert ask(session, "SELECT list_transform([1], x -> x + 1) AS l", dialect="postgres").rows == [{"l": [2]}]
