@@ -1,6 +1,5 @@
 """Functions of other dialects return what their own servers do, or the error says what to write instead."""
 
-from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 
 from flightllm.errors import FlightLLMError
 from flightllm.session.session import Session
-from tests.databases import ask, small_database
+from tests.databases import ask
 
 ALL = ("snowflake", "bigquery", "databricks", "duckdb", "spark")
 ROWS = "(VALUES ('x', 3, 7), (NULL, 5, -7), ('y', NULL, 8), ('xz', 1, NULL)) AS t (a, b, c)"
@@ -69,14 +68,6 @@ OTHERS: list[tuple[str, str, list[Any]]] = [
     ("bigquery", "SELECT LAST_DAY(DATE '2024-01-10', YEAR) AS x", [date(2024, 12, 31)]),
     ("databricks", f"SELECT b FROM {ROWS} ORDER BY ALL", [None, 1, 3, 5]),
 ]
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """Open the small tables."""
-    database = small_database(tmp_path_factory.mktemp("counterparts"))
-    yield database.session()
-    database.close()
 
 
 def _values(session: Session, sql: str, dialect: str) -> list[Any]:

@@ -1,12 +1,10 @@
 """Vendors' paths read the value and the error of a call with a flag for errors, wherever the call stands."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from flightllm.errors import SqlError
 from flightllm.session.session import Session
-from tests.databases import ask, small_database
+from tests.databases import ask
 
 _FILTER = "AI_FILTER(PROMPT('Is it late? {0}', note), TRUE)"
 _CLASSIFY = "AI_CLASSIFY(note, ['a', 'b'], return_error_details => TRUE)"
@@ -18,14 +16,6 @@ _PLAIN = {
     _EXTRACT: "ai_extract(note, ['city', 'name'])['name']",
     _QUERY: "ai_gen(note)",
 }
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """Open a database of people with notes."""
-    database = small_database(tmp_path_factory.mktemp("errors"))
-    yield database.session()
-    database.close()
 
 
 def _values(session: Session, sql: str, dialect: str = "default") -> list[object]:

@@ -1,7 +1,5 @@
 """Columns of `information_schema` with the values of the SQL standard."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from flightllm.dialect import rewrite
@@ -10,18 +8,10 @@ from flightllm.functions.learned import DECISIONS
 from flightllm.functions.own import OWN_PREFIX
 from flightllm.session.session import Session
 from flightllm.sql.parsed_text import ParsedText
-from tests.databases import ask, small_database
+from tests.databases import ask
 from tests.dialect.places import EMPTY
 
 PLACES = [{"n": "person_id", "p": 1}, {"n": "thing", "p": 2}, {"n": "weight", "p": 3}]
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """Return a session in the usual schema."""
-    database = small_database(tmp_path_factory.mktemp("information"))
-    yield database.session()
-    database.close()
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,10 @@
 """PostgreSQL's functions that make rows of the matches of a pattern."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from flightllm.errors import FlightLLMError
 from flightllm.session.session import Session
-from tests.databases import ask, small_database
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """Open the small tables."""
-    database = small_database(tmp_path_factory.mktemp("patterns"))
-    yield database.session()
-    database.close()
+from tests.databases import ask
 
 
 @pytest.mark.parametrize("dialect", ["default", "postgres"])

@@ -1,7 +1,6 @@
 """PIVOT gives one column for each listed value, and UNPIVOT one row for each column, as in DuckDB."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -9,16 +8,8 @@ from flightllm.dialect import rewrite
 from flightllm.errors import FlightLLMError, SqlError
 from flightllm.session.session import Session
 from flightllm.sql.parsed_text import ParsedText
-from tests.databases import ask, small_database
+from tests.databases import ask
 from tests.dialect.places import EMPTY
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """Open the small tables."""
-    database = small_database(tmp_path_factory.mktemp("pivots"))
-    yield database.session()
-    database.close()
 
 
 def _found(session: Session, sql: str, dialect: str = "default") -> tuple[list[str], list[tuple[object, ...]]]:

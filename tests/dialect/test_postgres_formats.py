@@ -1,12 +1,10 @@
 """`to_char` writes numbers and times as PostgreSQL does."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from flightllm.errors import FlightLLMError
 from flightllm.session.session import Session
-from tests.databases import ask, small_database
+from tests.databases import ask
 
 _T = "timestamp '2024-03-15 13:45:30'"
 _TEXTS = [
@@ -37,14 +35,6 @@ _TEXTS = [
     ("to_char(15, '99%')", " 15%"),
     ("to_char(NULL::int, '99')", None),
 ]
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """Open the small tables."""
-    database = small_database(tmp_path_factory.mktemp("formats"))
-    yield database.session()
-    database.close()
 
 
 @pytest.mark.parametrize("dialect", ["default", "postgres"])

@@ -1,23 +1,13 @@
 """SIMILAR TO: patterns of whole texts, as the SQL standard and PostgreSQL read them."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from flightllm.dialect import rewrite
 from flightllm.errors import SqlError
 from flightllm.session.session import Session
 from flightllm.sql.parsed_text import ParsedText
-from tests.databases import ask, small_database
+from tests.databases import ask
 from tests.dialect.places import EMPTY
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """Return a session."""
-    database = small_database(tmp_path_factory.mktemp("similar"))
-    yield database.session()
-    database.close()
 
 
 @pytest.mark.parametrize(

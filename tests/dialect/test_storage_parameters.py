@@ -1,21 +1,10 @@
 """UNLOGGED and the storage parameters of CREATE TABLE have no effect."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from flightllm.errors import SqlError
 from flightllm.session.session import Session
-from tests.databases import rows, small_database
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """Return a session over the small tables."""
-    database = small_database(Path(tmp_path_factory.mktemp("data")))
-    yield database.session()
-    database.close()
+from tests.databases import rows
 
 
 @pytest.mark.parametrize(

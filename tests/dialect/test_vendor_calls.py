@@ -1,6 +1,5 @@
 """AI functions as vendors spell them do what ours do; what would do something else names the line to write."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -9,7 +8,7 @@ from flightllm.dialect import rewrite
 from flightllm.errors import FlightLLMError, SqlError
 from flightllm.session.session import Session
 from flightllm.sql.parsed_text import ParsedText
-from tests.databases import ask, small_database
+from tests.databases import ask
 from tests.dialect.places import EMPTY
 
 _PERSONAL = (
@@ -211,14 +210,6 @@ TABLES = [
     ("AI.GENERATE_TEXT(MODEL demo, TABLE people, STRUCT(score AS temperature))", "must be constants"),
     ("ai_forecast(TABLE(people), horizon => '2025-01-01')", "no function here forecasts"),
 ]
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """Open the small tables on the fake engine, whose answers tell prompts apart."""
-    database = small_database(tmp_path_factory.mktemp("vendors"))
-    yield database.session()
-    database.close()
 
 
 def _answers(session: Session, expression: str) -> list[object]:

@@ -104,7 +104,7 @@ def test_a_useless_proxy_costs_a_wave_at_most(world: World, proxy: str, what: st
 
 
 def test_a_wave_goes_out_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prompts of several parts of the rows wait for no other part."""
+    """Prompts of several parts of the rows wait for no other part, and the model is asked few times."""
     waves: list[int] = []
     send = Oracle.ask_with
 
@@ -115,7 +115,7 @@ def test_a_wave_goes_out_together(world: World, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Oracle, "ask_with", counted)
     ask(world[1], query("rare", 5, words("blind")))
     assert max(waves) > 1
-    assert len(waves) < sum(waves)
+    assert len(waves) < 30
 
 
 def test_figures_equal_a_recount(world: World) -> None:

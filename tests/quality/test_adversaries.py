@@ -82,7 +82,7 @@ def test_targets_hold(proxy: Callable[..., Table]) -> None:
     assert plausible(missed, RUNS, LOOSE.delta)
 
 
-def test_few_misses_areplausible() -> None:
+def test_few_misses_are_plausible() -> None:
     """Of twelve runs, three can miss by chance where one in ten is allowed."""
     assert [plausible(missed, RUNS, 0.1) for missed in (0, 3, 4, 7)] == [True, True, False, False]
 

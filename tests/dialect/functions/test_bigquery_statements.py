@@ -1,25 +1,12 @@
 """Whole statements of BigQuery have the rows of its documentation."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from flightllm.errors import FlightLLMError
 from flightllm.session.session import Session
-from tests.databases import ask, small_database
+from tests.databases import ask
 from tests.dialect.functions.bigquery_statements import STATEMENTS
-from tests.dialect.functions.tables import CREATE, NUMBERS, is_same
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """Open the tables that the statements read."""
-    database = small_database(tmp_path_factory.mktemp("statements"))
-    session = database.session()
-    session.update(CREATE)
-    session.update(NUMBERS)
-    yield session
-    database.close()
+from tests.dialect.functions.tables import is_same
 
 
 @pytest.mark.slow

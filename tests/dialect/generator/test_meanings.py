@@ -1,23 +1,14 @@
 """A function that several dialects share has the meaning of the dialect that a text is written in."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from flightllm.errors import FlightLLMError
 from flightllm.session.session import Session
-from tests.databases import ask, small_database
+from tests.databases import ask
 
 _ROWS = "(VALUES (1, 3), (2, NULL), (4, 0), (5, 3)) AS v(i, a)"
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """Return a session of a small database."""
-    database = small_database(tmp_path_factory.mktemp("meanings"))
-    yield database.session()
-    database.close()
 
 
 def _values(session: Session, dialect: str, text: str) -> list[Any]:

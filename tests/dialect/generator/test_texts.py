@@ -4,13 +4,7 @@ import pytest
 
 from flightllm.errors import UnsupportedError
 from flightllm.session.session import Session
-from tests.databases import ask, small_database
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
-    """Return a session with small tables."""
-    return small_database(tmp_path_factory.mktemp("texts")).session()
+from tests.databases import ask
 
 
 @pytest.mark.parametrize(
