@@ -154,7 +154,8 @@ def is_random(part: Any) -> bool:
 
     if isinstance(part, exp.Rand | exp.Randn | exp.Randstr | exp.Uniform | exp.Normal | exp.Zipf | exp.Uuid):
         return True
-    return isinstance(part, exp.Anonymous | vendor_call()) and str(part.this).upper() in _RANDOM
+    own: Any = part if isinstance(part, (exp.Anonymous, vendor_call())) else None
+    return own is not None and str(own.this).upper() in _RANDOM
 
 
 @cache

@@ -61,7 +61,7 @@ def _calls(name: str) -> Iterator[exp.Expression]:
     for others in ([column] * 4, [unit, number, number, number], [number, unit, number, number]):
         for count in range(1, 5):
             for place in range(count):
-                given = [one.copy() for one in others[:count]]
+                given: list[exp.Expression] = [one.copy() for one in others[:count]]
                 given[place] = exp.Anonymous(this="f", expressions=[exp.Anonymous(this="uuid")])
                 yield vendor_call()(this=name, expressions=given)
 
