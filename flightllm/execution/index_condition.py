@@ -15,6 +15,7 @@ from flightllm.errors import SqlError, UnsupportedError
 from flightllm.functions.internal import INTERNAL
 from flightllm.plan.bounds import unbounded
 from flightllm.sql.guard import check_sql
+from flightllm.sql.own_calls import check_no_own_calls
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.passes import passed
 from flightllm.sql.tokens import tokenize
@@ -43,7 +44,9 @@ def _check_condition(condition: str, limits: LimitsConfig) -> None:
     depth = list(accumulate(token.is_symbol("(") - token.is_symbol(")") for token in tokens))
     if min(depth, default=0) < 0 or any(token.is_word("select") or token.is_symbol(";") for token in tokens):
         raise SqlError(f"filter => {condition!r} must be a condition over the index's columns, as in 'price < 10'")
-    check_sql(ParsedText(f"SELECT 1 WHERE ({condition})"), limits)
+    whole = ParsedText(f"SELECT 1 WHERE ({condition})")
+    check_no_own_calls(whole)
+    check_sql(whole, limits)
 
 
 def rows_where(index: VectorIndex, condition: str, limits: LimitsConfig) -> DataFrame:

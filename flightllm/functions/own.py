@@ -1,15 +1,23 @@
 """A function that only rewritten texts call."""
 
 from collections.abc import Callable
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
+import structlog
+
+from flightllm.errors import FlightLLMError, SqlError
 
 if TYPE_CHECKING:
     from datafusion import ScalarUDF
 
 OWN_PREFIX: Final = "__"
 """The first letters of the functions that only the server's own texts call; lists of functions leave these out."""
+
+_TOLD: Final = 200
+"""The number of characters of Arrow's error that our error has."""
+_log = structlog.get_logger(__name__)
 
 
 class OwnFunction(NamedTuple):
@@ -26,4 +34,23 @@ class OwnFunction(NamedTuple):
         """Return the function as DataFusion registers it."""
         from datafusion import udf  # here, because clients import this module and need no DataFusion
 
-        return udf(self.run, list(self.arguments), self.output, "immutable", self.name)
+        return udf(self.checked, list(self.arguments), self.output, "immutable", self.name)
+
+    def checked(self, *arguments: pa.Array) -> pa.Array:
+        """Return the values of rows.
+
+        Raises:
+            SqlError: a value does not fit the function; the error has no words of Python.
+        """
+        try:
+            return self.run(*arguments)
+        except (FlightLLMError, MemoryError):
+            raise
+        except Exception as error:  # each other error is a value of which the function did not think
+            at = extract_tb(error.__traceback__)[-1].name
+            _log.warning("function failed", function=self.name, error=type(error).__name__, at=at)
+            told = f": {str(error).splitlines()[0][:_TOLD]}" if isinstance(error, pa.ArrowInvalid) else ""
+            raise SqlError(
+                f"the function {self.name.removeprefix(OWN_PREFIX)} of the server cannot compute with a value{told}:"
+                " leave this value out with WHERE or CASE, or write it in another form"
+            ) from error

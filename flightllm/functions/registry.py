@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from datafusion import SessionContext
 
 _STARTS: Final = ("ai_", OWN_PREFIX)
-"""The first letters of most functions. Without them, a text calls no function of this kind."""
+"""The first letters of most functions: a text that lacks these letters calls none of those."""
 
 
 class FunctionRegistry:

@@ -30,6 +30,7 @@ from flightllm.execution.utility import (
     ShowFunctionsQuery,
     ShowQuery,
 )
+from flightllm.functions.own import OWN_PREFIX
 from flightllm.pg_catalog.words import CALLS, QUERY, WORDS
 from flightllm.session.place import SessionPlace
 from flightllm.session.variables import DIALECT as WITH_VARIABLES
@@ -41,6 +42,7 @@ from flightllm.sql.guard import check_bound, check_sql, check_text
 from flightllm.sql.keys import NO_KEYS, TableKeys
 from flightllm.sql.literals import text_literal
 from flightllm.sql.names import NO_NAMES, OutputNames, read_parts
+from flightllm.sql.own_calls import check_no_own_calls
 from flightllm.sql.parameters import bind
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.statement import CatalogPlace, Statement
@@ -134,6 +136,8 @@ class StatementReader:
         sent = ParsedText(found.text)
         try:
             check_sql(sent, self._limits)
+            if OWN_PREFIX in sent.sql:
+                check_no_own_calls(sent)
         except FlightLLMError as error:
             error.args = (found.said(str(error)),)
             raise
