@@ -1,4 +1,4 @@
-"""Refuse whole numbers that leave the range of their type, as PostgreSQL does: DataFusion wraps them around."""
+"""Refuse whole numbers that leave the range of their type, as all databases do: DataFusion wraps them around."""
 
 from collections.abc import Callable, Mapping
 from operator import add, mul, sub

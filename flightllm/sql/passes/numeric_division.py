@@ -3,14 +3,14 @@
 DataFusion adds 4 digits to those of the dividend, and returns infinity or no number for a division of doubles by zero.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
 import pyarrow as pa
 
 from flightllm.functions.divisors import DIVISOR
-from flightllm.sql.nodes import Json, Node, body, kind, parts, rebuilt, replaced, unnested
+from flightllm.sql.nodes import Json, Node, body, kind, unnested
 from flightllm.sql.passes.exact_numbers import decimal_of
+from flightllm.sql.passes.guarded_zeros import guarded_zeros
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import ExpressionTypes, arguments, expressions_of, function_name, is_double, is_number
@@ -19,8 +19,6 @@ _KEPT: Final = frozenset({"sum", "min", "max", "abs", "coalesce", "nullif", "gre
 """Functions that return a decimal for decimals."""
 _COLUMNS: Final = frozenset({"Identifier", "CompoundIdentifier", "Cast"})
 _OPERATORS: Final = frozenset({"Plus", "Minus", "Modulo", "Multiply"})
-_FILTERS: Final = ("selection", "having", "qualify")
-"""The conditions of a SELECT."""
 _SINGLE: Final = 32
 """The bits of a number of single precision."""
 _ARITHMETIC: Final = _OPERATORS | {"Divide"}
@@ -31,7 +29,7 @@ def numeric_division(tree: Tree, columns_of: TableColumns) -> Tree:
 
     `100 * count(*) / sum(n)` of a column BIGINT changes, too: its sum is a decimal. A dividend of which the exact type
     is unknown, such as a sum with `0.5`, stays. The divisor of a quotient or a rest of doubles is checked, unless it is
-    another literal than 0 or `nullif(…, 0)`. In a condition, which can be the guard of another one, a zero gives NULL.
+    another literal than 0 or `nullif(…, 0)`; for conditions, see `guarded_zeros`.
     """
     types = ExpressionTypes(tree.root, columns_of)
 
@@ -57,39 +55,7 @@ def numeric_division(tree: Tree, columns_of: TableColumns) -> Tree:
     after = tree.rebuilt(change)
     if after is tree:
         return tree
-    root = replaced(after.root, {id(one): _without_errors(one) for one in _conditions(after.root)})
-    return Tree(after.sql, root)
-
-
-def _conditions(root: Json) -> Iterator[Json]:
-    """Yield the outermost conditions: filters, join conditions, and parts of AND and OR.
-
-    DataFusion can compute all parts of a condition over all rows, so one part cannot keep a zero from another.
-    """
-    todo = [root]
-    while todo:
-        found = todo.pop()
-        fields = body(found) if kind(found) else {}
-        if kind(found) == "BinaryOp" and fields["op"] in {"And", "Or"}:
-            yield found
-            continue
-        conditions = [fields.get(one) for one in _FILTERS] if kind(found) == "Select" else []
-        if isinstance(found, dict) and "join_operator" in found:
-            conditions = [found["join_operator"]]
-        yield from (one for one in conditions if one)
-        known = set(map(id, conditions))
-        todo.extend(part for part in parts(body(found) if kind(found) == "Select" else found) if id(part) not in known)
-
-
-def _without_errors(condition: Json) -> Json:
-    """Return a condition in which a quotient by zero is NULL, so that the condition is not true."""
-
-    def change(node: Node) -> Json:
-        if kind(node) == "Function" and function_name(body(node)) == DIVISOR:
-            return written("nullif(r, 0)", r=arguments(body(node))[0])
-        return node
-
-    return rebuilt(condition, change)
+    return Tree(after.sql, guarded_zeros(after.root, columns_of))
 
 
 def _is_real(value: Json, types: ExpressionTypes) -> bool:

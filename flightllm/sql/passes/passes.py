@@ -95,6 +95,7 @@ from flightllm.sql.passes.variants import variants
 from flightllm.sql.passes.whole_division import whole_division
 from flightllm.sql.passes.whole_rows import has_count_of_rows, whole_rows
 from flightllm.sql.passes.windows import has_named_windows, windows
+from flightllm.sql.passes.years import has_year, years
 from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tree import Tree, parse, with_numbers
 
@@ -216,7 +217,7 @@ PASSES = (
     Pass(whole_rows, frozenset({"count"}), has_count_of_rows),
     Pass(time_texts, frozenset(), has_time_text, TIME_TYPES, of_postgres=True),
     Pass(numeric_division, frozenset(), some=frozenset({"/", "%"}), of_postgres=True),
-    Pass(integer_ranges, frozenset(), has_integer_operator, INTEGER_OPERATORS | {"sum"}, of_postgres=True, since=3),
+    Pass(integer_ranges, frozenset(), has_integer_operator, INTEGER_OPERATORS | {"sum"}, since=9),
     Pass(shifts, frozenset(), some=SHIFTS, of_postgres=True),
     Pass(array_values, frozenset(), has_array, ARRAY_WORDS, of_postgres=True),
     Pass(assignments, frozenset(), stores_fractions, CHANGES, of_columns=True, of_bytes=True, of_postgres=True),
@@ -232,6 +233,8 @@ PASSES = (
     Pass(interval_arithmetic, frozenset({"interval"}), of_columns=True),
     Pass(interval_sums, frozenset(), has_difference, SUMS, of_columns=True),
     Pass(date_parts, frozenset(), some=DATE_PARTS, of_postgres=True),
+    # After the parts: it reads the years that are left.
+    Pass(years, frozenset(), has_year, DATE_PARTS, since=9),
     Pass(intervals, frozenset({"interval"}), of_columns=True, since=1),
     # After the intervals: it casts the texts beside them.
     Pass(interval_texts, frozenset({"interval"}), of_columns=True, since=6),

@@ -54,7 +54,7 @@ def test_whole_seconds_of_other_dialects(session: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    "sql", ["SELECT extract(year FROM day) FROM people", "SELECT extract(hour FROM timestamp '2024-01-01 05:00')"]
+    "sql", ["SELECT extract(year FROM date '2024-01-01')", "SELECT extract(hour FROM timestamp '2024-01-01 05:00')"]
 )
 def test_other_texts_stay(sql: str) -> None:
     """A part that is the same in both stays."""
