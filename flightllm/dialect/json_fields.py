@@ -1,12 +1,16 @@
 """Write the fields of JSON values as BigQuery spells them: `d.a.b[0]`, `d['a']` and `PARSE_JSON(j).a`."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from flightllm.functions.json_values import Step, written_path
 from flightllm.sql.passes.variants import FIELD
 
 if TYPE_CHECKING:
     from sqlglot import exp
+
+
+_OF_JSON: Final = frozenset({"TO_JSON", "JSON_QUERY", "JSON_EXTRACT", "JSON_OBJECT"})
+"""Functions whose values are JSON."""
 
 
 def write_json_fields(tree: "exp.Expr") -> None:
@@ -50,7 +54,8 @@ def _read(found: Any, tables: set[str]) -> tuple[Any, list[Step]]:
         at = next((at + 1 for at, part in enumerate(parts[:-1]) if part.name.lower() in tables), 0)
         value = exp.Column(**dict(zip(("this", "table", "db"), (part.copy() for part in parts[at::-1]), strict=False)))
         return value, [*(part.name for part in parts[at + 1 :]), *steps]
-    return (found.copy(), steps) if isinstance(found, exp.ParseJSON) else (None, [])
+    made = isinstance(found, exp.ParseJSON | exp.Subquery) or str(found.args.get("this")).upper() in _OF_JSON
+    return (found.copy(), steps) if made else (None, [])
 
 
 def _key(found: Any) -> Any:

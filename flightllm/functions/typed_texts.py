@@ -43,7 +43,7 @@ def typed_json(texts: pa.Array, types: pa.Array) -> pa.Array:
     made = json_text(texts, types).to_pylist()
     return pa.array(
         [
-            _iso(one, kind) if kind is not None and kind.startswith("Timestamp") else one
+            one if kind is None else _iso(one, kind) if kind.startswith("Timestamp") else _plain_number(one, kind)
             for one, kind in zip(made, kinds, strict=True)
         ],
         pa.string(),
@@ -74,11 +74,25 @@ def typed_format(templates: pa.Array, values: pa.Array, types: pa.Array) -> pa.A
     )
 
 
+def _plain_number(text: str | None, kind: str) -> str | None:
+    return text if text is None or not kind.startswith("Decimal") else _plain(text)
+
+
+def _plain(text: str) -> str:
+    """Return a decimal without zeros at its end."""
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _is_zoned(kind: str) -> bool:
+    """Return whether a type, such as `Timestamp(µs, "UTC")`, has a zone."""
+    return "," in kind and not kind.endswith("None)")
+
+
 def _iso(text: str | None, kind: str) -> str | None:
     if text is None:
         return None
     zoned = _in_utc(text).removesuffix('"').removesuffix("Z").removesuffix("+00")
-    return f'{zoned.replace(" ", "T", 1)}{"" if "None" in kind else "Z"}"'
+    return f'{zoned.replace(" ", "T", 1)}{"Z" if _is_zoned(kind) else ""}"'
 
 
 def _in_utc(text: str) -> str:
@@ -225,11 +239,11 @@ def printed(text: str | None, kind: str, *, literal: bool) -> str:
         return _double(text, literal=literal)
     if kind.startswith("Timestamp"):
         shown = _in_utc(text).replace("T", " ", 1)
-        zoned = "None" not in kind
+        zoned = _is_zoned(kind)
         shown = f"{shown.removesuffix('Z').removesuffix('+00')}+00" if zoned else shown
         return f"{'TIMESTAMP' if zoned else 'DATETIME'} {_quoted(shown)}" if literal else shown
     if kind.startswith("Decimal"):
-        shown = text.rstrip("0").rstrip(".") if "." in text else text
+        shown = _plain(text)
         return f'NUMERIC "{shown}"' if literal else shown
     if kind.startswith(("Utf8", "LargeUtf8")):
         return _quoted(text) if literal else text

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flightllm.dialect.formats import from_letters
+from flightllm.dialect.generator.forms import in_utc
 from flightllm.dialect.generator.written import MONTHS, SECONDS, Written, unit_of
 from flightllm.errors import UnsupportedError
 from flightllm.sql.literals import text_literal
@@ -76,4 +77,4 @@ def formatted(generator: Any, found: Any) -> str:
             f"CAST with the FORMAT {generator.sql(written)} of {generator.read_from} has no counterpart here: write"
             " FORMAT_TIMESTAMP('%Y-%m-%d', value), where %A is the name of the day and %B that of the month"
         )
-    return f"to_char({generator.sql(found, 'this')}, {text_literal(letters)})"
+    return f"to_char({in_utc(found.this, generator.sql(found, 'this'))}, {text_literal(letters)})"

@@ -1,9 +1,9 @@
 """Rules that several dialects share: parts of times, parts of texts and patterns."""
 
 import re
-from typing import Final
+from typing import Any, Final
 
-from flightllm.common.names import ADD_UNITS, TRUNCATE_UNIT, VALUE_TEXT
+from flightllm.common.names import ADD_UNITS, IN_UTC, TRUNCATE_UNIT, VALUE_TEXT
 from flightllm.dialect.generator.calls import Call, Rule, form, is_random
 from flightllm.functions.text_parts import ALL_MATCHES
 from flightllm.functions.text_places import PART_OF_TEXT
@@ -23,6 +23,8 @@ _UNITS: Final = {
     **dict.fromkeys(("nanosecond", "ns", "nsec", "nanosec", "nanoseconds"), "nanosecond"),
 }
 """The units of times by the words of the dialects."""
+_OWN_TEXTS: Final = ("bigquery", "databricks", "duckdb", "snowflake", "spark")
+"""Dialects that write the texts of times and doubles in another way than PostgreSQL."""
 LENGTHS: Final = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 _LEAST: Final = 2**31 - 1
 """The length of a part of a text that reaches to the end."""
@@ -51,6 +53,28 @@ def added(call: Call, name: str, count: str, time: str) -> str:
 def truncated(name: str, time: str) -> str:
     """Return the text of the begin of a unit."""
     return f"{TRUNCATE_UNIT}('{name}', {time})"
+
+
+def in_utc(value: Any, text: str) -> str:
+    """Return the text of a value, whose parts are those in UTC: a time of BigQuery is an instant without a zone."""
+    from sqlglot import exp
+
+    return text if isinstance(value, exp.Literal | exp.Cast | exp.AtTimeZone) else f"{IN_UTC}({text})"
+
+
+def own_cast(generator: Any, cast: Any, safe: str) -> str | None:
+    """Return the text of a cast to a text without a length, or of BigQuery's cast to a day or a time of day.
+
+    It is None for another cast.
+    """
+    from sqlglot import exp
+
+    kind, dialect = cast.to.this, generator.read_from
+    if kind in exp.DataType.TEXT_TYPES and not cast.to.expressions and dialect in _OWN_TEXTS:
+        return text_of(generator.sql(cast, "this"), dialect)
+    if kind in {exp.DType.DATE, exp.DType.TIME} and dialect == "bigquery":
+        return f"{safe}CAST({in_utc(cast.this, generator.sql(cast, 'this'))} AS {generator.sql(cast, 'to')})"
+    return None
 
 
 def part(name: str) -> Rule:

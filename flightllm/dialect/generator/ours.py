@@ -7,7 +7,7 @@ from flightllm.dialect.generator.aggregates import aggregates
 from flightllm.dialect.generator.calls import Table, TooLongError, vendor_call, write_call
 from flightllm.dialect.generator.dates import dates
 from flightllm.dialect.generator.duckdb_forms import duckdb_forms
-from flightllm.dialect.generator.forms import text_of
+from flightllm.dialect.generator.forms import own_cast
 from flightllm.dialect.generator.json_texts import json_texts
 from flightllm.dialect.generator.json_values import json_values
 from flightllm.dialect.generator.kept import refused
@@ -27,8 +27,6 @@ _MOST_PARTS, _MOST_COPIES = 50_000, 20
 
 _CUTTING = ("snowflake", "postgres")
 """Dialects whose cast to a text of some length cuts longer texts."""
-_OWN_TEXTS = ("bigquery", "databricks", "duckdb", "snowflake", "spark")
-"""Dialects that write the texts of times and doubles in another way than PostgreSQL."""
 
 
 def write(tree: Any, dialect: str) -> str:
@@ -133,6 +131,8 @@ def _ours() -> Any:
 
             def cast_sql(self, expression: Any, safe_prefix: str | None = None) -> str:
                 """Write a cast; a length of a text cuts the text in the dialects that cut it."""
+                if (made := own_cast(self, expression, safe_prefix or "")) is not None:
+                    return made
                 text = _cast_to_text(self, expression, safe_prefix or "")
                 return str(super().cast_sql(expression, safe_prefix=safe_prefix)) if text is None else text
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from flightllm.common.names import ADD_UNITS, TIME_BETWEEN
-from flightllm.dialect.generator.forms import LENGTHS
+from flightllm.dialect.generator.forms import LENGTHS, in_utc
 from flightllm.dialect.generator.reading import written_name
 from flightllm.dialect.generator.written import SPARKS, WEEKDAYS, Written
 from flightllm.errors import UnsupportedError
@@ -142,6 +142,8 @@ def _extract(generator: Any, found: Any) -> str:
     from sqlglot import exp
 
     written, time, dialect = found.this.name.upper(), generator.sql(found, "expression"), generator.read_from
+    if dialect == "bigquery":
+        time = in_utc(found.expression, time)
     if dialect in {"duckdb", "postgres"}:
         if written == "DAYOFYEAR":
             return f"EXTRACT(doy FROM {time})"

@@ -8,6 +8,7 @@ from flightllm.common.names import (
     ADD_UNITS,
     AS_TIMESTAMP,
     DUCKDB_JOINED,
+    IN_UTC,
     JSON_STYLE,
     TIME_BETWEEN,
     TRUNCATE_UNIT,
@@ -21,7 +22,7 @@ from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import INTERVAL, ExpressionTypes, arguments, function_name
 
-UNITS: Final = frozenset({ADD_UNITS, TRUNCATE_UNIT, VALUE_TEXT, AS_TIMESTAMP, TIME_BETWEEN})
+UNITS: Final = frozenset({ADD_UNITS, TRUNCATE_UNIT, VALUE_TEXT, AS_TIMESTAMP, TIME_BETWEEN, IN_UTC})
 """The functions that the pass rewrites; only the generator of other dialects writes them."""
 _LENGTHS: Final = {"week": ("7 day", 7), "quarter": ("3 month", 3), "day": ("1 day", 1)}
 _OF_DAYS: Final = frozenset({"day", "week"})
@@ -35,6 +36,7 @@ def time_units(tree: Tree, columns_of: TableColumns) -> Tree:
     `__as_timestamp(value)` reads a whole number as seconds since 1970.
     `__time_between(a, b)` is `a - b`, and the length of time between two dates.
     `__value_text(value, dialect)` is the text of a value as the dialect writes it.
+    `__in_utc(value)` is the same instant in UTC for a timestamp of another zone, and else the value.
     """
     types = ExpressionTypes(tree.root, columns_of)
     return tree.rebuilt(lambda node: _written(node, types))
@@ -53,6 +55,8 @@ def _written(node: Node, types: ExpressionTypes) -> Json:
         dates = all(found is not None and pa.types.is_date(found) for found in map(types.of, given))
         text = "(CAST(t AS TIMESTAMP) - CAST(s AS TIMESTAMP))" if dates else "(t - s)"
         return written(text, t=given[0], s=given[1])
+    if name == IN_UTC:
+        return _in_utc(given[0], types.of(given[0]))
     if name == AS_TIMESTAMP:
         found = types.of(given[0])
         whole = found is not None and pa.types.is_integer(found)
@@ -90,8 +94,8 @@ def _text(given: list[Json], found: Type) -> Json:
     if dialect in ("databricks", "spark"):
         return _spark_text(value, found)
     if pa.types.is_timestamp(found):
-        if found.tz is not None and dialect == "bigquery":
-            value = written(_IN_UTC, v=value)
+        if dialect == "bigquery":
+            value = _in_utc(value, found)
         return written(_time_text(dialect, zoned=found.tz is not None), v=value)
     if pa.types.is_time(found):
         return written(_WHOLE_CLOCK if dialect == "snowflake" else _CLOCK, v=value)
@@ -126,6 +130,12 @@ def _spark_text(value: Json, found: pa.DataType) -> Json:
     return written("CAST(v AS VARCHAR)", v=value)
 
 
+def _in_utc(value: Json, found: Type) -> Json:
+    """Return the same instant in UTC for a timestamp of another zone; another value stays."""
+    zoned = found is not None and pa.types.is_timestamp(found) and found.tz not in {None, "UTC"}
+    return written(_IN_UTC.format(_WORDS[found.unit]), v=value) if zoned and found is not None else value
+
+
 def _time_text(dialect: str, *, zoned: bool) -> str:
     """Return the text of a timestamp: Snowflake writes milliseconds, other dialects as many digits as there are."""
     if dialect == "snowflake":
@@ -134,8 +144,9 @@ def _time_text(dialect: str, *, zoned: bool) -> str:
     return f"({text} || '+00')" if zoned and dialect == "bigquery" else text
 
 
-_IN_UTC: Final = """arrow_cast(v, 'Timestamp(Microsecond, Some("UTC"))')"""
-"""The same instant in UTC."""
+_IN_UTC: Final = """arrow_cast(v, 'Timestamp({}, Some("UTC"))')"""
+"""The same instant in UTC, with a place for the unit."""
+_WORDS: Final = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "Nanosecond"}
 _CLOCK: Final = r"regexp_replace(CAST(v AS VARCHAR), '(\.\d*?)0+$', '\1')"
 """A time of day without zeros at the end of its fraction."""
 _WHOLE_CLOCK: Final = "substr(CAST(v AS VARCHAR), 1, 8)"

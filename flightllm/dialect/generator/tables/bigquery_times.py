@@ -6,7 +6,7 @@ from typing import Any, Final
 from flightllm.common.names import ADD_UNITS
 from flightllm.dialect.generator.calls import Call, Rule, Table, form
 from flightllm.dialect.generator.dates import difference
-from flightllm.dialect.generator.forms import LENGTHS, truncated
+from flightllm.dialect.generator.forms import LENGTHS, in_utc, truncated
 from flightllm.dialect.generator.written import WEEKDAYS
 from flightllm.functions.percent_times import IN_MICROSECONDS, READ_TIME, WRITTEN_TIME
 from flightllm.sql.literals import text_literal
@@ -81,7 +81,11 @@ def boundaries(unit: str, first: int, until: str, since: str) -> str:
 
 def _difference(call: Call) -> str:
     unit, first = unit_of(call, 2, "DAY")
-    return boundaries(unit, first, call.sql(0), call.sql(1))
+    return boundaries(unit, first, _instant(call, 0), _instant(call, 1))
+
+
+def _instant(call: Call, place: int) -> str:
+    return in_utc(call.args[place], call.sql(place))
 
 
 def _elapsed(call: Call) -> str:
@@ -110,7 +114,7 @@ def _truncated_time(call: Call) -> str:
 
 def _truncated(call: Call) -> str:
     unit, first = unit_of(call, 1, "DAY")
-    time = call.sql(0)
+    time = _instant(call, 0)
     if call.name == "DATE_TRUNC" and call.text(0) is not None:
         time = f"CAST({time} AS DATE)"
     if unit.lower() not in {*LENGTHS, "isoyear", "millisecond", "microsecond"}:
@@ -126,7 +130,7 @@ def _last_day(call: Call) -> str:
     unit, first = unit_of(call, 1, "MONTH")
     if unit not in {"WEEK", "MONTH", "QUARTER", "YEAR", "ISOYEAR"}:
         call.refuse("LAST_DAY accepts the units WEEK, ISOWEEK, MONTH, QUARTER, YEAR and ISOYEAR: write one of them")
-    day = f"CAST({call.sql(0)} AS DATE)"
+    day = f"CAST({_instant(call, 0)} AS DATE)"
     if unit == "WEEK":
         return f"CAST({_moved(6, begin_of(unit, first, day))} AS DATE)"
     if unit == "ISOYEAR":
@@ -143,7 +147,7 @@ def _written_time(kind: str) -> Rule:
             call.refuse(f"write {call.name}('%Y-%m-%d', value)")
         zone = call.sql(2) if len(call.args) > 2 else "'UTC'"
         begin = IN_MICROSECONDS.format("(DATE '1970-01-01' + CAST({} AS TIME))" if kind == "TIME" else "{}")
-        day = f"CAST({call.sql(1)} AS DATE)" if kind == "DATE" else call.sql(1)
+        day = f"CAST({_instant(call, 1)} AS DATE)" if kind == "DATE" else call.sql(1)
         return f"{WRITTEN_TIME}({begin.format(day)}, {call.sql(0)}, {zone})"
 
     return rule
@@ -198,16 +202,21 @@ def zoned_text(call: Call) -> str:
     return f"regexp_replace({WRITTEN_TIME}({time}, '%Y-%m-%d %H:%M:%E*S%Ez', {call.sql(1)}), ':00$', '')"
 
 
+def _day_or_time(kind: str, *parts: str) -> Rule:
+    """Return a rule for the day or the time of day of an instant in UTC or in a zone, or one made of its parts."""
+    made = form(
+        _in_zone(kind),
+        f"make_{kind.lower()}({{0}}, {{1}}, {{2}})",
+        advice=f"write {kind}(value) or {kind}({', '.join(parts)})",
+    )
+    return lambda call: f"CAST({_instant(call, 0)} AS {kind})" if len(call.args) == 1 else made(call)
+
+
 TIMES: Final[Table] = {
-    "DATE": form(
-        "CAST({0} AS DATE)",
-        _in_zone("DATE"),
-        "make_date({0}, {1}, {2})",
-        advice="write DATE(value) or DATE(year, month, day)",
-    ),
+    "DATE": _day_or_time("DATE", "year", "month", "day"),
     "DATETIME": _datetime,
     "TIMESTAMP": _timestamp,
-    "TIME": form("CAST({0} AS TIME)", _in_zone("TIME"), "make_time({0}, {1}, {2})"),
+    "TIME": _day_or_time("TIME", "hour", "minute", "second"),
     **dict.fromkeys(("DATE_DIFF", "DATETIME_DIFF"), _difference),
     "TIMESTAMP_DIFF": _elapsed,
     "TIME_DIFF": _between_times,
