@@ -90,5 +90,10 @@ DUCKDB_JOINED = "duckdb joined"
 """The style of a value that DuckDB joins to a text: a list and a value of an unknown type stay as they are."""
 IN_PLACE = "__in_place"
 """The name that a star leaves out if the columns that a join merges keep the places of its tables, as in DuckDB."""
+SNOWFLAKE_JOINED, SNOWFLAKE_ELEMENTS = "snowflake joined", "snowflake elements"
+"""The styles of a value that Snowflake joins to a text, and of the elements of a list that it joins.
+
+A value whose usual text is right stays as it is.
+"""
 JSON_STYLE = "json"
 """The dialect of `STRING(value)` in BigQuery, which reads the text of a JSON value, and writes that of a time."""

@@ -82,6 +82,8 @@ def check_counterparts(tree: "exp.Expr", dialect: str) -> None:
             _name_all(found)
         elif isinstance(found, exp.Window) and _calls(found.this, "RATIO_TO_REPORT"):
             _write_ratio(found)
+        elif isinstance(found, exp.Window) and _calls(found.this, "CONDITIONAL_TRUE_EVENT"):
+            _count_events(found)
         elif isinstance(found, exp.ArgMax | exp.ArgMin):
             found.set("known_only", dialect == "duckdb")
         elif isinstance(found, exp.IgnoreNulls) and isinstance(found.parent, vendor_call()):
@@ -104,6 +106,11 @@ def _clause_refused(found: "exp.Expr") -> str | None:
     match found:
         case exp.Star() if found.args.get("rename"):
             return "RENAME in a star has no counterpart: write SELECT * EXCLUDE (a), a AS b"
+        case exp.MatchRecognize():
+            return (
+                "MATCH_RECOGNIZE has no counterpart: write lag(a) OVER (ORDER BY b) AS before in a subquery, and"
+                " compare it with a outside"
+            )
         case exp.Join() if found.args.get("method") == "POSITIONAL":
             return (
                 "POSITIONAL JOIN has no counterpart: number the rows of both tables by row_number() OVER () AS n in"
@@ -170,6 +177,18 @@ def _write_ratio(found: "exp.Window") -> None:
     found.replace(
         exp.Paren(this=exp.Div(this=part, expression=exp.Nullif(this=total, expression=exp.Literal.number(0))))
     )
+
+
+def _count_events(found: "exp.Window") -> None:
+    """Rewrite `CONDITIONAL_TRUE_EVENT(a) OVER (ORDER BY b)` as the number of true rows up to the row."""
+    from sqlglot import exp
+
+    one, none = exp.Literal.number(1), exp.Literal.number(0)
+    found.set(
+        "this", exp.Sum(this=exp.Case(ifs=[exp.If(this=found.this.expressions[0].copy(), true=one)], default=none))
+    )
+    found.set("spec", exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW"))
+    found.replace(exp.Cast(this=found.copy(), to=exp.DataType.build("BIGINT")))
 
 
 def _tree_refused(found: "exp.Connect") -> str | None:
@@ -285,7 +304,9 @@ def _name_all(order: "exp.Order") -> None:
     from sqlglot import exp
 
     keys, select = order.expressions, order.parent
-    if len(keys) != 1 or not isinstance(keys[0].this, exp.Var) or keys[0].this.name.upper() != "ALL":
+    key = keys[0].this if len(keys) == 1 else None
+    is_word = isinstance(key, exp.Var) or (isinstance(key, exp.Column) and not key.table and not key.this.quoted)
+    if key is None or not is_word or key.name.upper() != "ALL":
         return
     if not isinstance(select, exp.Select) or select.is_star:
         raise UnsupportedError("ORDER BY ALL needs the columns in SELECT: name them, or write ORDER BY a, b")

@@ -30,7 +30,11 @@ def raw_values(texts: pa.Array, paths: pa.Array) -> pa.Array:
 
 
 def kinds(texts: pa.Array, types: pa.Array) -> pa.Array:
-    """Return the names that TYPEOF has for JSON texts; `types` are Arrow's types of typed values, else empty."""
+    """Return the names that TYPEOF has for JSON texts; `types` are Arrow's types of typed values, else empty.
+
+    Raises:
+        SqlError: a value is a time in a zone, and its type is not one of Snowflake's.
+    """
     rows = zip(texts.to_pylist(), types.to_pylist(), strict=True)
     return pa.array([None if text is None else _kind(text.strip(), type_ or "") for text, type_ in rows], pa.string())
 
@@ -91,6 +95,13 @@ def _kept(texts: pa.Array, names: pa.Array, keeps: Callable[[str, list[str]], bo
 
 
 def _kind(text: str, type_: str) -> str:
+    if type_.startswith("TIMESTAMP"):
+        return type_
+    if type_.startswith("Timestamp") and '"' in type_:
+        raise SqlError(
+            "a stored time in a zone is TIMESTAMP_TZ or TIMESTAMP_LTZ, and the server does not know which: write"
+            " TYPEOF(t::TIMESTAMP_TZ::VARIANT)"
+        )
     found = next((name for begin, name in _TYPES.items() if type_.startswith(begin)), None)
     if found is not None:
         return found

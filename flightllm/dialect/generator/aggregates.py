@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from flightllm.common.names import SNOWFLAKE_ELEMENTS, SNOWFLAKE_JOINED, VALUE_TEXT
+from flightllm.dialect.generator.forms import text_of
 from flightllm.dialect.generator.written import Written
+from flightllm.errors import UnsupportedError
 
 
 def aggregates() -> Mapping[type, Written]:
@@ -50,4 +53,31 @@ def _joined(generator: Any, found: Any) -> str:
     ordered = found.this if isinstance(found.this, exp.Order) else None
     text = generator.sql(ordered.this if ordered is not None else found.this)
     keys = f" ORDER BY {generator.expressions(ordered, flat=True)}" if ordered is not None else ""
+    value = ordered.this if ordered is not None else found.this
+    if generator.read_from == "snowflake":
+        if isinstance(value, exp.Distinct):
+            return _joined_once(found, text, keys, between)
+        text = text_of(text, SNOWFLAKE_JOINED)
     return f"STRING_AGG({text}, {between}{keys})"
+
+
+def _joined_once(found: Any, text: str, keys: str, between: str) -> str:
+    """Write `LISTAGG(DISTINCT a, ',') WITHIN GROUP (ORDER BY a)` of numbers and others, which are sorted as they are.
+
+    Raises:
+        UnsupportedError: the aggregate is a window function or has a FILTER.
+    """
+    from sqlglot import exp
+
+    ordered = found.this if isinstance(found.this, exp.Order) else None
+    if ordered is not None and [one.this for one in ordered.expressions] != ordered.this.expressions:
+        raise UnsupportedError(
+            "LISTAGG(DISTINCT a) is sorted by its value here: write LISTAGG(DISTINCT a) WITHIN GROUP (ORDER BY a)"
+        )
+    if isinstance(found.parent, exp.Window | exp.Filter):
+        raise UnsupportedError(
+            "LISTAGG(DISTINCT a) with OVER or FILTER has no counterpart: write it in a subquery with GROUP BY, and join"
+            " its rows to the others"
+        )
+    listed = f"{VALUE_TEXT}(array_agg({text}{keys}), '{SNOWFLAKE_ELEMENTS}')"
+    return f"coalesce(array_to_string({listed}, {between}), '')"

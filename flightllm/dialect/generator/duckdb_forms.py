@@ -7,6 +7,7 @@ from typing import Any, Final
 from flightllm.common.names import IN_PLACE
 from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.duckdb_values import as_joined
+from flightllm.dialect.generator.forms import as_operand
 from flightllm.dialect.generator.kept import refused
 from flightllm.dialect.generator.written import SPARKS, Written
 from flightllm.errors import UnsupportedError
@@ -52,6 +53,9 @@ def _joined(generator: Any, found: Any) -> str:
 
     if generator.read_from in SPARKS:
         return _joined_in_spark(generator, found)
+    if generator.read_from == "snowflake":
+        parts = (found.this, found.expression)
+        return " || ".join(as_operand(generator, one, str(generator.sql(one))) for one in parts)
     if generator.read_from != _DUCKDB:
         return str(generator.dpipe_sql(found))
     if isinstance(found.expression, exp.Null) or isinstance(found.this, exp.Null):  # a list and NULL are NULL

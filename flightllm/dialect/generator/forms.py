@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final
 
-from flightllm.common.names import ADD_UNITS, IN_UTC, TRUNCATE_UNIT, VALUE_TEXT
+from flightllm.common.names import ADD_UNITS, IN_UTC, SNOWFLAKE_JOINED, TRUNCATE_UNIT, VALUE_TEXT
 from flightllm.dialect.generator.calls import Call, Rule, form, is_random
 from flightllm.functions.text_parts import ALL_MATCHES
 from flightllm.functions.text_places import PART_OF_TEXT
@@ -80,6 +80,16 @@ def own_cast(generator: Any, cast: Any, safe: str) -> str | None:
 def part(name: str) -> Rule:
     """Return a rule that writes a part of a time as a whole number."""
     return form(f"CAST(date_part('{name}', {{0}}) AS BIGINT)")
+
+
+def as_operand(generator: Any, value: Any, text: str) -> str:
+    """Return an operand of a join of texts in Snowflake: a time or a double becomes its text, but not in a prompt."""
+    from sqlglot import exp
+
+    inner = value.unnest() if isinstance(value, exp.Paren) else value
+    plain = isinstance(inner, exp.Literal | exp.DPipe | exp.Array | exp.Null)
+    is_part = plain or value.find_ancestor(exp.Anonymous) is not None or generator.read_from != "snowflake"
+    return text if is_part else text_of(text, SNOWFLAKE_JOINED)
 
 
 def text_of(value: str, dialect: str) -> str:
@@ -181,5 +191,6 @@ def known(text: str) -> Rule:
 
 def joined(call: Call) -> str:
     """Write a text of all arguments that is NULL if one of them is NULL."""
-    args = [call.sql(place) for place in range(len(call.args))]
+    own = call.dialect == "snowflake"
+    args = [as_operand(call.generator, one, call.written(one)) if own else call.written(one) for one in call.args]
     return f"({' || '.join(args)})" if len(args) > 1 else f"CAST({args[0]} AS VARCHAR)"

@@ -61,8 +61,8 @@ def _refuse_missing(part: Any, dialect: str, error: Exception) -> None:
         ) from error
 
 
-def _cast_to_text(generator: Any, found: Any, prefix: str) -> str | None:
-    """Return a cast to a text as its dialect means it, or None for another cast.
+def _cut_text(generator: Any, found: Any, prefix: str) -> str | None:
+    """Return a cast to a text of some length as its dialect means it, or None for another cast.
 
     Raises:
         UnsupportedError: BigQuery would raise an error for a text over the length.
@@ -70,11 +70,9 @@ def _cast_to_text(generator: Any, found: Any, prefix: str) -> str | None:
     from sqlglot import exp
 
     dialect, length = generator.read_from, next((one.this for one in found.to.expressions), None)
-    if found.to.this not in exp.DataType.TEXT_TYPES or (length is None and dialect not in _OWN_TEXTS):
+    if length is None or found.to.this not in exp.DataType.TEXT_TYPES:
         return None
     value = generator.sql(found, "this")
-    if length is None:
-        return text_of(value, dialect)
     if dialect == "bigquery":
         raise UnsupportedError(
             f"a cast to STRING({generator.sql(length)}) of bigquery has no counterpart here:"
@@ -133,7 +131,7 @@ def _ours() -> Any:
                 """Write a cast; a length of a text cuts the text in the dialects that cut it."""
                 if (made := own_cast(self, expression, safe_prefix or "")) is not None:
                     return made
-                text = _cast_to_text(self, expression, safe_prefix or "")
+                text = _cut_text(self, expression, safe_prefix or "")
                 return str(super().cast_sql(expression, safe_prefix=safe_prefix)) if text is None else text
 
             def withingroup_sql(self, expression: Any) -> str:

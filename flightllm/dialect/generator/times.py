@@ -157,10 +157,8 @@ def _extract(generator: Any, found: Any) -> str:
         return f"CAST(date_part('week', {time}) AS BIGINT)"
     if dialect == "bigquery" and (isinstance(found.this, exp.WeekStart) or written == "WEEK"):
         return _week("SUNDAY" if written == "WEEK" else written, time)
-    if written == "DATE":
-        return f"CAST({time} AS DATE)"
-    if written == "TIME":
-        return f"CAST({time} AS TIME)"
+    if written in {"DATE", "TIME"}:
+        return f"CAST({time} AS {written})"
     if dialect == "bigquery" and written in _AFTER_SECONDS:
         return f"CAST(date_part('{written.lower()}', {time}) AS BIGINT) % {_AFTER_SECONDS[written]}"
     return f"CAST(trunc(date_part('{_PARTS.get(written, written.lower())}', {time})) AS BIGINT)"

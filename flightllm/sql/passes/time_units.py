@@ -10,6 +10,9 @@ from flightllm.common.names import (
     DUCKDB_JOINED,
     IN_UTC,
     JSON_STYLE,
+    LAMBDA_PREFIX,
+    SNOWFLAKE_ELEMENTS,
+    SNOWFLAKE_JOINED,
     TIME_BETWEEN,
     TRUNCATE_UNIT,
     VALUE_TEXT,
@@ -18,8 +21,9 @@ from flightllm.errors import UnsupportedError
 from flightllm.functions.json_scalars import JSON_SCALAR
 from flightllm.functions.value_texts import DOUBLE_TEXT, VENDOR_DOUBLE
 from flightllm.sql.nodes import Json, Node, body, kind, text_of_literal
+from flightllm.sql.passes.nested_json import json_form
 from flightllm.sql.query_columns import TableColumns, Type
-from flightllm.sql.tree import Tree, written
+from flightllm.sql.tree import Tree, text_of, written
 from flightllm.sql.types import INTERVAL, ExpressionTypes, arguments, function_name
 
 UNITS: Final = frozenset({ADD_UNITS, TRUNCATE_UNIT, VALUE_TEXT, AS_TIMESTAMP, TIME_BETWEEN, IN_UTC})
@@ -89,10 +93,19 @@ def _text(given: list[Json], found: Type) -> Json:
         if found == pa.string():
             return written(f"{JSON_SCALAR}(v, 'STRING', 'strict')", v=value)
         dialect = "bigquery"
+    if dialect in {SNOWFLAKE_JOINED, SNOWFLAKE_ELEMENTS}:
+        return _joined(value, found, dialect)
     if found is None:
         return written("CAST(v AS VARCHAR)", v=value)
     if dialect in ("databricks", "spark"):
         return _spark_text(value, found)
+    if pa.types.is_nested(found):
+        return written(json_form("v", found) if dialect == "snowflake" else "CAST(v AS VARCHAR)", v=value)
+    return _plain_text(value, found, dialect)
+
+
+def _plain_text(value: Json, found: pa.DataType, dialect: str) -> Json:
+    """Return the text of a value without parts."""
     if pa.types.is_timestamp(found):
         if dialect == "bigquery":
             value = _in_utc(value, found)
@@ -102,6 +115,23 @@ def _text(given: list[Json], found: Type) -> Json:
     if pa.types.is_floating(found):
         return written(f"{DOUBLE_TEXT}(CAST(v AS DOUBLE))", v=value)
     return written("CAST(v AS VARCHAR)", v=value)
+
+
+def _joined(value: Json, found: Type, style: str) -> Json:
+    """Return a value that Snowflake joins to a text, or a list of such values: times and doubles become texts."""
+    if style == SNOWFLAKE_JOINED:
+        return _text([value, _SNOWFLAKE], found) if _has_own_text(found) else value
+    element = found.value_type if found is not None and pa.types.is_list(found) else None
+    if not _has_own_text(element):
+        return value
+    name = f"{LAMBDA_PREFIX}{_DEPTH}_item"
+    item = _text([written(name), _SNOWFLAKE], element)
+    return written(f"array_transform(v, lambda {name} : {text_of(item)})", v=value)
+
+
+def _has_own_text(found: Type) -> bool:
+    tests = (pa.types.is_timestamp, pa.types.is_time, pa.types.is_floating)
+    return found is not None and any(test(found) for test in tests)
 
 
 def _spark_text(value: Json, found: pa.DataType) -> Json:
@@ -139,11 +169,14 @@ def _in_utc(value: Json, found: Type) -> Json:
 def _time_text(dialect: str, *, zoned: bool) -> str:
     """Return the text of a timestamp: Snowflake writes milliseconds, other dialects as many digits as there are."""
     if dialect == "snowflake":
-        return "to_char(v, '%Y-%m-%d %H:%M:%S%.3f')"
+        return f"to_char(v, '%Y-%m-%d %H:%M:%S%.3f{' %z' if zoned else ''}')"
     text = "rtrim(rtrim(to_char(v, '%Y-%m-%d %H:%M:%S%.6f'), '0'), '.')"
     return f"({text} || '+00')" if zoned and dialect == "bigquery" else text
 
 
+_SNOWFLAKE: Final = written("'snowflake'")
+_DEPTH: Final = 80
+"""The number of the parameter of a lambda here: those of a text have lower ones."""
 _IN_UTC: Final = """arrow_cast(v, 'Timestamp({}, Some("UTC"))')"""
 """The same instant in UTC, with a place for the unit."""
 _WORDS: Final = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "Nanosecond"}

@@ -180,6 +180,9 @@ def _made_json(value: Json, types: ExpressionTypes, *, quoted: bool) -> Json:
     found = types.of(value)
     if (nested := _as_json(value, types)) is not None:
         return nested
+    if found is not None and pa.types.is_timestamp(found):  # only Snowflake's functions have these marks
+        value = written(f"to_char(v, '%Y-%m-%d %H:%M:%S%.3f{'' if found.tz is None else ' %z'}')", v=value)
+        found = pa.string()
     return value if not quoted and found in {None, pa.string()} else written(json_form("v", found), v=value)
 
 

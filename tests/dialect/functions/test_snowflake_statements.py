@@ -53,6 +53,41 @@ _FEW: Sequence[tuple[list[str], Any]] = [
         ],
         [('{"a":1,"value":null,"b":2}',)],
     ),
+    (["SELECT dept, COUNT(*) AS n FROM emp GROUP BY ALL ORDER BY ALL"], [("a", 2), ("b", 2), (None, 1)]),
+    (["SELECT id FROM emp WHERE id < 3 ORDER BY ALL DESC"], [(2,), (1,)]),
+    (["SELECT LISTAGG(DISTINCT mgr, '|') WITHIN GROUP (ORDER BY mgr DESC) AS l FROM emp"], [("2|1",)]),
+    (["SELECT LISTAGG(DISTINCT mgr) AS a, LISTAGG(mgr) AS b FROM emp WHERE id = 1"], [("", "")]),
+    (
+        ["SELECT LISTAGG(x, ',') AS a, LISTAGG(DISTINCT x, ',') AS b FROM (SELECT '2024-01-02'::TIMESTAMP AS x)"],
+        [("2024-01-02 00:00:00.000", "2024-01-02 00:00:00.000")],
+    ),
+    (
+        ["SELECT CONCAT(x, '') AS a, OBJECT_CONSTRUCT('x', x) AS b FROM (SELECT '2024-01-02'::TIMESTAMP AS x)"],
+        [("2024-01-02 00:00:00.000", '{"x":"2024-01-02 00:00:00.000"}')],
+    ),
+    (["SELECT LISTAGG(x, ',') AS a, LISTAGG(DISTINCT x, ',') AS b FROM (SELECT 20::FLOAT AS x)"], [("20", "20")]),
+    (
+        ["SELECT CONDITIONAL_TRUE_EVENT(sal > 100) OVER (ORDER BY id) AS n FROM emp ORDER BY id"],
+        [(0,), (1,), (2,), (2,), (2,)],
+    ),
+    (["SELECT TO_VARCHAR(ARRAY_CONSTRUCT('a', 'b')) AS a, [1, 2]::VARCHAR AS b"], [('["a","b"]', "[1,2]")]),
+    (
+        [
+            "CREATE OR REPLACE TABLE times AS SELECT '2024-01-02 03:04:05.6 +00:00'::TIMESTAMP_TZ AS t",
+            "SELECT t::VARCHAR AS a, TO_VARCHAR(t) AS b, t || '' AS c, HOUR(t), OBJECT_CONSTRUCT('t', t) FROM times",
+        ],
+        [
+            (
+                *["2024-01-02 03:04:05.600 +0000"] * 3,
+                3,
+                '{"t":"2024-01-02 03:04:05.600 +0000"}',
+            )
+        ],
+    ),
+    (
+        ["SELECT TYPEOF(TO_TIMESTAMP_TZ('2024-01-02')::VARIANT) AS a, TYPEOF(CURRENT_TIMESTAMP()::VARIANT) AS b"],
+        [("TIMESTAMP_TZ", "TIMESTAMP_LTZ")],
+    ),
     (["TRUNCATE TABLE IF EXISTS nothere", "TRUNCATE TABLE IF EXISTS emp", "SELECT COUNT(*) AS n FROM emp"], [(0,)]),
 ]
 """Texts whose rows changed with one rule each."""
@@ -70,6 +105,14 @@ _REFUSED = [
     ("PUT file://a @s", "write CREATE EXTERNAL TABLE"),
     ("SELECT $1 FROM @s/a.csv", "write CREATE EXTERNAL TABLE"),
     ("SELECT * FROM TABLE(RESULT_SCAN(LAST_QUERY_ID()))", "write CREATE TEMP TABLE t AS SELECT"),
+    ("SELECT TYPEOF(t::VARIANT) AS k FROM (SELECT CURRENT_TIMESTAMP() AS t)", "write TYPEOF(t::TIMESTAMP_TZ::VARIANT)"),
+    ("SELECT LISTAGG(DISTINCT name) WITHIN GROUP (ORDER BY id) AS l FROM emp", "ORDER BY a)"),
+    ("SELECT id, LISTAGG(DISTINCT name) OVER (PARTITION BY dept) AS l FROM emp", "write it in a subquery"),
+    ("SELECT * FROM emp ORDER BY ALL", "write ORDER BY a, b"),
+    (
+        "SELECT * FROM emp MATCH_RECOGNIZE (ORDER BY id MEASURES a.id AS x PATTERN (a+) DEFINE a AS TRUE)",
+        "lag(a)",
+    ),
     ("SELECT CONDITIONAL_CHANGE_EVENT(id) OVER (ORDER BY id) AS c FROM emp", "write lag"),
     ("SELECT SNOWFLAKE.CORTEX.SPLIT_TEXT_RECURSIVE_CHARACTER(name, 'none', 5) FROM emp", "split it in a client"),
 ]

@@ -130,8 +130,24 @@ def _kind(call: Call) -> str:
     if len(call.args) != 1:
         call.refuse("write TYPEOF(value)")
     value = call.args[0]
-    type_ = f"arrow_typeof({call.generator.sql(value.this)})" if _is_typed(value) else "''"
+    type_ = "''"
+    if _is_typed(value):
+        type_ = (
+            f"'{zoned}'" if (zoned := _zoned_kind(value.this)) else f"arrow_typeof({call.generator.sql(value.this)})"
+        )
     return f"{KIND}({value_of(call, 0)}, {type_})"
+
+
+def _zoned_kind(value: Any) -> str:
+    """Return the kind of a time in a zone that the text makes; empty for another value."""
+    from sqlglot import exp
+
+    if isinstance(value, exp.Cast):
+        return {"TIMESTAMPTZ": "TIMESTAMP_TZ", "TIMESTAMPLTZ": "TIMESTAMP_LTZ"}.get(value.to.this.name, "")
+    if isinstance(value, exp.CurrentTimestamp):
+        return "TIMESTAMP_LTZ"
+    name = str(value.args.get("this")).upper() if isinstance(value, exp.Func) else ""
+    return name.removeprefix("TO_") if name in {"TO_TIMESTAMP_TZ", "TO_TIMESTAMP_LTZ"} else ""
 
 
 def _is_of(*kinds: str) -> Rule:
