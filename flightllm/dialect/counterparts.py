@@ -296,11 +296,7 @@ def _extreme_refused(found: "exp.ArgMax | exp.ArgMin") -> str | None:
 
 
 def _name_all(order: "exp.Order") -> None:
-    """Rewrite `SELECT a, b … ORDER BY ALL DESC` as `… ORDER BY 1 DESC, 2 DESC`.
-
-    Raises:
-        UnsupportedError: the SELECT does not list its columns.
-    """
+    """Rewrite `SELECT a, b … ORDER BY ALL DESC` as `… ORDER BY 1 DESC, 2 DESC`; a pass rewrites it after a star."""
     from sqlglot import exp
 
     keys, select = order.expressions, order.parent
@@ -308,8 +304,8 @@ def _name_all(order: "exp.Order") -> None:
     is_word = isinstance(key, exp.Var) or (isinstance(key, exp.Column) and not key.table and not key.this.quoted)
     if key is None or not is_word or key.name.upper() != "ALL":
         return
-    if not isinstance(select, exp.Select) or select.is_star:
-        raise UnsupportedError("ORDER BY ALL needs the columns in SELECT: name them, or write ORDER BY a, b")
+    if not isinstance(select, exp.Select) or select.is_star or select.find(exp.Columns):
+        return
     written = [keys[0].copy() for _ in select.expressions]
     for place, key in enumerate(written, 1):
         key.set("this", exp.Literal.number(place))

@@ -152,14 +152,15 @@ def _moved_select(parsed: ParsedText, at: int) -> int | None:
 
 
 def _changes_columns(parsed: ParsedText) -> bool:
-    """Return whether a set operation BY NAME or an operator of a pipe can change the columns of the first query."""
-    if "by" not in parsed.words and "|>" not in parsed.sql:  # most long texts have neither
+    """Return whether a set operation BY NAME, an operator of a pipe or COLUMNS can change the columns of a query."""
+    if not {"by", "columns"} & parsed.words and "|>" not in parsed.sql:  # as most long texts
         return False
     for at in range(len(parsed.tokens)):
         of_set = parsed.is_word(at - 1, *_BEFORE_BY)  # ORDER BY name is about a column
         if of_set and parsed.is_word(at, "by") and parsed.is_word(at + 1, "name", "position"):
             return True
-        if parsed.is_symbol(at, "|>") and parsed.is_word(at + 1, *_PIPES):
+        piped = parsed.is_symbol(at, "|>") and parsed.is_word(at + 1, *_PIPES)
+        if piped or (parsed.is_word(at, "columns") and parsed.is_symbol(at + 1, "(")):
             return True
     return False
 

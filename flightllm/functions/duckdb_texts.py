@@ -1,6 +1,7 @@
 """The texts of values as DuckDB writes them: `['a:b', NULL]` for a list, `1 year 02:00:00` for an interval."""
 
 import re
+from decimal import Decimal
 from typing import Final
 
 import numpy as np
@@ -12,11 +13,15 @@ from flightllm.functions.own import OwnFunction
 
 DUCKDB_LIST, DUCKDB_LISTS = "__duckdb_list", "__duckdb_lists"
 DUCKDB_INTERVAL, DUCKDB_TEXT = "__duckdb_interval", "__duckdb_text"
+DUCKDB_ITEM, DUCKDB_BYTES = "__duckdb_item", "__duckdb_bytes"
 SIMPLE_UPPER, SIMPLE_LOWER = "__simple_upper", "__simple_lower"
 """The names of the functions in SQL."""
 TEXTS: Final = pa.list_(pa.string())
 _SPECIAL: Final = re.compile(r"""['"\\,:=()\[\]{}]|^\s|\s$""")
+_INTERVAL: Final = re.compile(r"(-?\d+(?:\.\d+)?) (mons|days|hours|mins|secs)")
+_NANOS: Final = {"hours": 3_600_000_000_000, "mins": 60_000_000_000, "secs": 1_000_000_000}
 _DAY: Final = 86_400_000_000_000
+_ESCAPED: Final = frozenset(b"'\"\\")
 _LISTS: Final = ("List", "LargeList", "FixedSizeList")
 _NESTED: Final = ("Struct", "Map", "Union", "Dictionary")
 
@@ -56,7 +61,27 @@ def duckdb_text(texts: pa.Array, types: pa.Array) -> pa.Array:
         SqlError: a value has parts, whose texts are unknown here.
     """
     rows = zip(texts.to_pylist(), types.to_pylist(), strict=True)
-    return pa.array([None if text is None else _plain(text, kind) for text, kind in rows], pa.string())
+    return pa.array([None if text is None else plain_text(text, kind) for text, kind in rows], pa.string())
+
+
+def duckdb_item(texts: pa.Array, types: pa.Array) -> pa.Array:
+    """Return the texts of values as a list or a struct shows them: in quotes if they have a sign such as a comma.
+
+    Raises:
+        SqlError: a value has parts, whose texts are unknown here.
+    """
+    rows = zip(texts.to_pylist(), types.to_pylist(), strict=True)
+    return pa.array(["NULL" if text is None else _quoted(plain_text(text, kind)) for text, kind in rows], pa.string())
+
+
+def duckdb_bytes(values: pa.Array) -> pa.Array:
+    r"""Return the texts of bytes, as in `ab\xFF`: quotes, backslashes and bytes without a plain sign are numbers."""
+    return pa.array([None if value is None else shown_bytes(value) for value in values.to_pylist()], pa.string())
+
+
+def shown_bytes(value: bytes) -> str:
+    """Return the text of bytes."""
+    return "".join(chr(one) if 32 <= one < 127 and one not in _ESCAPED else f"\\x{one:02X}" for one in value)
 
 
 def simple_upper(texts: pa.Array) -> pa.Array:
@@ -88,7 +113,7 @@ def _list(values: list[str | None], kind: str) -> str:
             "a list of structs or maps, or of lists in lists, has no text here: write to_json(column) for a column of"
             " a table"
         )
-    return _joined([None if one is None else _quoted(_plain(one, kind)) for one in values])
+    return _joined([None if one is None else _quoted(plain_text(one, kind)) for one in values])
 
 
 def _joined(values: list[str | None]) -> str:
@@ -102,7 +127,7 @@ def _quoted(text: str) -> str:
     return f"'{escaped}'"
 
 
-def _plain(text: str, kind: str) -> str:
+def plain_text(text: str, kind: str) -> str:
     """Return the text of a value without parts, from Arrow's text."""
     if kind.startswith("Float"):
         return repr(float(text)) if kind == "Float64" else _real(np.float32(text))
@@ -110,9 +135,11 @@ def _plain(text: str, kind: str) -> str:
         return _time(text)
     if kind.startswith("Time"):
         return _short(text)
-    if kind.startswith(("Interval", "Duration")):
+    if kind.startswith("Interval"):
+        return _read_interval(text)
+    if kind.startswith("Duration"):
         raise SqlError(
-            "an interval in a list, or of an unknown function, has no text here: write CAST(a AS VARCHAR) of a column"
+            "the time between two timestamps has no text in a list here: write CAST(a - b AS VARCHAR) of columns"
         )
     if kind.startswith((*_NESTED, *_LISTS)):
         raise SqlError(
@@ -120,6 +147,13 @@ def _plain(text: str, kind: str) -> str:
             " of its parts"
         )
     return text
+
+
+def _read_interval(text: str) -> str:
+    """Return the text of an interval, from Arrow's text such as `1 mons 2 days 3.5 secs`."""
+    parts = {unit: Decimal(count) for count, unit in _INTERVAL.findall(text)}
+    nanos = sum(int(parts.get(unit, 0) * size) for unit, size in _NANOS.items())
+    return _interval(int(parts.get("mons", 0)), int(parts.get("days", 0)), nanos, with_days=False)
 
 
 def _real(number: np.float32) -> str:
@@ -144,6 +178,8 @@ FUNCTIONS: Final = (
     OwnFunction(duckdb_lists, (pa.list_(TEXTS), pa.string()), pa.string(), DUCKDB_LISTS),
     OwnFunction(duckdb_interval, (pa.month_day_nano_interval(), pa.bool_()), pa.string(), DUCKDB_INTERVAL),
     OwnFunction(duckdb_text, (pa.string(), pa.string()), pa.string(), DUCKDB_TEXT),
+    OwnFunction(duckdb_item, (pa.string(), pa.string()), pa.string(), DUCKDB_ITEM),
+    OwnFunction(duckdb_bytes, (pa.binary(),), pa.string(), DUCKDB_BYTES),
     OwnFunction(simple_upper, (pa.string(),), pa.string(), SIMPLE_UPPER),
     OwnFunction(simple_lower, (pa.string(),), pa.string(), SIMPLE_LOWER),
 )

@@ -33,6 +33,21 @@ STATEMENTS = [
     "SELECT (max(day) - min(day)) // 2 AS d, sum(x) // 3 AS q FROM many",
     "SELECT m['b'] AS x, map_keys(m) AS k FROM (SELECT MAP {'a': 1, 'b': 2} AS m)",
     "FROM many SELECT n WHERE w GLOB 'x*' ORDER BY n",
+    "SELECT MAP {'a': 1, 'b': 2}['b'] AS x, MAP {1: 2}[1] AS y, MAP {'a': 1}['z'] AS z",
+    "SELECT {'a': n, 'b c': w, 'd': [x], 'e': {'f': day}}::VARCHAR AS x FROM many ORDER BY n, w",
+    "SELECT [{'a': 'it''s'}, NULL]::VARCHAR AS x, MAP {'a b': 'x=y', 'c': ''}::VARCHAR AS y, 'x' || {'a': 1} AS z",
+    "SELECT [INTERVAL '1 month 2 hours', INTERVAL '-3 seconds']::VARCHAR AS x, [1, 2]::INT[2]::VARCHAR AS y",
+    r"SELECT 'a''b\x5C\xFF'::BLOB::VARCHAR AS x, ['\xAAb'::BLOB]::VARCHAR AS y, 'a'::BLOB || '\xFF'::BLOB AS z",
+    "SELECT to_json(x) AS x, to_json({'a': n, 'b': [day]}) AS y FROM many ORDER BY n, w",
+    "SELECT json_object('n', n, 'w', w) AS z FROM many ORDER BY n, w",
+    "SELECT to_json(CAST(100 AS DECIMAL(10, 2))) AS x, to_json(1e20) AS y, to_json('nan'::DOUBLE) AS z",
+    "SELECT to_json([TIMESTAMPTZ '2024-01-01 10:00:00+00']) AS x, to_json(INTERVAL 1 DAY) AS y",
+    "SELECT json_array('x', 1.50, NULL, '[1]'::JSON) AS x, json_array() AS y, to_json(json_array(1)) AS z",
+    "SELECT json_group_array(x) AS x FROM (SELECT x FROM many WHERE n < 2)",
+    'SELECT \'{"a": 1, "b": 3, "a": 2}\'::JSON -> \'a\' AS x, json_keys(\'{"a": 1, "a": 2}\') AS y',
+    "SELECT array_to_string([], '-') AS x, array_to_string([NULL], '-') AS y, array_to_string(['a', NULL], '-') AS z",
+    "SELECT epoch_ms(TIMESTAMP '1960-01-01 00:00:00.0006') AS x, epoch_ms(TIMESTAMP '2024-01-01 00:00:00.0015') AS y",
+    "SELECT epoch_ms(1701388800000) AS x, epoch_ms(DATE '2024-01-01') AS y, epoch_ms(INTERVAL 1 DAY) AS z",
     "SELECT round(1.15 * 3, 1)::VARCHAR AS x, concat(x, '|', p) AS y FROM many ORDER BY n, w",
 ]
 
@@ -42,6 +57,7 @@ def vendor() -> Any:
     """Open the real DuckDB with the same tables."""
     duckdb = pytest.importorskip("duckdb")
     connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
     connection.execute(CREATE)
     connection.execute(NUMBERS)
     return connection
@@ -57,11 +73,15 @@ def test_rows(session: Session, vendor: Any, sql: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
-        ("SELECT COLUMNS('n.*') FROM many", "name each column"),
         ("SELECT * RENAME (n AS m) FROM many", "write SELECT \\* EXCLUDE"),
         ("SELECT a.n FROM many a POSITIONAL JOIN many b", "row_number"),
         ("SELECT n FROM many LIMIT 50%", "write a number of rows"),
         ("SELECT 1::BIT AS x", "write the bits"),
+        ('SELECT \'{"a": {"x": 1, "x": 2}}\'::JSON -> \'a\' AS x', "write each name once"),
+        ("SELECT 'é'::BLOB AS x", "two hexadecimal digits"),
+        (r"SELECT '\xA'::BLOB AS x", "two hexadecimal digits"),
+        ("SELECT MAP {} AS x", "an empty map"),
+        ("SELECT json_object('a') AS x", "names and values in turn"),
         ("SELECT w GLOB lower(w) FROM many", "text literal"),
     ],
 )

@@ -41,9 +41,9 @@ def test_lists() -> None:
     assert duckdb_lists(given, pa.array(["Utf8"])).to_pylist() == ["[[1, NULL], NULL, []]"]
 
 
-@pytest.mark.parametrize("kind", ["Struct", "Interval"])
+@pytest.mark.parametrize("kind", ["Struct", "Duration"])
 def test_refused_elements(kind: str) -> None:
-    """A list of structs or intervals names what to write."""
+    """A list of structs or durations names what to write."""
     with pytest.raises(SqlError, match="write"):
         duckdb_list(pa.array([["x"]], pa.list_(pa.string())), pa.array([kind]))
 

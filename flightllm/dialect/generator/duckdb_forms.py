@@ -13,6 +13,7 @@ from flightllm.dialect.generator.written import SPARKS, Written
 from flightllm.errors import UnsupportedError
 
 _DUCKDB: Final = "duckdb"
+_BYTE: Final = re.compile(r"\\x([0-9A-Fa-f]{2})")
 _OF_TYPES: Final = {
     "TINYINT": "Int8",
     "SMALLINT": "Int16",
@@ -162,7 +163,16 @@ def _entries(generator: Any, found: Any) -> str:
 
     if generator.read_from != _DUCKDB:
         return str(refused()[exp.ToMap](generator, found))
+    if isinstance(found.this, exp.Bracket):  # sqlglot reads `MAP {'a': 1}['a']` as a map of a value at a place
+        place = found.this.copy()
+        inner = place
+        while isinstance(inner.this, exp.Bracket):
+            inner = inner.this
+        inner.set("this", exp.ToMap(this=inner.this.copy()))
+        return str(generator.sql(place))
     named = found.this.expressions
+    if not named:
+        raise UnsupportedError("an empty map has no types here: write NULL, or a map with a key, as in MAP {'a': 1}")
     keys = ", ".join(generator.sql(one, "this") for one in named)
     values = ", ".join(generator.sql(one, "expression") for one in named)
     return f"map([{keys}], [{values}])"
@@ -176,6 +186,8 @@ def nested_cast(generator: Any, found: Any) -> str | None:
     """
     from sqlglot import exp
 
+    if generator.read_from == _DUCKDB and found.to.this in {exp.DType.VARBINARY, exp.DType.BINARY}:
+        return _bytes(found.this) if isinstance(found.this, exp.Literal) and found.this.is_string else None
     if generator.read_from == _DUCKDB and found.to.this == exp.DType.BIT:
         raise UnsupportedError("BIT of duckdb has no counterpart here: write the bits of a number by & and >>")
 
@@ -183,6 +195,23 @@ def nested_cast(generator: Any, found: Any) -> str | None:
     if generator.read_from != _DUCKDB or not holds:
         return None
     return f"arrow_cast({generator.sql(found, 'this')}, '{_arrow_type(found.to)}')"
+
+
+def _bytes(literal: Any) -> str:
+    r"""Write the bytes of a text literal, in which `\xAA` is a byte.
+
+    Raises:
+        UnsupportedError: a backslash begins no byte.
+    """
+    text = str(literal.this)
+    plain = _BYTE.sub("", text)
+    if "\\" in plain or not plain.isascii():
+        raise UnsupportedError(
+            r"the text of a BLOB has a wrong form: write each other byte as \x and two hexadecimal digits, as in '\xAA'"
+        )
+    parts = _BYTE.split(text)
+    digits = "".join(one if place % 2 else one.encode().hex() for place, one in enumerate(parts))
+    return f"CAST(X'{digits}' AS BYTEA)"
 
 
 def _arrow_type(type_: Any) -> str:

@@ -18,6 +18,7 @@ from flightllm.sql.passes.base64 import FUNCTIONS as CODES
 from flightllm.sql.passes.base64 import base64, has_base64
 from flightllm.sql.passes.byte_literals import byte_literals, has_byte_cast
 from flightllm.sql.passes.collations import collations
+from flightllm.sql.passes.column_patterns import COLUMNS, column_patterns
 from flightllm.sql.passes.computed_lists import LISTS as LISTED
 from flightllm.sql.passes.computed_lists import computed_lists, has_computed_item
 from flightllm.sql.passes.constant_keys import WORDS as TESTS
@@ -56,6 +57,7 @@ from flightllm.sql.passes.null_safe_joins import has_null_safe, null_safe_joins
 from flightllm.sql.passes.numeric_division import numeric_division
 from flightllm.sql.passes.offset_defaults import FUNCTIONS as OFFSETS
 from flightllm.sql.passes.offset_defaults import offset_defaults
+from flightllm.sql.passes.order_by_all import has_order_by_all, order_by_all
 from flightllm.sql.passes.order_by_columns import has_order_by_expression, order_by_columns
 from flightllm.sql.passes.ordered_aggregates import AGGREGATES, has_ordered_aggregate, ordered_aggregates
 from flightllm.sql.passes.ordered_tables import ordered_tables
@@ -77,6 +79,7 @@ from flightllm.sql.passes.struct_stars import struct_stars
 from flightllm.sql.passes.subqueries.subqueries import subqueries
 from flightllm.sql.passes.substring_places import SUBSTRINGS, substring_places
 from flightllm.sql.passes.table_functions import has_table_function, table_functions
+from flightllm.sql.passes.table_rows import table_rows
 from flightllm.sql.passes.text_calls import CALLS as TEXT_CALLS
 from flightllm.sql.passes.text_calls import text_calls
 from flightllm.sql.passes.text_lengths import TYPES, text_lengths
@@ -159,7 +162,26 @@ def _is_table_query(text: ParsedText, opening: int | None) -> bool:
     return text.is_word(opening - 1, "from", "as", "materialized") or text.is_symbol(opening - 1, "(")
 
 
+def _names_row(text: ParsedText) -> bool:
+    """Return whether a text can have the name or the alias of a table in the place of a column."""
+    scopes = {id(scope): scope for scope in text.scopes.of}
+    names = {table.alias.lower() for scope in scopes.values() for table in scope.tables if table.alias}
+    return any(
+        token.text.lower() in names and not text.is_symbol(index + 1, ".") and not _is_table_name(text, index)
+        for index, token in enumerate(text.tokens)
+    )
+
+
+def _is_table_name(text: ParsedText, index: int) -> bool:
+    begins = text.is_word(index - 1, "from", "join", "as", "update", "into", "table", "view")
+    return begins or text.is_symbol(index - 1, ".")
+
+
 PASSES = (
+    # Before the passes that read columns.
+    Pass(column_patterns, frozenset(), some=COLUMNS, of_duckdb=True),
+    Pass(table_rows, frozenset({"from"}), _names_row, of_duckdb=True),
+    Pass(order_by_all, frozenset({"order", "by", "all"}), has_order_by_all),
     Pass(using, frozenset({"join"}), some=frozenset({"using", "natural"}), check_unread=check_unread),
     Pass(precedence, frozenset(), can_differ, OPERATORS, since=1),
     Pass(collations, frozenset({"collate"}), since=6),

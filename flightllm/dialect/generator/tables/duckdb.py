@@ -1,13 +1,19 @@
 """Write the functions of DuckDB that the server has in another form."""
 
-from typing import Final
+import re
+from collections.abc import Sequence
+from typing import Any, Final
 
+from flightllm.common.names import COLUMNS_OF, DUCKDB_JSON_OF
 from flightllm.dialect.generator.calls import Call, Rule, Table, form, named, no
 from flightllm.dialect.generator.duckdb_values import as_joined, json_of
 from flightllm.dialect.generator.forms import substring
 from flightllm.dialect.generator.tables.shared import TIMESTAMP_FROM_PARTS
+from flightllm.functions.duckdb_json import DUCKDB_JSON, DUCKDB_KEYS
 from flightllm.functions.duckdb_texts import SIMPLE_LOWER, SIMPLE_UPPER
+from flightllm.functions.json_texts import JSON_LIST, JSON_OBJECT
 from flightllm.functions.text_parts import SPLIT
+from flightllm.sql.literals import text_literal
 
 _KNOWN: Final = "CAST(coalesce(array_length(array_compact({0})), 0) AS BIGINT)"
 """The number of items that are not NULL."""
@@ -97,6 +103,90 @@ def _read_json(name: str) -> Rule:
     return rule
 
 
+def _json(value: str) -> str:
+    return f"{DUCKDB_JSON_OF}({value})"
+
+
+def _json_at(call: Call, place: int) -> str:
+    """Return the JSON of an argument; a text that is cast to JSON is JSON already."""
+    from sqlglot import exp
+
+    value = call.args[place]
+    cast = isinstance(value, exp.Cast) and value.to.this == exp.DType.JSON
+    return f"{DUCKDB_JSON}({call.written(value.this)})" if cast else _json(call.sql(place))
+
+
+def _one_json(call: Call) -> str:
+    """Write the JSON of one value."""
+    if len(call.args) != 1:
+        call.refuse("write to_json(value)")
+    return _json_at(call, 0)
+
+
+def _object(call: Call) -> str:
+    """Write an object of names and values in turn."""
+    if len(call.args) % 2:
+        call.refuse("it takes names and values in turn: write json_object('name', value)")
+    names = [f"CAST({call.sql(place)} AS VARCHAR)" for place in range(0, len(call.args), 2)]
+    values = [_json_at(call, place) for place in range(1, len(call.args), 2)]
+    return f"{JSON_OBJECT}({_texts(names)}, {_texts(values)})"
+
+
+def _list(call: Call) -> str:
+    """Write a JSON list of values."""
+    return f"{JSON_LIST}({_texts([_json_at(call, place) for place in range(len(call.args))])})"
+
+
+def _texts(items: Sequence[str]) -> str:
+    return f"make_array({', '.join(items)})" if items else "arrow_cast(make_array(), 'List(Utf8)')"
+
+
+def _milliseconds(call: Call) -> str:
+    """Write EPOCH_MS: a number is the time of a timestamp, and a time has a number."""
+    if len(call.args) != 1:
+        call.refuse("write epoch_ms(time)")
+    if call.number(0) is not None:
+        return f"arrow_cast(to_timestamp_millis({call.sql(0)}), 'Timestamp(Microsecond, None)')"
+    return f"CAST(round(CAST({_MICROSECONDS.replace('{0}', call.sql(0))} AS DOUBLE) / 1000) AS BIGINT)"
+
+
+def _columns(call: Call) -> str:
+    """Write COLUMNS with its way to choose columns: a pass knows the columns."""
+    from sqlglot import exp
+
+    value = call.args[0] if len(call.args) == 1 else None
+    items = value.expressions if isinstance(value, exp.Array) else []
+    if isinstance(value, exp.Star) and not value.args.get("replace") and not value.args.get("rename"):
+        asked = ["all", *(one.name for one in value.args.get("except_") or [])]
+    elif isinstance(value, exp.Column) and isinstance(value.this, exp.Star):
+        asked = ["table", value.table]
+    elif call.text(0) is not None:
+        asked = ["pattern", str(call.text(0))]
+    elif items and all(
+        isinstance(one, exp.Column) or (isinstance(one, exp.Literal) and one.is_string) for one in items
+    ):
+        asked = ["names", *(one.name for one in items)]
+    elif (pattern := _like(value)) is not None:
+        asked = ["pattern", pattern]
+    else:
+        call.refuse("name each column, as in SELECT min(a) AS a, min(b) AS b, or write COLUMNS('a|b')")
+    return f"{COLUMNS_OF}({', '.join(map(text_literal, asked))})"
+
+
+def _like(value: Any) -> str | None:
+    """Return `lambda c: c LIKE 'a%'` as a regular expression; None for another value."""
+    from sqlglot import exp
+
+    found = value.this if isinstance(value, exp.Lambda) and len(value.expressions) == 1 else None
+    if not isinstance(found, exp.Like | exp.ILike) or found.this.name != value.expressions[0].name:
+        return None
+    pattern = found.expression
+    if not (isinstance(pattern, exp.Literal) and pattern.is_string) or "\\" in pattern.name:
+        return None
+    text = "".join({"%": ".*", "_": "."}.get(letter, re.escape(letter)) for letter in pattern.name)
+    return f"{'(?i)' if isinstance(found, exp.ILike) else ''}^{text}$"
+
+
 def _part(call: Call) -> str:
     """Write SPLIT_PART: DuckDB splits into letters at an empty separator, and has no part 0."""
     if len(call.args) != 3:
@@ -118,6 +208,7 @@ def _series(call: Call) -> str:
     return str(call.generator.func(call.name, *args))
 
 
+_MICROSECONDS: Final = "CAST(round(date_part('epoch', {0}) * 1000000) AS BIGINT)"
 _HAS: Final = form("(CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN coalesce(array_has({0}, {1}), false) END)")
 
 DUCKDB: Final[Table] = {
@@ -126,9 +217,12 @@ DUCKDB: Final[Table] = {
     "APPROX_COUNT_DISTINCT": form("approx_distinct({0})"),
     "APPROX_QUANTILE": no("write quantile_cont(x, 0.5)"),
     **dict.fromkeys(("ARRAY_CONTAINS", "ARRAY_HAS", "LIST_CONTAINS", "LIST_HAS"), _HAS),
-    "ARRAY_TO_STRING": form(f"(CASE WHEN {_KNOWN} > 0 THEN array_to_string({{0}}, {{1}}) END)"),
+    "ARRAY_TO_STRING": form(
+        f"(CASE WHEN {{0}} IS NOT NULL AND coalesce(array_length({{0}}), 0) = 0 THEN ''"
+        f" WHEN {_KNOWN} > 0 THEN array_to_string({{0}}, {{1}}) END)"
+    ),
     "BIT_COUNT": no("write the bits by & and >>, and add them"),
-    "COLUMNS": no("name each column, as in SELECT min(a) AS a, min(b) AS b"),
+    "COLUMNS": _columns,
     "CONCAT": _joined("concat"),
     "CONCAT_WS": _joined("concat_ws"),
     "CENTURY": form("CAST(ceil(date_part('year', {0}) / 100.0) AS BIGINT)"),
@@ -153,7 +247,8 @@ DUCKDB: Final[Table] = {
     "GEN_RANDOM_UUID": form("uuid()"),
     "ISOYEAR": form("CAST(date_part('isoyear', {0}) AS BIGINT)"),
     "JSON_EXISTS": form("(json_extract({0}, {1}) IS NOT NULL)"),
-    "JSON_GROUP_ARRAY": no("write to_json(list) over a subquery with array_agg(x) AS list"),
+    "JSON_GROUP_ARRAY": form(f"{JSON_LIST}(array_agg({_json('{0}')}))"),
+    "JSON_GROUP_OBJECT": form(f"{JSON_OBJECT}(array_agg(CAST({{0}} AS VARCHAR)), array_agg({_json('{1}')}))"),
     "JULIAN": form("(date_part('epoch', {0}) / 86400.0 + 2440588.0)"),
     **dict.fromkeys(
         ("LIST_BOOL_OR", "ARRAY_BOOL_OR"), form(f"(CASE WHEN {_KNOWN} > 0 THEN array_has({{0}}, true) END)")
@@ -167,8 +262,8 @@ DUCKDB: Final[Table] = {
     "UNHEX": form("decode({0}, 'hex')"),
     "WEIGHTED_AVG": form("(sum(CAST({0} AS DOUBLE) * {1}) / sum(CASE WHEN {0} IS NOT NULL THEN {1} END))"),
     "DECADE": form("CAST(floor(date_part('year', {0}) / 10.0) AS BIGINT)"),
-    "EPOCH_MS": form("CAST(floor(date_part('epoch', {0}) * 1000) AS BIGINT)"),
-    "EPOCH_US": form("CAST(round(date_part('epoch', {0}) * 1000000) AS BIGINT)"),
+    "EPOCH_MS": _milliseconds,
+    "EPOCH_US": form(_MICROSECONDS),
     "EVEN": form("(signum({0}) * ceil(abs(CAST({0} AS DOUBLE)) / 2) * 2)"),
     **dict.fromkeys(("FAVG",), named("avg")),
     "FMOD": form("(CAST({0} AS DOUBLE) % {1})"),
@@ -179,7 +274,10 @@ DUCKDB: Final[Table] = {
     "JSON_ARRAY_LENGTH": _of_json("json_array_length({0})", "0"),
     **dict.fromkeys(("JSON_EXTRACT", "JSON_EXTRACT_PATH"), _read_json("json_extract")),
     **dict.fromkeys(("JSON_EXTRACT_STRING", "JSON_EXTRACT_PATH_TEXT"), _read_json("json_extract_string")),
-    "JSON_KEYS": _of_json("json_keys({0})", "arrow_cast([], 'List(Utf8)')"),
+    "JSON_KEYS": form(f"{DUCKDB_KEYS}({{0}})", f"{DUCKDB_KEYS}(json_extract({{0}}, {{1}}))"),
+    "JSON_ARRAY": _list,
+    "JSON_OBJECT": _object,
+    **dict.fromkeys(("TO_JSON", "JSON_QUOTE", "ARRAY_TO_JSON", "ROW_TO_JSON"), _one_json),
     "JSON_TYPE": no("write json_get_str(text, 'name'), or starts_with(text, '[')"),
     **dict.fromkeys(("LIST_COUNT", "ARRAY_COUNT"), _of_list(_KNOWN)),
     **dict.fromkeys(("LIST_DISTINCT", "ARRAY_DISTINCT"), form("array_distinct(array_compact({0}))")),
@@ -195,7 +293,6 @@ DUCKDB: Final[Table] = {
     ),
     "LIST": named("array_agg"),
     "JACCARD": no("write levenshtein(a, b), or jaro_winkler_similarity(a, b)"),
-    "JSON_QUOTE": no("write to_json(text)"),
     **dict.fromkeys(
         ("JSON_CONTAINS", "JSON_STRUCTURE", "JSON_MERGE_PATCH"),
         no("write json_extract_string(json, '$.name') for each name"),

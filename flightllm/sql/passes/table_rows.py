@@ -1,0 +1,102 @@
+"""Read the name of a table as a struct of its columns, as in `SELECT r FROM reviews AS r`."""
+
+from collections.abc import Mapping, Sequence
+
+from flightllm.sql.literals import text_literal
+from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, new_identifier, rebuilt, replaced, walk
+from flightllm.sql.query_columns import QueryColumns, TableColumns
+from flightllm.sql.references import References
+from flightllm.sql.tree import Tree, written
+
+_CLAUSES = ("selection", "having", "group_by", "qualify")
+
+
+def table_rows(tree: Tree, columns_of: TableColumns) -> Tree:
+    """Rewrite `SELECT r FROM t AS r` as `SELECT {'a': r.a, 'b': r.b} AS r FROM t AS r`.
+
+    A column of this name comes first. A table whose columns are unknown stays.
+    """
+    writer = _Writer(QueryColumns(tree.root, columns_of))
+    root = rebuilt(tree.root, writer.changed, lambda value: is_query(value) or kind(value) == "SetOperation")
+    return tree if root is tree.root else Tree(tree.sql, root)
+
+
+class _Writer:
+    """Writes the queries of one statement."""
+
+    def __init__(self, columns: QueryColumns) -> None:
+        self._columns = columns
+        self._references = References(columns)
+
+    def changed(self, value: Json) -> Json:
+        """Return a query or a set operation with its rows as structs."""
+        if is_query(value):
+            if kind(value["body"]) != "Select":
+                return value
+            rows = self._rows(body(value["body"])["from"])
+            select = self._select(value["body"], rows)
+            order = self._replaced(value["order_by"], _unnamed(value["body"], rows)) if rows else value["order_by"]
+            same = select is value["body"] and order is value["order_by"]
+            return value if same else {**value, "body": select, "order_by": order}
+        fields = body(value)
+        sides = {
+            key: self._select(fields[key], self._rows(body(fields[key])["from"]))
+            for key in ("left", "right")
+            if kind(fields[key]) == "Select"
+        }
+        same = all(fields[key] is side for key, side in sides.items())
+        return value if same else {"SetOperation": {**fields, **sides}}
+
+    def _rows(self, items: Sequence[Json]) -> Mapping[str, Node]:
+        """Return the struct of each table of a FROM by its name; empty if the columns of a table are unknown."""
+        factors = [
+            factor for item in items for factor in (item["relation"], *(join["relation"] for join in item["joins"]))
+        ]
+        tables = [self._columns.table(factor) for factor in factors]
+        if any(columns is None for _, columns in tables):
+            return {}
+        every = {column for _, columns in tables for column in columns or ()}
+        return {
+            name: _struct(name, columns or ()) for name, columns in tables if name and columns and name not in every
+        }
+
+    def _select(self, select: Node, rows: Mapping[str, Node]) -> Node:
+        fields = body(select)
+        if not rows:
+            return select
+        others = _unnamed(select, rows)
+        made = {clause: self._replaced(fields[clause], others) for clause in _CLAUSES}
+        made["projection"] = [self._item(item, rows) for item in fields["projection"]]
+        pairs = zip(made["projection"], fields["projection"], strict=True)
+        same = all(one is item for one, item in pairs) and all(made[clause] is fields[clause] for clause in _CLAUSES)
+        return select if same else {"Select": {**fields, **made}}
+
+    def _item(self, item: Json, rows: Mapping[str, Node]) -> Json:
+        column = body(item) if kind(item) == "UnnamedExpr" else None
+        if column is not None and kind(column) == "Identifier" and (name := name_of(body(column))) in rows:
+            return {"ExprWithAlias": {"expr": rows[name], "alias": new_identifier(name)}}
+        return self._replaced(item, rows)
+
+    def _replaced(self, value: Json, rows: Mapping[str, Node]) -> Json:
+        free = self._references.free(value) if value and rows else ()
+        stars = {id(part) for node in free and walk(value) if "Wildcard" in kind(node) for part in walk(body(node))}
+        plain = ((node, name_of(body(node))) for node in free if kind(node) == "Identifier" and id(node) not in stars)
+        found = {id(node): rows[name] for node, name in plain if name in rows}
+        return replaced(value, found) if found else value
+
+
+def _unnamed(select: Node, rows: Mapping[str, Node]) -> Mapping[str, Node]:
+    """Return the rows without an alias of this name in a SELECT: other clauses can read its results."""
+    items = body(select)["projection"]
+    aliases = {name_of(body(item)["alias"]) for item in items if kind(item) == "ExprWithAlias"}
+    return {name: row for name, row in rows.items() if name not in aliases}
+
+
+def _struct(name: str, columns: Sequence[str]) -> Node:
+    named = {f"v{place}": _column(name, column) for place, column in enumerate(columns)}
+    fields = ", ".join(f"{text_literal(column)}, v{place}" for place, column in enumerate(columns))
+    return written(f"named_struct({fields})", **named)
+
+
+def _column(table: str, name: str) -> Node:
+    return {"CompoundIdentifier": [new_identifier(table), new_identifier(name)]}
