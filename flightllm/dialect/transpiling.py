@@ -21,6 +21,7 @@ from flightllm.dialect.postgres_forms import write_postgres_forms
 from flightllm.dialect.quoted_columns import check_quoted_columns
 from flightllm.dialect.row_sources import write_row_sources
 from flightllm.dialect.source import NameContext, Source
+from flightllm.dialect.spark_clauses import write_clauses
 from flightllm.dialect.struct_literals import write_structs
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.value_places import write_value_places
@@ -267,6 +268,7 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
     keep_names(tree, dialect)
     name_casts(tree, dialect)
     if dialect in SPARKS:
+        write_clauses(tree)
         quote_error_fields(tree)
     if dialect == "bigquery":
         write_json_fields(tree)

@@ -215,9 +215,9 @@ def _part(text: str, part: str, key: str) -> str | None:
     except ValueError as error:
         raise SqlError(f"{text[:100]!r} is not a valid address: {error}") from error
     query = f"?{url.query}" if url.query else ""
-    name, _, _ = url.netloc.rpartition("@")
+    name, _, host = url.netloc.rpartition("@")
     found = {
-        "HOST": url.netloc.rpartition("@")[2].partition(":")[0] or None,
+        "HOST": (host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]) or None,
         "PATH": url.path,
         "QUERY": url.query or None,
         "REF": url.fragment or None,

@@ -41,6 +41,7 @@ def duckdb_forms() -> Mapping[type, Written]:
         exp.DPipe: _joined,
         exp.Dot: _method,
         exp.Glob: _glob,
+        exp.HexString: _bytes,
         exp.IgnoreNulls: _ignoring,
         exp.Map: _map,
         exp.Star: _star,
@@ -63,6 +64,14 @@ def _joined(generator: Any, found: Any) -> str:
         known = found.this if isinstance(found.expression, exp.Null) else found.expression
         return f"(CASE WHEN false THEN {as_joined(generator, known)} END)"
     return f"{as_joined(generator, found.this)} || {as_joined(generator, found.expression)}"
+
+
+def _bytes(generator: Any, found: Any) -> str:
+    """Write `x'1F'` as bytes; a half byte begins with zero."""
+    if found.args.get("is_integer"):
+        return str(generator.hexstring_sql(found))
+    digits = str(found.this)
+    return f"decode('{'0' * (len(digits) % 2)}{digits}', 'hex')"
 
 
 def _joined_in_spark(generator: Any, found: Any) -> str:

@@ -16,8 +16,9 @@ from flightllm.sql.types import ExpressionTypes, arguments, function_name, is_da
 AS_NUMBER, AS_TIME, AS_DIGITS = "__spark_number", "__spark_time", "__spark_digits"
 SERIES, ITEM, SUBSCRIPT, ROUNDED = "__spark_series", "__spark_item", "__spark_subscript", "__spark_round"
 SIZE = "__spark_size"
+TRIED, TRIED_SUM = "__spark_try", "__spark_try_sum"
 """Functions that the generator of other dialects writes."""
-CALLS: Final = frozenset({AS_NUMBER, AS_TIME, AS_DIGITS, SERIES, ITEM, SUBSCRIPT, ROUNDED, SIZE})
+CALLS: Final = frozenset({AS_NUMBER, AS_TIME, AS_DIGITS, SERIES, ITEM, SUBSCRIPT, ROUNDED, SIZE, TRIED, TRIED_SUM})
 """The functions that the pass rewrites."""
 _MICROS: Final = "CAST(CAST(v AS TIMESTAMP(6)) AS BIGINT)"
 _SECONDS: Final = f"CAST(floor({_MICROS} / 1000000.0) AS BIGINT)"
@@ -30,6 +31,7 @@ _CHECKED: Final = (
     "array_element(v, {}(CAST(k AS BIGINT), CASE WHEN v IS NOT NULL THEN coalesce(CAST(array_length(v) AS BIGINT), 0)"
     " END))"
 )
+_WIDEST: Final = "CAST({} AS DECIMAL(19, 0))"
 _DAYS: Final = "generate_series(a, b, CASE WHEN a <= b THEN INTERVAL '1 day' ELSE INTERVAL '-1 day' END)"
 
 
@@ -38,7 +40,8 @@ def spark_values(tree: Tree, columns_of: TableColumns) -> Tree:
 
     `__spark_time(number)` is the time so many seconds after 1970. `__spark_series(a, b)` counts down if `b` is less.
     `__spark_item(map, key)` is a value of a map, and `__spark_item(list, place)` an item of a list;
-    `__spark_subscript` counts the items from 0. `__spark_size` counts the items of a list or a map.
+    `__spark_subscript` counts the items from 0. `__spark_try(a, b, '+')` and `__spark_try_sum(a)` are NULL where a
+    whole number would not fit. `__spark_size` counts the items of a list or a map.
     A place outside of a list is an error, but NULL with a third argument.
     """
     types = ExpressionTypes(tree.root, columns_of)
@@ -51,6 +54,10 @@ def _written(node: Node, types: ExpressionTypes) -> Json:
         return node
     given = arguments(body(node))
     found = types.of(given[0])
+    if name == TRIED:
+        return _tried(given, types)
+    if name == TRIED_SUM:
+        return _sum_tried(body(node), given[0], found)
     if name == AS_NUMBER:
         if found is None or not pa.types.is_timestamp(found):
             return given[0]
@@ -59,7 +66,9 @@ def _written(node: Node, types: ExpressionTypes) -> Json:
     if name == AS_TIME:
         return written(_time(found), v=given[0])
     if name == AS_DIGITS:
-        return written(_digits(found), v=given[0])
+        made = _inner(given[0])
+        decoded = kind(made) == "Function" and function_name(body(made)) in {"decode", "arrow_cast"}
+        return written(_digits(pa.binary() if decoded else found), v=given[0])
     if name == SERIES:
         text = _DAYS if is_date(found) and len(given) == 2 else _SERIES[len(given)]
         return written(text, **dict(zip("abc", given, strict=False)))
@@ -79,6 +88,55 @@ def _item(name: str, given: Sequence[Json], *, is_map: bool) -> Json:
         return written("array_element(v, k)", v=given[0], k=given[1])
     form = _CHECKED.format(SUBSCRIPT_PLACE if name == SUBSCRIPT else ELEMENT_PLACE)
     return written(form, v=given[0], k=given[1])
+
+
+def _tried(given: Sequence[Json], types: ExpressionTypes) -> Json:
+    """Return a sum, difference or product that is NULL if it does not fit the wider type of two whole numbers."""
+    sign = str(body(body(given[2])["value"]))
+    wides = [_bits(one, types.of(one)) for one in given[:2]]
+    if None in wides:
+        if any(found is None or pa.types.is_string(found) for found in map(types.of, given[:2])):
+            raise UnsupportedError(f"a part of TRY_… has no known type: write try_cast(a AS DOUBLE) {sign} b")
+        return written(f"(a {sign} b)", a=given[0], b=given[1])
+    wide = max(one for one in wides if one is not None)
+    if wide < 32:
+        raise UnsupportedError(
+            f"TRY_… of TINYINT or SMALLINT has no counterpart: write try_cast(INT(a) {sign} b AS TINYINT)"
+        )
+    exact = f"({_WIDEST.format('a')} {sign} {_WIDEST.format('b')})"
+    return written(f"TRY_CAST({exact} AS {'INT' if wide == 32 else 'BIGINT'})", a=given[0], b=given[1])
+
+
+def _bits(node: Json, found: Type) -> int | None:
+    """Return the width of a whole number, or None; Spark reads a literal as INT where it fits."""
+    if found is None or not pa.types.is_signed_integer(found):
+        return None
+    most = 2**31 if "Minus" in str(node) else 2**31 - 1
+    node = _inner(node)
+    number = (
+        str(body(body(node)["value"])[0]) if kind(node) == "Value" and kind(body(node)["value"]) == "Number" else ""
+    )
+    return 32 if number.isdecimal() and int(number) <= most else int(found.bit_width)
+
+
+def _inner(node: Json) -> Json:
+    """Return a part without parentheses and signs."""
+    while kind(node) in {"Nested", "UnaryOp"}:
+        node = body(node) if kind(node) == "Nested" else body(node)["expr"]
+    return node
+
+
+def _sum_tried(fields: Node, value: Json, found: Type) -> Json:
+    """Return a sum that is NULL if it does not fit BIGINT.
+
+    Raises:
+        UnsupportedError: the sum has FILTER or OVER.
+    """
+    if found is None or not pa.types.is_integer(found):
+        return written("sum(v)", v=value)
+    if fields.get("over") or fields.get("filter"):
+        raise UnsupportedError("TRY_SUM has no counterpart with OVER or FILTER: write sum(CAST(x AS DECIMAL(38, 0)))")
+    return written("TRY_CAST(sum(CAST(v AS DECIMAL(38, 0))) AS BIGINT)", v=value)
 
 
 def _digits(found: Type) -> str:

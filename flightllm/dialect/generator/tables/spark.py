@@ -10,7 +10,6 @@ from flightllm.dialect.generator.tables.shared import (
     TEXTS,
     TIMESTAMP_FROM_PARTS,
     WIDTH_BUCKET,
-    decoded,
     hashed,
     months_between,
     next_day,
@@ -144,7 +143,8 @@ def _reversed(call: Call) -> str:
 _IN_BOTH: Final = "array_has_any(array_compact({0}), array_compact({1}))"
 _HAS_NULL: Final = "array_length({0}) > coalesce(array_length(array_compact({0})), 0)"
 LISTS: Final[Table] = {
-    **same("ARRAY_APPEND", "ARRAY_COMPACT", "ARRAY_DISTINCT", "ARRAY_EXCEPT", "ARRAY_INTERSECT", "ARRAY_MAX"),
+    "ARRAY_APPEND": form("(CASE WHEN {0} IS NOT NULL THEN array_append({0}, {1}) END)"),
+    **same("ARRAY_COMPACT", "ARRAY_DISTINCT", "ARRAY_EXCEPT", "ARRAY_INTERSECT", "ARRAY_MAX"),
     **same("ARRAY_MIN"),
     "ARRAY_CONTAINS": form(
         f"(CASE WHEN array_has({{0}}, {{1}}) THEN true WHEN {_HAS_NULL} OR {{1}} IS NULL THEN NULL"
@@ -154,7 +154,7 @@ LISTS: Final[Table] = {
     "ARRAY_POSITION": form(
         "(CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN coalesce(CAST(array_position({0}, {1}) AS BIGINT), 0) END)"
     ),
-    "ARRAY_PREPEND": form("array_prepend({1}, {0})"),
+    "ARRAY_PREPEND": form("(CASE WHEN {0} IS NOT NULL THEN array_prepend({1}, {0}) END)"),
     "ARRAY_REMOVE": form("array_remove_all({0}, {1})"),
     "ARRAY_SORT": form("array_sort({0}, 'ASC', 'NULLS LAST')", advice="write array_sort(list)"),
     "ARRAYS_OVERLAP": form(
@@ -206,7 +206,6 @@ SPARK: Final[Table] = {
     "BROUND": no("write round(x), which rounds halves away from zero"),
     "COTH": form("(1 / tanh({0}))"),
     "CSC": form("(1 / sin({0}))"),
-    "DECODE": decoded,
     "E": form("exp(1)"),
     "ELT": _chosen,
     "EVERY": form("bool_and({0})"),
@@ -230,7 +229,6 @@ SPARK: Final[Table] = {
     **dict.fromkeys(("TO_NUMBER", "TRY_TO_NUMBER"), no("write CAST(text AS DECIMAL(18, 2))")),
     "TRY_AVG": form("avg({0})"),
     "TRY_DIVIDE": form("(CASE WHEN {1} <> 0 THEN CAST({0} AS DOUBLE) / {1} END)"),
-    "TRY_SUM": form("sum({0})"),
     "TYPEOF": no("write arrow_typeof(x) in the default dialect"),
     "ADD_MONTHS": form("CAST(CAST({0} AS DATE) + CAST({1} AS BIGINT) * INTERVAL '1 month' AS DATE)"),
     **dict.fromkeys(("CHARINDEX", "LOCATE"), form("strpos({1}, {0})", f"{PLACE_IN_TEXT}({{1}}, {{0}}, {{2}}, 1)")),

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from flightllm.dialect.generator.calls import Call, Table, form, no
+from flightllm.dialect.generator.calls import Call, Table, form
+from flightllm.dialect.generator.tables.shared import decoded
 from flightllm.functions.half_even import HALF_EVEN
 from flightllm.functions.java_json import JAVA_JSON, JAVA_KEYS
 from flightllm.functions.java_texts import (
@@ -17,7 +18,7 @@ from flightllm.functions.java_texts import (
     URL_PART,
 )
 from flightllm.functions.text_parts import SPLIT_BY_PATTERN
-from flightllm.sql.passes.spark_values import AS_DIGITS, ITEM
+from flightllm.sql.passes.spark_values import AS_DIGITS, ITEM, TRIED, TRIED_SUM
 
 _NO_VALUES: Final = "arrow_cast(make_array(), 'List(Utf8)')"
 
@@ -53,6 +54,17 @@ def _at_place(call: Call) -> str:
     return f"{ITEM}({call.sql(0)}, {call.sql(1)}{unchecked})"
 
 
+def _encoded(call: Call) -> str:
+    """Write ENCODE(text, 'UTF-8') and DECODE(bytes, 'UTF-8')."""
+    if len(call.args) != 2 or (call.text(1) or "").upper() not in {"UTF-8", "UTF8"}:
+        call.refuse(f"write {call.name.lower()}(x, 'UTF-8'), the only character set here")
+    return f"arrow_cast({call.sql(0)}, '{'Binary' if call.name == 'ENCODE' else 'Utf8'}')"
+
+
+def _decoded(call: Call) -> str:
+    return _encoded(call) if len(call.args) == 2 else decoded(call)
+
+
 SPARK_TEXTS: Final[Table] = {
     **dict.fromkeys(("ANY", "SOME"), form("bool_or({0})")),
     "BIN": form(f"{OTHER_BASE}(CAST(CAST({{0}} AS BIGINT) AS VARCHAR), 10, 2)"),
@@ -60,7 +72,9 @@ SPARK_TEXTS: Final[Table] = {
         f"CAST(length(replace({OTHER_BASE}(CAST(CAST({{0}} AS BIGINT) AS VARCHAR), 10, 2), '0', '')) AS INT)"
     ),
     "CONV": form(f"{OTHER_BASE}(CAST({{0}} AS VARCHAR), {{1}}, {{2}})"),
+    "ENCODE": _encoded,
     "CRC32": form(f"{CRC_32}({{0}})"),
+    "DECODE": _decoded,
     **dict.fromkeys(("ELEMENT_AT", "TRY_ELEMENT_AT"), _at_place),
     "FORMAT_NUMBER": _grouped,
     **dict.fromkeys(("FORMAT_STRING", "PRINTF"), _filled),
@@ -80,10 +94,11 @@ SPARK_TEXTS: Final[Table] = {
     "RINT": form(f"{HALF_EVEN}(CAST({{0}} AS DOUBLE))"),
     **dict.fromkeys(("SHA", "SHA1"), form(f"{SHA_1}({{0}})")),
     "SPLIT": form(f"{SPLIT_BY_PATTERN}({{0}}, {{1}})", f"{SPLIT_AT_MOST}({{0}}, {{1}}, {{2}})"),
-    **dict.fromkeys(
-        ("TRY_ADD", "TRY_SUBTRACT", "TRY_MULTIPLY", "TRY_MOD"),
-        no("write a + b for values that fit, or TRY_CAST for texts"),
-    ),
+    "TRY_ADD": form(f"{TRIED}({{0}}, {{1}}, '+')"),
+    "TRY_MULTIPLY": form(f"{TRIED}({{0}}, {{1}}, '*')"),
+    "TRY_SUBTRACT": form(f"{TRIED}({{0}}, {{1}}, '-')"),
+    "TRY_SUM": form(f"{TRIED_SUM}({{0}})"),
+    "TRY_MOD": form("(CASE WHEN {1} <> 0 THEN {0} % {1} END)"),
     "URL_DECODE": form(f"{URL_DECODED}({{0}})"),
     "URL_ENCODE": form(f"{URL_ENCODED}({{0}})"),
 }

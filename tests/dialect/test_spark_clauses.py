@@ -1,0 +1,80 @@
+"""Clauses and values of Spark have the rows that Spark 4.3 returns, or an error says what to write."""
+
+from typing import Any
+
+import pytest
+
+from flightllm.errors import FlightLLMError
+from flightllm.session.session import Session
+from tests.databases import ask, small_database
+
+_STARS = "VALUES (1), (4), (5) AS t(stars)"
+_NAMES = "VALUES ('a', 1), ('b', 2), ('a', 3) AS t(name, x)"
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """Open a database."""
+    return small_database(tmp_path_factory.mktemp("spark")).session()
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        (f"SELECT any(stars > 3) FROM {_STARS}", [[True]]),
+        (f"SELECT any(stars > 3) FILTER (WHERE stars < 4), some(stars > 3) FROM {_STARS}", [[False, True]]),
+        (f"SELECT stars, any(stars > 3) OVER () FROM {_STARS} ORDER BY stars", [[1, True], [4, True], [5, True]]),
+        (f"SELECT 'abc' LIKE ANY ('a%', 'x'), 4 = ANY (SELECT stars FROM {_STARS})", [[True, True]]),
+        (
+            f"SELECT name, count(*) FROM {_NAMES} GROUP BY name GROUPING SETS ((name), ()) ORDER BY name NULLS LAST",
+            [["a", 2], ["b", 1], [None, 3]],
+        ),
+        (
+            f"SELECT x, count(*) FROM {_NAMES} GROUP BY name, x GROUPING SETS ((x), ()) ORDER BY x NULLS LAST",
+            [[1, 1], [2, 1], [3, 1], [None, 3]],
+        ),
+        (
+            "SELECT /*+ MERGE(a) */ /*+ BROADCAST(b) */ a.x FROM VALUES (1) a(x) JOIN VALUES (1) b(x) ON a.x = b.x",
+            [[1]],
+        ),
+        ("SELECT x FROM (SELECT /*+ REPARTITION(3), COALESCE(1) */ x FROM VALUES (1) AS t(x))", [[1]]),
+        (
+            "SELECT x'1F', x'F', hex(x'1F'), base64(x'616263'), CAST(x'616263' AS STRING)",
+            [[b"\x1f", b"\x0f", "1F", "YWJj", "abc"]],
+        ),
+        ("SELECT parse_url('http://u@[::1]:80/p', 'HOST'), parse_url('http://a.b:80/p', 'HOST')", [["[::1]", "a.b"]]),
+        (
+            "SELECT array_append(CAST(NULL AS ARRAY<INT>), 2), array_prepend(CAST(NULL AS ARRAY<INT>), 2)",
+            [[None, None]],
+        ),
+        ("SELECT array_append(array(1), 2), array_prepend(array(1), 2)", [[[1, 2], [2, 1]]]),
+        ("SELECT try_add(1, 2), try_add(2147483647, 1), try_subtract(-2147483648, 1)", [[3, None, None]]),
+        ("SELECT try_multiply(2147483647, 2), try_multiply(CAST(2147483647 AS BIGINT), 2)", [[None, 4294967294]]),
+        ("SELECT try_add(9223372036854775807L, 1L), try_add(DATE '2024-01-01', 1) > DATE '2024-01-01'", [[None, True]]),
+        ("SELECT try_add(a, b) FROM VALUES (1, 2), (2147483647, 1), (NULL, 3) AS t(a, b)", [[3], [None], [None]]),
+        ("SELECT try_mod(7, 0), try_mod(7, 4), try_subtract(1.5D, 2)", [[None, 3, -0.5]]),
+        ("SELECT try_sum(x), try_sum(y) FROM VALUES (9223372036854775807L, 1.5D), (1L, 2D) AS t(x, y)", [[None, 3.5]]),
+        ("SELECT hex(encode('aé', 'UTF-8')), decode(encode('abc', 'utf-8'), 'utf-8')", [["61C3A9", "abc"]]),
+    ],
+)
+def test_rows(session: Session, sql: str, rows: list[list[Any]]) -> None:
+    """A query has Spark's rows."""
+    assert [
+        list(row) for row in zip(*ask(session, sql, dialect="spark").table.to_pydict().values(), strict=True)
+    ] == rows
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("encode('a', 'UTF-16')", "write encode"),
+        ("decode(x'FF', 'UTF-8')", "UTF-8"),
+        ("try_add('a', 1)", "write try_cast"),
+        ("try_add(CAST(1 AS TINYINT), CAST(127 AS TINYINT))", "write try_cast"),
+        ("try_sum(stars) FILTER (WHERE stars > 1)", "write sum"),
+    ],
+)
+def test_refused(session: Session, value: str, said: str) -> None:
+    """A value without a counterpart is an error that helps."""
+    with pytest.raises(FlightLLMError, match=said):
+        ask(session, f"SELECT {value} AS x FROM {_STARS}", dialect="databricks")
