@@ -150,6 +150,10 @@ def _lock(_: Any) -> None:
     raise UnsupportedError("a SELECT locks no rows here: write it without FOR UPDATE and FOR SHARE")
 
 
+def _paths(_: Any) -> None:
+    raise UnsupportedError("@? has no counterpart here: write (j #> '{a,0}') IS NOT NULL")
+
+
 def _search(_: Any) -> None:
     raise UnsupportedError("@@ has no counterpart here: write text ILIKE '%word%'")
 
@@ -203,6 +207,7 @@ _RULES: Final[Mapping[str, Callable[[Any], None]]] = {
     "Cbrt": _write_root,
     "Fetch": _write_ties,
     "HexString": _check_bits,
+    "JSONBPathExists": _paths,
     "Lock": _lock,
     "MatchAgainst": _search,
     "Overlaps": _write_overlaps,

@@ -17,6 +17,7 @@ _ANSWER_OF_STRUCT = (
     " as in ai_filter(…, confidence => true).answer"
 )
 _FUNCTION = re.compile(r"^Invalid function '(?P<name>[^']*)'\.\s*(?:Did you mean '(?P<close>[^']*)'\?)?")
+_FIELD = re.compile(r"^No field named \"?(?P<name>\w{1,100})\"?\.\s+Valid fields are (?P<fields>.{0,20000})", re.DOTALL)
 _ALIKE = 0.85
 _NOT_GRANTED = ", or not granted to you"
 _LONGEST_NAME = 100
@@ -51,6 +52,11 @@ def explain_error(
         error.args = (f"{text}: there is no catalog {elsewhere['catalog']!r}, only {CATALOG!r}: write {there}",)
     elif unknown := _FUNCTION.match(text):
         error.args = (_unknown_function(unknown["name"], unknown["close"] or ""),)
+    elif (field := _FIELD.match(text)) and re.search(rf"(?:^|, )\"?{field['name']}\"?\.", field["fields"]):
+        row = field["name"]
+        error.args = (
+            f"{text.rstrip('.')}: {row} is a table, so write {row}.* for its columns, or to_json({row}) for one value",
+        )
     elif _CONFIDENCE.search(text):
         error.args = (f"{text}: {_ANSWER_OF_STRUCT}",)
     elif error.parsed is not None and error.parsed != sql and (place := _PLACE.search(text)):

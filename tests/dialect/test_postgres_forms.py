@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         ("SELECT id FROM ONLY p", [(1,)]),
         ("SELECT string_to_table('a,b', ',')", [("a",), ("b",)]),
         ("SELECT convert_from('\\x6162'::bytea, 'UTF8'), decode('6162', 'hex')", [("ab", b"ab")]),
+        ("SELECT scale(8.4100), min_scale(8.4100), scale(price) FROM p", [(4, 2, 2)]),
         ("SELECT make_time(8, 15, 23.5)", [(time(8, 15, 23, 500000),)]),
         (
             "SELECT date_trunc('day', TIMESTAMPTZ '2024-03-10 06:30:00Z', 'America/New_York')",
@@ -79,12 +81,61 @@ def test_rows(session: Session, sql: str, rows: list[tuple[Any, ...]]) -> None:
         ("SELECT id FROM q WHERE kind LIKE ANY (string_to_array(kind, ','))", r"any_match\(list, p -> x LIKE p\)"),
         ("SELECT id FROM q WHERE kind LIKE ANY ('a%')", "write x LIKE ANY"),
         ("SELECT convert_to('a', 'latin1')", "write convert_to"),
+        ("SELECT to_tsvector(kind) FROM q", "write text ILIKE"),
+        ("SELECT int4range(1, 5)", "write x >= a AND x < b"),
+        ("SELECT jsonb_path_query(j, '$.a[*]') FROM q", "write jsonb_array_elements"),
+        ("SELECT id FROM q WHERE j @? '$.a'", r"write \(j #> '\{a,0\}'\) IS NOT NULL"),
+        ("SELECT nextval('s')", r"write gen_random_uuid\(\)"),
     ],
 )
 def test_lines(session: Session, sql: str, line: str) -> None:
     """A form without a counterpart is an error with the line to write, not another value."""
     with pytest.raises(FlightLLMError, match=line):
         ask(session, sql, dialect="postgres")
+
+
+_JSON = """{"b": {"c": [1, 2]}, "a": "x", "n": null}"""
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "default"])
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        (f"SELECT jsonb_object_keys('{_JSON}')", [("a",), ("b",), ("n",)]),
+        (f"SELECT k FROM jsonb_object_keys('{_JSON}') AS k", [("a",), ("b",), ("n",)]),
+        (f"SELECT value FROM jsonb_each('{_JSON}') WHERE key = 'b'", [('{"c": [1, 2]}',)]),
+        (f"SELECT e.v FROM jsonb_each_text('{_JSON}') AS e(k, v) WHERE k <> 'a'", [('{"c": [1, 2]}',), (None,)]),
+        ("SELECT jsonb_array_elements('[{\"k\":1}]') AS e", [('{"k": 1}',)]),
+        ("SELECT id, e FROM q, jsonb_array_elements(q.j -> 'a') e ORDER BY 1, e", [(1, "1"), (1, "2"), (2, "3")]),
+        ("SELECT e::INT + n AS x FROM json_array_elements('[5]') WITH ORDINALITY AS t(e, n)", [(6,)]),
+        (
+            'SELECT * FROM jsonb_to_recordset(\'[{"a":1,"b":{"c":2}},{"a":"2"}]\') AS t(a INT, b JSONB)',
+            [(1, '{"c": 2}'), (2, None)],
+        ),
+        ("SELECT t.b FROM q, json_to_record(q.j) AS t(b INT, s TEXT) WHERE s = 'x'", [(None,)]),
+        ("SELECT a + 1 AS a FROM json_to_record('{\"a\": 1.25}') AS t(a NUMERIC(8, 1))", [(Decimal("2.3"),)]),
+    ],
+)
+def test_rows_of_json(session: Session, dialect: str, sql: str, rows: list[tuple[Any, ...]]) -> None:
+    """Functions that make rows of JSON have PostgreSQL's rows and spaces."""
+    found = [tuple(row.values()) for row in ask(session, sql, dialect=dialect).rows]
+    assert sorted(found, key=str) == sorted(rows, key=str)
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "default"])
+@pytest.mark.parametrize(
+    ("sql", "line"),
+    [
+        ("SELECT (jsonb_each(j)).key FROM q", r"write it in FROM, as in FROM t, jsonb_each\(t.j\) AS e"),
+        ("SELECT * FROM jsonb_to_record('{}')", "write it in FROM with its columns"),
+        ("SELECT * FROM jsonb_to_record('{}') AS t(a)", "write a name and a type for each column"),
+        ("SELECT * FROM jsonb_populate_record(NULL::p, '{}')", r"write jsonb_to_record\(j\) AS t"),
+    ],
+)
+def test_lines_of_json(session: Session, dialect: str, sql: str, line: str) -> None:
+    """A function without the types of its columns is an error with the line to write."""
+    with pytest.raises(FlightLLMError, match=line):
+        ask(session, sql, dialect=dialect)
 
 
 def test_defaults_in_updates(session: Session) -> None:

@@ -69,6 +69,7 @@ from flightllm.sql.passes.regular_expressions import MATCHES, regular_expression
 from flightllm.sql.passes.repeated_keys import has_ordered_rows, repeated_keys
 from flightllm.sql.passes.rounding import CASTS, has_integer_cast, integer_casts, round_calls
 from flightllm.sql.passes.row_comparisons import COMPARED, has_row_comparison, row_comparisons
+from flightllm.sql.passes.row_values import TAKING, row_values
 from flightllm.sql.passes.series_items import series_items
 from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations_all
 from flightllm.sql.passes.shifts import SHIFTS, shifts
@@ -207,6 +208,7 @@ PASSES = (
     Pass(parsed_times, frozenset(), some=READERS),
     Pass(text_lists, frozenset(), some=TEXT_LISTS),
     # Before the calls of texts: `json_build_object` has the spaces of PostgreSQL.
+    Pass(row_values, frozenset({"from"}), some=TAKING, of_postgres=True),
     Pass(json_calls, frozenset(), can_have_json, JSON_MARKS, of_postgres=True),
     Pass(text_calls, frozenset(), some=TEXT_CALLS, of_duckdb=True),
     Pass(moments, frozenset(), some=MOMENTS, of_duckdb=True),

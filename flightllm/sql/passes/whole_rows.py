@@ -37,7 +37,7 @@ def whole_rows(tree: Tree, _: TableColumns) -> Tree:
 
 
 def _check_all(value: Json, select: Json, tree: Tree) -> None:
-    lacking = frozenset(name for item in select["from"] for name in _lacking(item))
+    lacking = frozenset(name for item in select["from"] for name in lacking_rows(item))
     for node in walk(value):
         _check(node, lacking, tree)
 
@@ -62,7 +62,7 @@ def _check(node: Node, lacking: frozenset[str], tree: Tree) -> None:
         )
 
 
-def _lacking(item: Json) -> set[str]:
+def lacking_rows(item: Json) -> set[str]:
     """Return the tables of an item of FROM that can be without a row in a row of its joins."""
     found = set[str]()
     before = set(_names(item["relation"]))
@@ -75,7 +75,7 @@ def _lacking(item: Json) -> set[str]:
         before |= here
     for node in walk([item["relation"], *(join["relation"] for join in item["joins"])]):
         if kind(node) == "NestedJoin":
-            found |= _lacking(body(node)["table_with_joins"])
+            found |= lacking_rows(body(node)["table_with_joins"])
     return found
 
 

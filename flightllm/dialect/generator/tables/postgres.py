@@ -7,6 +7,7 @@ from flightllm.dialect.generator.calls import Call, Rule, Table, form, named, no
 from flightllm.dialect.generator.forms import flags_of, match
 from flightllm.dialect.generator.tables.shared import TIMESTAMP_FROM_PARTS
 from flightllm.functions.text_parts import MATCH_ROWS, SPLIT_BY_PATTERN
+from flightllm.functions.variant_objects import OBJECT_NAMES
 from flightllm.sql.literals import text_literal
 
 
@@ -59,6 +60,14 @@ def _made_time(call: Call) -> str:
     return f"CAST({TIMESTAMP_FROM_PARTS.format(1970, 1, 1, hour, minute, second)} AS TIME)"
 
 
+def _scale(call: Call) -> str:
+    """Write `scale(x)`: the digits after the point; a literal loses its last zeros here."""
+    written = call.literal(0)
+    if written is not None and call.text(0) is None and written[:1].isdigit():
+        return str(len(written.partition(".")[2]))
+    return f"CAST(length(split_part(CAST({call.sql(0)} AS VARCHAR), '.', 2)) AS INT)"
+
+
 def _converted(kind: str) -> Rule:
     """Return a rule for the text of bytes, or the bytes of a text, in UTF-8."""
 
@@ -85,6 +94,35 @@ POSTGRES: Final[Table] = {
     "EVERY": named("bool_and"),
     "INITCAP": named("initcap"),
     **same("JSON_TYPEOF", "JSONB_TYPEOF", "JSON_AGG", "JSONB_AGG", "JSON_OBJECT_AGG", "JSONB_OBJECT_AGG"),
+    **dict.fromkeys(("JSONB_PATH_EXISTS", "JSONB_PATH_MATCH"), no("write (j #> '{a,0}') IS NOT NULL")),
+    **dict.fromkeys(("JSONB_PATH_QUERY_FIRST", "JSONB_PATH_QUERY_ARRAY"), no("write j #> '{a,0}'")),
+    "JSONB_PATH_QUERY": no("write jsonb_array_elements(j #> '{a}')"),
+    "JSON_OBJECT_KEYS": form(f"unnest({OBJECT_NAMES}({{0}}))"),
+    "JSONB_INSERT": no("write jsonb_set(j, '{a}', value)"),
+    "GET_BYTE": no("write substr(encode(value, 'hex'), 1, 2)"),
+    **dict.fromkeys(("POINT", "BOX", "CIRCLE", "LSEG", "POLYGON"), no("keep x and y in columns, and write their sums")),
+    **dict.fromkeys(("HOST", "MASKLEN", "NETMASK", "BROADCAST"), no("write split_part(text, '/', 1)")),
+    "HASHTEXT": no("write md5(text)"),
+    "MIN_SCALE": form("CAST(length(rtrim(split_part(CAST({0} AS VARCHAR), '.', 2), '0')) AS INT)"),
+    "SCALE": _scale,
+    "TRIM_SCALE": no("write CAST(value AS DOUBLE PRECISION)"),
+    "TAND": no("write tan(radians(value))"),
+    "UNISTR": no("write chr(65)"),
+    "PG_TYPEOF": no("write typeof(value)"),
+    "CURRENT_SETTING": no("write SHOW name, as in SHOW server_version"),
+    "PG_SLEEP": no("wait in a client, and write the next statement then"),
+    "SETSEED": no("write md5(id::text) to order rows by chance and alike in each run"),
+    **dict.fromkeys(
+        ("TO_TSVECTOR", "TO_TSQUERY", "PLAINTO_TSQUERY", "PHRASETO_TSQUERY", "WEBSEARCH_TO_TSQUERY", "TS_HEADLINE"),
+        no("write text ILIKE '%word%'"),
+    ),
+    **dict.fromkeys(("TS_RANK", "TS_RANK_CD"), no("write ai_score('How well does it fit?', text)")),
+    **dict.fromkeys(
+        ("INT4RANGE", "INT8RANGE", "NUMRANGE", "DATERANGE", "TSRANGE", "TSTZRANGE"),
+        no("keep both ends in columns, and write x >= a AND x < b"),
+    ),
+    **dict.fromkeys(("NEXTVAL", "CURRVAL", "SETVAL", "LASTVAL"), no("there are no sequences: write gen_random_uuid()")),
+    "CROSSTAB": no("write sum(v) FILTER (WHERE k = 'a') AS a for each column"),
     "MAKE_TIME": _made_time,
     "MAKE_TIMESTAMP": form(TIMESTAMP_FROM_PARTS),
     "MAKE_TIMESTAMPTZ": form(
