@@ -41,6 +41,12 @@ _OBJECTS: Mapping[str, Callable[[Sequence[Token], str], Statement | None]] = {
 """Readers by the word after CREATE [OR REPLACE], DROP, GET, REFRESH or SHOW; each returns None for other statements."""
 BEGINS_SELECT = re.compile(r"[\s(]*+SELECT\s", re.IGNORECASE)
 """The begin of a text that is a query, whatever follows."""
+_INSTEAD: Mapping[str, str] = {
+    **dict.fromkeys(("install", "load"), "leave it out, because the functions are here without it"),
+    "pragma": "write SHOW flightllm.timeout, or SET flightllm.timeout = 60",
+    **dict.fromkeys(("cache", "uncache"), "leave it out, or write CREATE TABLE kept AS SELECT * FROM t"),
+}
+"""The advice for statements of other servers, by their first word."""
 _QUERY_WORDS = ("select", "with", "values")
 _EXPLAINED: Mapping[str, str] = {
     "update": "UPDATE",
@@ -299,7 +305,8 @@ class _StatementReader:
     # --- pieces
 
     def _unknown(self, token: Token) -> Statement:
-        raise SqlError(f"no statement starts with {self._sql[token.start : token.end][:40]!r}: write SELECT, WITH, …")
+        line = _INSTEAD.get(token.text.lower(), "write SELECT, WITH, …")
+        raise SqlError(f"no statement starts with {self._sql[token.start : token.end][:40]!r}: {line}")
 
     def _word(self, word: str) -> bool:
         return self._at < len(self._tokens) and self._tokens[self._at].is_word(word)

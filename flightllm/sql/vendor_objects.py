@@ -69,19 +69,22 @@ def _flock_model(tokens: Sequence[Token]) -> tuple[str, Options]:
     if not 2 <= len(texts) <= 3:
         raise SqlError(f"a model has a name, the provider's model and a provider: {_FORM}")
     name, model, *provider = texts
-    further = dict[str, str | int | float | bool]()
+    further, parameters = dict[str, str | int | float | bool](), dict[str, object]()
     for key, value in _object(rest).items():
         match key.lower():
             case "rate_limit" if isinstance(value, int | float):
                 further["requests_per_minute"] = value
             case "model_parameters":
-                further |= _parameters(value, provider[0] if provider else "openai")
+                parameters |= _read_parameters(value)
+            case "max_output_tokens":
+                parameters["max_tokens"] = value
             case "usage_limit":
                 raise SqlError(
                     "each query has its own limit here: leave usage_limit out and write SET max_tokens = 50000"
                 )
             case one if one not in _NO_EFFECT:
                 raise SqlError(f"the model's key {key!r} has no counterpart here: leave it out")
+    further |= _parameters(parameters, provider[0] if provider else "openai")
     return name, {**_options(model, *provider), **further}
 
 
@@ -128,8 +131,8 @@ def _json(tokens: Sequence[Token]) -> Iterator[str]:
         yield json.dumps(token.text) if is_text else token.text.lower()
 
 
-def _parameters(value: object, provider: str) -> Options:
-    """Return the options for `{"temperature": 0.7, "system": "…"}`, or for a text of it.
+def _read_parameters(value: object) -> Mapping[str, object]:
+    """Return the object `{"temperature": 0.7, "system": "…"}`, or the one that a text holds.
 
     Raises:
         SqlError: the value is another one.
@@ -141,6 +144,11 @@ def _parameters(value: object, provider: str) -> Options:
             value = None
     if not isinstance(value, dict):
         raise SqlError(f"model_parameters must be a JSON object: {_FORM}")
+    return value
+
+
+def _parameters(value: Mapping[str, object], provider: str) -> Options:
+    """Return the options of a model for the parameters of its requests."""
     found, body = dict[str, str | int | float | bool](), dict[str, object]()
     for key, given in value.items():
         match key:

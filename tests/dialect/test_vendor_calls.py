@@ -168,6 +168,7 @@ DATABRICKS = [
     ("ai_mask(note, ARRAY('person', 'email'))", "ai_mask(note, ['person', 'email'])"),
     ("ai_summarize(note, 20)", "ai_summarize(note, max_words => 20)"),
     ("ai_summarize(note, 0)", "ai_summarize(note)"),
+    ("ai_classify(note, ARRAY('a', 'b')):response[0]", "ai_classify(note, ['a', 'b'])"),
 ]
 REFUSED = [
     ("AI.GENERATE_BOOL(MODEL demo, note).result", "write AI.GENERATE_BOOL(note, endpoint => 'demo')"),
@@ -192,6 +193,25 @@ REFUSED = [
     ("ai_query(endpoint => 'default', request => note, temp => 'x')", "'temp' is not known here"),
     ("ai_query('default', note, 'STRING', true, 5)", "it takes 4 values without a name"),
     ("ai.if('Is it tea? ' || note, score)", "its second value is the name of a model"),
+    ("AI.GENERATE_TEXT('default', CONCAT('Sum up: ', note))", "(CONCAT('Sum up: ', note), model => 'default')"),
+    (
+        "AI.GENERATE(MODEL demo, STRUCT('Sum up: ' AS a, note AS prompt))",
+        "write AI.GENERATE(('Sum up: ', note), endpoint => 'demo')",
+    ),
+    ("ML.GENERATE_EMBEDDING(MODEL m, CONCAT(name, note) AS content)", "ai_embed(CONCAT(name, note))"),
+    ("ai_query('databricks-gte-large-en', note)", "ai_embed(note)"),
+    ("ai_query(endpoint => 'databricks-bge-large-en', request => note)", "ai_embed(note)"),
+    ("fusion_rrf(id, score)", "write coalesce(1.0 / (60 + id), 0) + coalesce(1.0 / (60 + score), 0)"),
+    ("fusion_combsum(id, score)", "coalesce(id, 0) + coalesce(score, 0)"),
+    ("open_prompt(note)", "ai_gen(note)"),
+    ("azure_ai.set_setting('azure_openai.endpoint', 'a')", "write CREATE MODEL m OPTIONS (engine 'openai'"),
+    ("ai.load_dataset('a')", "write CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 'folder'"),
+    ("AI_SUMMARIZE_AGG(note, modl => 'm')", "modl has no counterpart here: leave it out"),
+    ("AI_COMPLETE('default', note, model_paramters => {'seed': 1})", "write model_parameters, or leave it out"),
+    (
+        "llm_complete({'model_name': 'default'}, {'prompt': 'x', 'context_columns': [{'data': note, 'nme': 'n'}]})",
+        "the column's key 'nme' is not known here",
+    ),
     ("azure_ai.generate('Sum up: ' || note, 'default', 1)", "it takes 2 values without a name"),
     ("ai.ollama_generate('default', 'tea?', raw_response => true)->>'response'", "'raw_response' is not known here"),
     ("AI.IF(('Is it tea? ', note), optimization_mode => 'MINIMIZE_COST')", "recall => 0.95"),

@@ -50,6 +50,9 @@ def test_others() -> None:
         ("DROP VECTOR INDEX", "write DROP VECTOR INDEX name"),
         ("REFRESH VECTOR INDEX i CONCURRENTLY", "'CONCURRENTLY' was not expected"),
         ("REFRESH TABLE t", "no statement starts with"),
+        ("INSTALL flock", "no statement starts with 'INSTALL': leave it out"),
+        ("CACHE TABLE t", "write CREATE TABLE kept AS SELECT"),
+        ("PRAGMA threads = 4", "write SHOW flightllm.timeout"),
     ],
 )
 def test_what_is_wrong(sql: str, said: str) -> None:

@@ -56,6 +56,12 @@ def test_parameters(parameters: str) -> None:
     assert set(options) == {"engine", "model", "provider"}
 
 
+def test_most_tokens() -> None:
+    """The older key for the most tokens of an answer goes into each request too."""
+    found = _read("CREATE MODEL('m', 'm', 'ollama', {'max_output_tokens': 9, 'model_parameters': {'seed': 1}})")
+    assert json.loads(str(dict(found.model_options)["extra_body"])) == {"max_tokens": 9, "seed": 1}
+
+
 @pytest.mark.parametrize(
     ("pasted", "line"),
     [

@@ -30,6 +30,7 @@ def aggregate(call: VendorCall) -> Iterator[Edit]:
         )
     value = Value(text.first, text.last)
     if call.name.endswith("ai_summarize_agg"):
+        _model(call)
         yield from around(call, ["ai_summarize(nullif(string_agg(", value, ", ' '), ''), on_error => 'fail')"])
         return
     opened = f"ai_gen({_instruction(call, text)}, texts => nullif(string_agg("

@@ -16,6 +16,8 @@ _STATEMENTS = (
     *("select", "with", "values", "explain", "insert", "update", "delete", "merge", "from", "describe", "summarize"),
 )
 _MADE = ("table", "view")
+_BARE = ("to_file", "embedding", "open_prompt", "fl_get_relative_path")
+"""Names of other vendors' functions without a prefix that tells them apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def find_calls(source: Source) -> Iterator[VendorCall]:
             first = opening - 1 - 2 * len(prefix)
             if first >= 0 and _is_named(source, first, opening, prefix):
                 name = source.tokens[opening - 1].text.lower()
-                if prefix or name.startswith(("ai_", "llm_")) or name == "to_file":
+                if prefix or name.startswith(("ai_", "llm_", "fusion_")) or name in _BARE:
                     shown = f"{prefix[-1]}.{name}" if prefix else name
                     yield VendorCall(
                         source, shown, first, opening, closing, tuple(_arguments(source, opening, closing))

@@ -14,6 +14,7 @@ EMBEDDED: Mapping[str, int] = MappingProxyType(
         **dict.fromkeys(("ai_embed", "cortex.embed_text", "cortex.embed_text_768", "cortex.embed_text_1024"), 1),
         **dict.fromkeys(("ai.openai_embed", "ai.ollama_embed", "ai.voyageai_embed", "ai.litellm_embed"), 1),
         **dict.fromkeys(("ai.cohere_embed", "azure_openai.create_embeddings", "google_ml.embedding"), 1),
+        "embedding": 1,
     }
 )
 """The functions that return a vector, with the place of the text among their values without a name."""

@@ -152,6 +152,8 @@ def _columns(call: VendorCall, value: Value) -> list[tuple[str, Value]]:
         kind = constant(call.source, given["type"].first, given["type"].last) if "type" in given else "tabular"
         if "data" not in given or kind not in {"tabular", "text"}:
             raise call.error("a column needs 'data', and no function here reads images or sound: keep their text")
+        if strange := given.keys() - {"data", "name", "type"}:
+            raise call.error(f"the column's key {min(strange)!r} is not known here: write {{'data': a, 'name': 'a'}}")
         name = constant(call.source, given["name"].first, given["name"].last) if "name" in given else ""
         if not name and read_column(call.source.tokens[given["data"].first : given["data"].last]) is None:
             name = f"column{len(found) + 1}"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from types import MappingProxyType
 
 from flightllm.dialect.vendors.calls import Given, VendorCall
@@ -29,6 +30,8 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """For each function, what it takes besides the options of every function."""
+_OF_COMPLETE = ("model_parameters", "response_format", "return_error_details", "show_details")
+"""The options of Snowflake's AI_COMPLETE; a name that is like none of them is a field of the prompt."""
 _PROMISED = ("recall", "precision", "accuracy", "proxy", "label_budget", "confidence", "calibrate")
 _MODEL_SECOND = (
     *("ai.if", "ai.generate", "ai.generate_text", "ai.score", "google_ml.if", "google_ml.generate"),
@@ -54,6 +57,9 @@ def refuse_unknown(call: VendorCall, name: str, given: Given, renamed: Mapping[s
     Raises:
         SqlError: the message lists the options that the function has.
     """
+    if name == "ai_complete" and given.name not in _OF_COMPLETE:
+        for meant in get_close_matches(given.name or "", _OF_COMPLETE, n=1, cutoff=0.8):
+            raise call.error(f"the option {given.name!r} is not known here: write {meant}, or leave it out")
     found = _PARAMETERS.get(name)
     if found is None or given.name is None or _refers(call, given.name):
         return
@@ -83,6 +89,10 @@ def second(call: VendorCall, name: str, given: Given, place: int) -> str | None:
     if not isinstance(value, str):
         prompt = call.named("prompt") or call.positional(0)
         asked = "prompt" if prompt is None else call.text(prompt)
+        first = None if prompt is None else constant(call.source, prompt.first, prompt.last)
+        if isinstance(first, str) and first and " " not in first:
+            line = f"{call.shown}({call.text(given)}, model => {text_literal(first)})"
+            raise call.error(f"its first value is the prompt: write {line}")
         raise call.error(
             f"its second value is the name of a model: write {call.shown}({asked} || {call.text(given)}), or"
             " model => 'name'"

@@ -66,7 +66,9 @@ def _option(call: VendorCall, key: str, value: Literal) -> list[str]:
         raise call.error(f"the option {key!r} is not known here: leave it out; on_error => 'struct' returns errors")
     if key not in _OPTIONS:
         known = ", ".join(dict.fromkeys(_OPTIONS.values()))
-        raise call.error(f"the option {key!r} is not known here: write one of {known}, as option => value")
+        raise call.error(
+            f"the option {key!r} is not known here: write one of {known}, as option => value, or leave it out"
+        )
     ours = _OPTIONS[key]
     if ours == "instructions":
         return [f"instructions => {text_literal(without_references(str(value)))}"]

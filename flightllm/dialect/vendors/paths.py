@@ -180,7 +180,7 @@ def _written(call: VendorCall, name: str, steps: list[str | int]) -> str:
     """Return the replacement of a path."""
     folded = [step.lower() if isinstance(step, str) else step for step in steps]
     match name, folded:
-        case ("ai_classify", ["labels", 0]) | ("cortex.classify_text", ["label"]):
+        case ("ai_classify", ["labels" | "response", 0]) | ("cortex.classify_text", ["label"]):
             return ""
         case ("ai_sentiment", ["categories", 0, "sentiment"]) | (
             ("ai_complete" | "cortex.complete"),

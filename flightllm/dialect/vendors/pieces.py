@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from flightllm.dialect.text import Edit
-from flightllm.dialect.vendors.calls import VendorCall
+from flightllm.dialect.vendors.calls import Given, VendorCall
 from flightllm.dialect.vendors.objects import Value
+from flightllm.sql.arguments import split_arguments
 
 
 def around(call: VendorCall, parts: Sequence[str | Value]) -> Iterator[Edit]:
@@ -23,3 +24,13 @@ def around(call: VendorCall, parts: Sequence[str | Value]) -> Iterator[Edit]:
 def written(call: VendorCall, value: Value) -> str:
     """Return the text of a value."""
     return call.source.text(value.first, value.last)
+
+
+def unnamed_parts(call: VendorCall, given: Given) -> str:
+    """Return the text of an argument; `STRUCT(a, 'b' AS c)` becomes `(a, 'b')`, as parts of a prompt have no names."""
+    source = call.source
+    if not source.is_word(given.first, "struct") or source.closing.get(given.first + 1) != given.last - 1:
+        return call.text(given)
+    parts = split_arguments(source.tokens, given.first + 2, given.last - 1, source.closing)
+    texts = [source.text(first, last - 2 * source.is_word(last - 2, "as")) for first, last in parts]
+    return f"({', '.join(texts)})" if len(texts) > 1 else texts[0]

@@ -114,6 +114,11 @@ REFUSED: Mapping[str, Callable[[VendorCall], str]] = MappingProxyType(
         "ai.summarize": _instead("ai_summarize({text})"),
         "ai.analyze_sentiment": _instead("ai_sentiment({text})"),
         "ai.agg_summarize": _instead("ai_summarize(string_agg({text}, ' '))"),
+        "azure_ai.set_setting": lambda _: (
+            "an admin names the address: write CREATE MODEL m OPTIONS (engine 'openai', model 'm', base_url"
+            " 'http://127.0.0.1:8000/v1')"
+        ),
+        "ai.load_dataset": lambda _: "write CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 'folder'",
         "ai.chunk_text": lambda _: "no function here splits documents: split the text in a client",
         "ai.chunk_text_recursively": lambda _: "no function here splits documents: split the text in a client",
     }

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from flightllm.dialect.vendors.calls import VendorCall
+from flightllm.dialect.vendors.pieces import unnamed_parts
 from flightllm.dialect.vendors.postgres import REFUSED as OF_POSTGRES
 from flightllm.errors import UnsupportedError
 from flightllm.sql.literals import text_literal
@@ -38,7 +39,7 @@ def _refuse_model(call: VendorCall) -> None:
     if first is None or first.last < first.first + 2 or not call.source.is_word(first.first, "model"):
         return
     prompt = call.positional(1)
-    asked = "prompt" if prompt is None else call.text(prompt)
+    asked = "prompt" if prompt is None else unnamed_parts(call, prompt)
     name = text_literal("".join(token.text for token in call.source.tokens[first.first + 1 : first.last]))
     place = position(call.source.sql, call.start)
     raise UnsupportedError(f"{call.shown} at {place}: write {call.shown}({asked}, endpoint => {name})")
@@ -106,6 +107,25 @@ def _no(what: str) -> Callable[[VendorCall], str]:
     return lambda _: what
 
 
+def _embedding_model(call: VendorCall) -> str | None:
+    """Refuse a model of Databricks that returns vectors, because `ai_query` would ask it for a text."""
+    endpoint = call.named("endpoint") or call.positional(0)
+    if endpoint is None or call.text(endpoint).strip("'\"").lower() not in _EMBEDDING_MODELS:
+        return None
+    text = call.named("request")
+    text = text or call.positional(1 if endpoint.name is None else 0)
+    return f"the server has one embedding model: write ai_embed({'text' if text is None else call.text(text)})"
+
+
+def _fused(call: VendorCall) -> str:
+    return f"no function here fuses scores: write {_summed(call, 'coalesce({}, 0)')}, with scores from 0 to 1"
+
+
+def _summed(call: VendorCall, term: str) -> str:
+    return " + ".join(term.format(call.text(given)) for given in call.arguments) or term.format("score")
+
+
+_EMBEDDING_MODELS = ("databricks-gte-large-en", "databricks-bge-large-en", "databricks-qwen3-embedding-0-6b")
 _FORECAST = _no("no function here forecasts: aggregate by date_trunc, and forecast in a client")
 _FILES = _no("no function here reads files: keep their text in a column")
 _SPLIT = _no("no function here splits a text into pieces: split it in a client, and write one row for each piece")
@@ -117,7 +137,12 @@ REFUSED: Mapping[str, Callable[[VendorCall], str | None]] = {
     "cortex.split_text_markdown_header": _SPLIT,
     "cortex.entity_sentiment": _no("write ai_classify(text, labels) for each entity"),
     "ai_sentiment": _sentiment_by_category,
+    "ai_query": _embedding_model,
     "to_file": _FILES,
+    "fl_get_relative_path": _FILES,
+    "fusion_rrf": lambda call: f"it adds up ranks: write {_summed(call, 'coalesce(1.0 / (60 + {}), 0)')}",
+    **dict.fromkeys(("fusion_combsum", "fusion_combmnz", "fusion_combmed", "fusion_combanz"), _fused),
+    "open_prompt": lambda call: f"write ai_gen({_argument(call, 0, 'text')})",
     "ai_count_tokens": _count_tokens,
     "cortex.count_tokens": _count_tokens,
     "ai.search": _no("search an index: write SELECT * FROM vector_search('index', 'text', top_k => 3)"),

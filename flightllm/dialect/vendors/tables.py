@@ -138,9 +138,10 @@ def _check_vectors(call: VendorCall, options: Mapping[str, Literal]) -> None:
 
 def _check_paths(call: VendorCall) -> None:
     """Raise `SqlError` for a JSON path to a part of the response that is not here, as it would give NULL."""
-    for token in call.source.tokens:
+    for at, token in enumerate(call.source.tokens):
         path = token.text.lower().replace("_", "") if token.kind is TokenKind.STRING else ""
-        if path.startswith("$") and any(part in path for part in _MISSING):
+        is_path = path.startswith("$") or call.source.is_symbol(at - 1, "[")
+        if is_path and any(part in path for part in _MISSING):
             raise call.error(f"the response has no {token.text} here: leave it out; system.queries has the tokens")
 
 
@@ -243,5 +244,5 @@ def _asked(call: VendorCall) -> str:
     source, first, last = call.source, given.first, given.last
     if source.is_word(first, "struct") and source.closing.get(first + 1) == last - 1:
         first, last = next(split_arguments(source.tokens, first + 2, last - 1, source.closing), (first, last))
-        last -= 2 * source.is_word(last - 2, "as")
+    last -= 2 * source.is_word(last - 2, "as")
     return source.text(first, last)

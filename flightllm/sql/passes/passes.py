@@ -28,6 +28,7 @@ from flightllm.sql.passes.date_parts import NAMES as DATE_PARTS
 from flightllm.sql.passes.date_parts import date_parts
 from flightllm.sql.passes.date_truncs import date_truncs
 from flightllm.sql.passes.decimal_literals import BESIDE_DECIMALS, decimal_literals
+from flightllm.sql.passes.distinct_keys import distinct_keys, has_distinct_order
 from flightllm.sql.passes.distinct_lists import FUNCTIONS as LISTS
 from flightllm.sql.passes.distinct_lists import can_have_orders, distinct_lists
 from flightllm.sql.passes.duckdb_calls import CALLS, duckdb_calls
@@ -250,6 +251,7 @@ PASSES = (
     Pass(empty_grouping, frozenset({"group"}), has_empty_grouping),
     Pass(ordered_tables, frozenset({"order", "by", "from"}), _has_ordered_table),
     Pass(repeated_keys, frozenset({"order", "by"}), has_ordered_rows),
+    Pass(distinct_keys, frozenset({"distinct", "order", "by"}), has_distinct_order, since=9),
     Pass(order_by_columns, frozenset({"order", "by"}), has_order_by_expression),
     Pass(set_operations_all, frozenset({"all"}), has_all_rows, since=1),
     Pass(time_zones, frozenset(), _has_time_zone),
