@@ -196,7 +196,7 @@ def nested_cast(generator: Any, found: Any) -> str | None:
     from sqlglot import exp
 
     if generator.read_from == _DUCKDB and found.to.this in {exp.DType.VARBINARY, exp.DType.BINARY}:
-        return _bytes(found.this) if isinstance(found.this, exp.Literal) and found.this.is_string else None
+        return _bytes_of_text(found.this) if isinstance(found.this, exp.Literal) and found.this.is_string else None
     if generator.read_from == _DUCKDB and found.to.this == exp.DType.BIT:
         raise UnsupportedError("BIT of duckdb has no counterpart here: write the bits of a number by & and >>")
 
@@ -206,7 +206,7 @@ def nested_cast(generator: Any, found: Any) -> str | None:
     return f"arrow_cast({generator.sql(found, 'this')}, '{_arrow_type(found.to)}')"
 
 
-def _bytes(literal: Any) -> str:
+def _bytes_of_text(literal: Any) -> str:
     r"""Write the bytes of a text literal, in which `\xAA` is a byte.
 
     Raises:

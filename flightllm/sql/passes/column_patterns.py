@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from flightllm.common.names import COLUMNS_OF
@@ -66,9 +67,13 @@ def _items(item: Json, tables: Sequence[Json], columns: QueryColumns) -> Iterato
     alias = name_of(body(item)["alias"]) if kind(item) == "ExprWithAlias" else None
     value = body(item)["expr"] if alias is not None else body(item)
     for name, column, match in _chosen(calls, tables, columns):
-        named = name if alias is None else _GROUP.sub(lambda one, m=match: _group(m, int(one[1])), alias)
+        named = name if alias is None else _GROUP.sub(partial(_replaced_group, match), alias)
         made = replaced(value, {id(one): column for one in calls})
         yield {"ExprWithAlias": {"expr": made, "alias": new_identifier(named)}}
+
+
+def _replaced_group(match: re.Match[str] | None, written_group: re.Match[str]) -> str:
+    return _group(match, int(written_group[1]))
 
 
 def _group(match: re.Match[str] | None, number: int) -> str:
