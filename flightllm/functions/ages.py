@@ -7,6 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from flightllm.functions.own import OwnFunction
+from flightllm.functions.rows import each_row
 
 AGE: Final = "__age"
 """The name of `ages` as an SQL function."""
@@ -19,8 +20,7 @@ def ages(until: pa.Array, since: pa.Array) -> pa.Array:
 
     Days count in the month of the earlier time: from January 31 to March 1 of 2024 it is 1 month and 1 day.
     """
-    rows = zip(until.to_pylist(), since.to_pylist(), strict=True)
-    return pa.array([None if None in row else _age(*row) for row in rows], AGE_OUTPUT)
+    return each_row(_age, until, since, kind=AGE_OUTPUT)
 
 
 def _age(until: datetime, since: datetime) -> tuple[int, int, int]:

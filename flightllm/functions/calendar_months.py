@@ -7,6 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from flightllm.functions.own import OwnFunction
+from flightllm.functions.rows import each_row
 
 MONTHS_BETWEEN: Final = "__months_between"
 """The name of the function in SQL."""
@@ -18,8 +19,7 @@ def months_between(later: pa.Array, earlier: pa.Array) -> pa.Array:
 
     The same day of two months, or the last days of both, are whole months apart whatever the time of the day is.
     """
-    rows = zip(later.to_pylist(), earlier.to_pylist(), strict=True)
-    return pa.array([None if None in row else _between(*row) for row in rows], pa.float64())
+    return each_row(_between, later, earlier, kind=pa.float64())
 
 
 def _between(later: datetime, earlier: datetime) -> float:

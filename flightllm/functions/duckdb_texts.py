@@ -10,13 +10,13 @@ import pyarrow.compute as pc
 
 from flightllm.errors import SqlError
 from flightllm.functions.own import OwnFunction
+from flightllm.functions.rows import TEXTS
 
 DUCKDB_LIST, DUCKDB_LISTS = "__duckdb_list", "__duckdb_lists"
 DUCKDB_INTERVAL, DUCKDB_TEXT = "__duckdb_interval", "__duckdb_text"
 DUCKDB_ITEM, DUCKDB_BYTES = "__duckdb_item", "__duckdb_bytes"
 SIMPLE_UPPER, SIMPLE_LOWER = "__simple_upper", "__simple_lower"
 """The names of the functions in SQL."""
-TEXTS: Final = pa.list_(pa.string())
 _SPECIAL: Final = re.compile(r"""['"\\,:=()\[\]{}]|^\s|\s$""")
 _INTERVAL: Final = re.compile(r"(-?\d+(?:\.\d+)?) (mons|days|hours|mins|secs)")
 _NANOS: Final = {"hours": 3_600_000_000_000, "mins": 60_000_000_000, "secs": 1_000_000_000}

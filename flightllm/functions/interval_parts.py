@@ -5,6 +5,7 @@ from typing import Final
 import pyarrow as pa
 
 from flightllm.functions.own import OwnFunction
+from flightllm.functions.rows import each_row
 
 WITH_DAYS, INTERVAL_EPOCH, JUSTIFIED = "__with_days", "__interval_epoch", "__justified"
 """The names of the functions in SQL."""
@@ -15,14 +16,12 @@ _YEAR_DAYS = 365.25
 
 def with_days(intervals: pa.Array) -> pa.Array:
     """Return intervals whose hours are days where possible, as between two timestamps: `8 days` for `192 hours`."""
-    found = (None if one is None else _with_days(*one) for one in intervals.to_pylist())
-    return pa.array(found, pa.month_day_nano_interval())
+    return each_row(_with_days, intervals, kind=pa.month_day_nano_interval())
 
 
 def interval_epoch(intervals: pa.Array) -> pa.Array:
     """Return the seconds of intervals; a year has 365.25 days, and a further month 30 days."""
-    found = (None if one is None else _epoch(*one) for one in intervals.to_pylist())
-    return pa.array(found, pa.float64())
+    return each_row(lambda one: _epoch(*one), intervals, kind=pa.float64())
 
 
 def justified(intervals: pa.Array, units: pa.Array) -> pa.Array:
@@ -30,9 +29,7 @@ def justified(intervals: pa.Array, units: pa.Array) -> pa.Array:
 
     `units` has hours, days or interval, as in the names of PostgreSQL's functions.
     """
-    rows = zip(intervals.to_pylist(), units.to_pylist(), strict=True)
-    found = (None if one is None else _justified(one, unit) for one, unit in rows)
-    return pa.array(found, pa.month_day_nano_interval())
+    return each_row(_justified, intervals, units, kind=pa.month_day_nano_interval())
 
 
 def _justified(interval: tuple[int, int, int], unit: str) -> tuple[int, int, int]:
@@ -65,9 +62,9 @@ def _carried(upper: int, lower: int, size: int) -> tuple[int, int]:
     return upper + more, lower - more * size
 
 
-def _with_days(months: int, days: int, nanos: int) -> tuple[int, int, int]:
-    more = abs(nanos) // _DAY * (1 if nanos > 0 else -1)
-    return months, days + more, nanos - more * _DAY
+def _with_days(interval: tuple[int, int, int]) -> tuple[int, int, int]:
+    months, days, nanos = interval
+    return months, *_carried(days, nanos, _DAY)
 
 
 def _epoch(months: int, days: int, nanos: int) -> float:

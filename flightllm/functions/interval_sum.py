@@ -6,6 +6,7 @@ from typing import Final
 import pyarrow as pa
 
 from flightllm.functions.own import OwnFunction
+from flightllm.functions.rows import each_row
 
 INTERVAL_SUM = "__interval_sum"
 """The name of `interval_sum` as an SQL function."""
@@ -16,8 +17,7 @@ _DAY = 86_400_000_000_000
 
 def interval_sum(days: pa.Array, nanos: pa.Array) -> pa.Array:
     """Return intervals of some days and nanoseconds; nanoseconds past 64 bits become days."""
-    rows = zip(days.to_pylist(), nanos.to_pylist(), strict=True)
-    return pa.array((None if None in row else _interval(*row) for row in rows), INTERVAL_SUM_OUTPUT)
+    return each_row(_interval, days, nanos, kind=INTERVAL_SUM_OUTPUT)
 
 
 def _interval(days: int, nanos: Decimal) -> tuple[int, int, int]:

@@ -3,7 +3,6 @@
 import hashlib
 import re
 import zlib
-from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from typing import Final
 from urllib.parse import quote_plus, unquote_plus, urlsplit
@@ -13,15 +12,15 @@ import pyarrow as pa
 from flightllm.errors import SqlError
 from flightllm.functions.exact_decimals import rounded
 from flightllm.functions.own import OwnFunction
+from flightllm.functions.rows import TEXTS, each_row
 from flightllm.functions.text_formats import FORMAT_ARGUMENTS
-from flightllm.functions.text_parts import separated
+from flightllm.functions.text_parts import by_pattern, separated
 from flightllm.functions.value_texts import java_text
 
 JAVA_FORMAT, GROUPED, OTHER_BASE, SPLIT_AT_MOST = "__java_format", "__grouped", "__other_base", "__split_at_most"
 URL_ENCODED, URL_DECODED, URL_PART = "__url_encoded", "__url_decoded", "__url_part"
 SHA_1, CRC_32, HALF_UP = "__sha_1", "__crc_32", "__half_up"
 """The names of the functions in SQL."""
-TEXTS: Final = pa.list_(pa.string())
 _PLACE: Final = re.compile(r"%(?:(\d+)\$)?([-#+ 0,(]*)(\d*)(?:\.(\d+))?([a-zA-Z%])|%")
 _WIDEST: Final = 1_000
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -123,8 +122,7 @@ def _digits(number: float, most: int) -> Decimal:
 
 def half_up(numbers: pa.Array, digits: pa.Array) -> pa.Array:
     """Return doubles with a number of digits after the point: 1.005 becomes 1.01, as the half in its text says."""
-    rows = zip(numbers.to_pylist(), digits.to_pylist(), strict=True)
-    return pa.array([None if None in row else _half_up(*row) for row in rows], pa.float64())
+    return each_row(_half_up, numbers, digits, kind=pa.float64())
 
 
 def _half_up(number: float, digits: int) -> float:
@@ -136,8 +134,7 @@ def _half_up(number: float, digits: int) -> float:
 
 def other_bases(texts: pa.Array, before: pa.Array, after: pa.Array) -> pa.Array:
     """Return numbers of one base in another; a negative base is for signed results, as in MySQL and Hive."""
-    rows = zip(texts.to_pylist(), before.to_pylist(), after.to_pylist(), strict=True)
-    return pa.array([None if None in row else _in_base(*row) for row in rows], pa.string())
+    return each_row(_in_base, texts, before, after)
 
 
 def _in_base(text: str, before: int, after: int) -> str | None:
@@ -166,23 +163,21 @@ def split_at_most(texts: pa.Array, patterns: pa.Array, most: pa.Array) -> pa.Arr
     Raises:
         SqlError: RE2 cannot read a pattern.
     """
-    rows = zip(texts.to_pylist(), patterns.to_pylist(), most.to_pylist(), strict=True)
-    return pa.array([None if None in row else _parts(*row) for row in rows], TEXTS)
+    return by_pattern(_parts, texts, patterns, most)
 
 
-def _parts(text: str, pattern: str, most: int) -> list[str]:
-    if not pattern:
-        letters = list(text) or [""]
-        return letters if most <= 0 else [*letters[: most - 1], "".join(letters[most - 1 :])]
-    try:
-        return separated(pa.array([text]), pattern, most)[0]
-    except pa.ArrowInvalid as error:
-        raise SqlError(f"the pattern {pattern[:100]!r} cannot be used: {str(error)[:200]}") from error
+def _parts(texts: pa.Array, pattern: str, most: int) -> list[list[str]]:
+    return separated(texts, pattern, most) if pattern else [_letters(text, most) for text in texts.to_pylist()]
+
+
+def _letters(text: str, most: int) -> list[str]:
+    letters = list(text) or [""]
+    return letters if most <= 0 else [*letters[: most - 1], "".join(letters[most - 1 :])]
 
 
 def url_encoded(texts: pa.Array) -> pa.Array:
     """Return texts for an address: a space is a plus sign."""
-    return _each(texts, lambda text: quote_plus(text, safe="*").replace("~", "%7E"))
+    return each_row(lambda text: quote_plus(text, safe="*").replace("~", "%7E"), texts)
 
 
 def url_decoded(texts: pa.Array) -> pa.Array:
@@ -191,7 +186,7 @@ def url_decoded(texts: pa.Array) -> pa.Array:
     Raises:
         SqlError: a text has a percent sign without two digits after it.
     """
-    return _each(texts, _decoded)
+    return each_row(_decoded, texts)
 
 
 def _decoded(text: str) -> str:
@@ -205,8 +200,7 @@ def url_parts(texts: pa.Array, parts: pa.Array, keys: pa.Array) -> pa.Array:
 
     With a key, return the value of this key in the query.
     """
-    rows = zip(texts.to_pylist(), parts.to_pylist(), keys.to_pylist(), strict=True)
-    return pa.array([None if None in row else _part(*row) for row in rows], pa.string())
+    return each_row(_part, texts, parts, keys)
 
 
 def _part(text: str, part: str, key: str) -> str | None:
@@ -233,16 +227,12 @@ def _part(text: str, part: str, key: str) -> str | None:
 
 def sha_1(texts: pa.Array) -> pa.Array:
     """Return SHA-1 hashes as hexadecimal digits."""
-    return _each(texts, lambda text: hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+    return each_row(lambda text: hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest(), texts)
 
 
 def crc_32(texts: pa.Array) -> pa.Array:
     """Return checksums."""
     return pa.array([None if one is None else zlib.crc32(one.encode()) for one in texts.to_pylist()], pa.int64())
-
-
-def _each(texts: pa.Array, change: Callable[[str], str]) -> pa.Array:
-    return pa.array([None if one is None else change(one) for one in texts.to_pylist()], pa.string())
 
 
 FUNCTIONS: Final = (

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from flightllm.errors import SqlError
 from flightllm.functions.own import OwnFunction
+from flightllm.functions.rows import each_row
 
 JSON_KEYS: Final = "__json_keys"
 """The name of `json_keys` as an SQL function."""
@@ -19,8 +20,7 @@ def json_keys(texts: pa.Array, depths: pa.Array) -> pa.Array:
     Raises:
         SqlError: a text is not JSON.
     """
-    rows = zip(texts.to_pylist(), depths.to_pylist(), strict=True)
-    return pa.array([None if None in row else _keys(*row) for row in rows], pa.list_(pa.string()))
+    return each_row(_keys, texts, depths, kind=pa.list_(pa.string()))
 
 
 def _keys(text: str, depth: int) -> list[str]:

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from flightllm.errors import SqlError
 from flightllm.functions.own import OwnFunction
+from flightllm.functions.rows import each_row
 
 JSON_TEXT, JSON_OBJECT, JSON_LIST = "__json_text", "__json_object", "__json_list"
 """The names of the functions in SQL. Their results are JSON, which a JSON object takes as it is."""
-TEXTS: Final = pa.list_(pa.string())
 _NESTED: Final = ("List", "LargeList", "FixedSizeList", "Struct", "Map", "Union")
 
 
@@ -31,8 +31,7 @@ def json_object(names: pa.Array, values: pa.Array) -> pa.Array:
     Raises:
         SqlError: a name is NULL.
     """
-    rows = zip(names.to_pylist(), values.to_pylist(), strict=True)
-    return pa.array([None if None in row else _object(*row) for row in rows], pa.string())
+    return each_row(_object, names, values)
 
 
 def json_list(values: pa.Array) -> pa.Array:

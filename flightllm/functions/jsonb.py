@@ -12,6 +12,7 @@ import pyarrow as pa
 from flightllm.errors import SqlError
 from flightllm.functions.exact_decimals import shortest
 from flightllm.functions.own import OwnFunction
+from flightllm.functions.rows import TEXTS, each_row
 from flightllm.functions.value_texts import number_text
 
 JSONB, JSON = "__jsonb", "__json"
@@ -30,13 +31,12 @@ STRIPPED, PRETTY, KIND, BUILT, BUILT_LIST = (
     "__json_pretty",
     "__json_kind",
     "__json_built",
-    "__json_list_of",
+    "__json_list_built",
 )
 SAME: Final = "__json_same"
 """The name in SQL of the form of a JSON value that is equal for equal values."""
 POSTGRES_JSON: Final = "__json_value"
 """The name in SQL of the JSON of a value, as PostgreSQL writes it."""
-TEXTS: Final = pa.list_(pa.string())
 _TIME: Final = re.compile(r"(.*\d\d:\d\d:\d\d)(?:(\.\d*?)0*)?(Z|[+-]\d\d(?::\d\d)?)?")
 """A time, the fraction of its second without zeros at the end, and its zone."""
 _MOST_DIGITS: Final = 20_000
@@ -49,7 +49,7 @@ def jsonbs(texts: pa.Array) -> pa.Array:
     Raises:
         SqlError: a text is not JSON.
     """
-    return _each(_jsonb, texts)
+    return each_row(_jsonb, texts)
 
 
 def same_numbers(texts: pa.Array) -> pa.Array:
@@ -58,7 +58,7 @@ def same_numbers(texts: pa.Array) -> pa.Array:
     Raises:
         SqlError: a text is not JSON.
     """
-    return _each(lambda text: _written(_shortest(_read(text))), texts)
+    return each_row(lambda text: _written(_shortest(_read(text))), texts)
 
 
 def jsons(texts: pa.Array) -> pa.Array:
@@ -75,12 +75,12 @@ def jsons(texts: pa.Array) -> pa.Array:
 
 def at_path(texts: pa.Array, paths: pa.Array) -> pa.Array:
     """Return the JSON at a list of names and places; NULL where it has no value."""
-    return _each(lambda text, steps: _found(text, steps, _written), texts, paths)
+    return each_row(lambda text, steps: _found(text, steps, _written), texts, paths)
 
 
 def text_at_path(texts: pa.Array, paths: pa.Array) -> pa.Array:
     """Return the value at a list of names and places as text; NULL where it has no value, and for null."""
-    return _each(lambda text, steps: _found(text, steps, _as_text), texts, paths)
+    return each_row(lambda text, steps: _found(text, steps, _as_text), texts, paths)
 
 
 def contains(texts: pa.Array, parts: pa.Array) -> pa.Array:
@@ -91,7 +91,7 @@ def contains(texts: pa.Array, parts: pa.Array) -> pa.Array:
         inside = isinstance(value, list) and not isinstance(wanted, dict | list)
         return _contains(value, [wanted] if inside else wanted)
 
-    return _each(found, texts, parts, kind=pa.bool_())
+    return each_row(found, texts, parts, kind=pa.bool_())
 
 
 def has(texts: pa.Array, keys: pa.Array, every: pa.Array) -> pa.Array:
@@ -103,12 +103,12 @@ def has(texts: pa.Array, keys: pa.Array, every: pa.Array) -> pa.Array:
         tests = [name in known for name in names if name is not None]
         return all(tests) if all_of_them else any(tests)
 
-    return _each(found, texts, keys, every, kind=pa.bool_())
+    return each_row(found, texts, keys, every, kind=pa.bool_())
 
 
 def merged(texts: pa.Array, others: pa.Array) -> pa.Array:
     """Return two JSON values in one, as `||` of jsonb does."""
-    return _each(lambda text, other: _written(_merged(_read(text), _read(other))), texts, others)
+    return each_row(lambda text, other: _written(_merged(_read(text), _read(other))), texts, others)
 
 
 def without(texts: pa.Array, keys: pa.Array, styles: pa.Array) -> pa.Array:
@@ -122,12 +122,12 @@ def without(texts: pa.Array, keys: pa.Array, styles: pa.Array) -> pa.Array:
         "place": _without_place,
         "path": _without_path,
     }
-    return _each(lambda text, names, style: _written(ways[style](_read(text), names)), texts, keys, styles)
+    return each_row(lambda text, names, style: _written(ways[style](_read(text), names)), texts, keys, styles)
 
 
 def set_at(texts: pa.Array, paths: pa.Array, values: pa.Array, create: pa.Array) -> pa.Array:
     """Return JSON values with another value at a path, as `jsonb_set` does."""
-    return _each(
+    return each_row(
         lambda text, path, value, new: _written(_set(_read(text), path, _read(value), new=new)),
         texts,
         paths,
@@ -138,17 +138,17 @@ def set_at(texts: pa.Array, paths: pa.Array, values: pa.Array, create: pa.Array)
 
 def stripped(texts: pa.Array) -> pa.Array:
     """Return JSON values without the fields that are null."""
-    return _each(lambda text: _written(_stripped(_read(text))), texts)
+    return each_row(lambda text: _written(_stripped(_read(text))), texts)
 
 
 def pretty(texts: pa.Array) -> pa.Array:
     """Return JSON values over several lines."""
-    return _each(lambda text: _pretty(_ordered(_read(text)), 0), texts)
+    return each_row(lambda text: _pretty(_ordered(_read(text)), 0), texts)
 
 
 def kinds(texts: pa.Array) -> pa.Array:
     """Return the type of each JSON value: object, array, string, number, boolean or null."""
-    return _each(lambda text: _kind(_read(text)), texts)
+    return each_row(lambda text: _kind(_read(text)), texts)
 
 
 def built(names: pa.Array, values: pa.Array, styles: pa.Array) -> pa.Array:
@@ -164,12 +164,12 @@ def built(names: pa.Array, values: pa.Array, styles: pa.Array) -> pa.Array:
         fields = ", ".join(f"{_quoted(str(key))} : {part or 'null'}" for key, part in zip(keys, parts, strict=True))
         return f"{{ {fields} }}" if style == "wide" else f"{{{fields}}}"
 
-    return _each(made, names, values, styles)
+    return each_row(made, names, values, styles)
 
 
 def built_lists(values: pa.Array) -> pa.Array:
     """Return JSON lists of JSON texts, with a space after each comma."""
-    return _each(lambda parts: f"[{', '.join(one or 'null' for one in parts)}]", values)
+    return each_row(lambda parts: f"[{', '.join(one or 'null' for one in parts)}]", values)
 
 
 def postgres_json(texts: pa.Array, types: pa.Array) -> pa.Array:
@@ -178,12 +178,7 @@ def postgres_json(texts: pa.Array, types: pa.Array) -> pa.Array:
     Raises:
         SqlError: a value is a list, a struct or a map of an unknown type.
     """
-    return _each(_value, texts, types)
-
-
-def _each(change: Callable[..., Any], *columns: pa.Array, kind: pa.DataType | None = None) -> pa.Array:
-    rows = zip(*(column.to_pylist() for column in columns), strict=True)
-    return pa.array([None if None in row else change(*row) for row in rows], kind or pa.string())
+    return each_row(_value, texts, types)
 
 
 @lru_cache(maxsize=512)

@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from flightllm.errors import SqlError
 from flightllm.functions.own import OwnFunction
+from flightllm.functions.rows import TEXTS
 
 EXACT_SUM, CHECKED_SUM = "__exact_sum", "__checked_sum"
 """The names of the functions in SQL."""
-TEXTS: Final = pa.list_(pa.string())
 _DIGITS: Final = Context(prec=100, traps=[Inexact])
 _EXACT: Final = ("Int", "UInt", "Decimal")
 """The first letters of the types whose sums must be exact."""
@@ -59,6 +59,6 @@ def _text(value: Decimal | None) -> str | None:
 
 
 FUNCTIONS: Final = (
-    OwnFunction(exact_sums, (pa.list_(pa.string()),), pa.string(), EXACT_SUM),
-    OwnFunction(checked_sums, (pa.list_(pa.string()), pa.string()), pa.float64(), CHECKED_SUM),
+    OwnFunction(exact_sums, (TEXTS,), pa.string(), EXACT_SUM),
+    OwnFunction(checked_sums, (TEXTS, pa.string()), pa.float64(), CHECKED_SUM),
 )

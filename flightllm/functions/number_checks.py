@@ -1,13 +1,15 @@
 """Numbers that must be in a range, the place of a number among bounds, and the bits that are 1."""
 
 from bisect import bisect_right
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flightllm.errors import SqlError
 from flightllm.functions.own import OwnFunction
+from flightllm.functions.rows import each_row
 
 RANGE_BUCKET, ABOVE_ZERO, BIT_COUNT = "__range_bucket", "__above_zero", "__bit_count"
 NOT_NEGATIVE, SUBSCRIPT_PLACE, ELEMENT_PLACE = "__not_negative", "__subscript_place", "__element_place"
@@ -20,8 +22,7 @@ def range_buckets(numbers: pa.Array, bounds: pa.Array) -> pa.Array:
     Raises:
         SqlError: a bound is NULL, or the bounds are in another order.
     """
-    rows = zip(numbers.to_pylist(), bounds.to_pylist(), strict=True)
-    return pa.array([None if None in row else _bucket(*row) for row in rows], pa.int64())
+    return each_row(_bucket, numbers, bounds, kind=pa.int64())
 
 
 def above_zero(numbers: pa.Array, names: pa.Array) -> pa.Array:
@@ -30,9 +31,9 @@ def above_zero(numbers: pa.Array, names: pa.Array) -> pa.Array:
     Raises:
         SqlError: a number is 0 or less; the error has the name of the function that takes it.
     """
-    for number, name in zip(numbers.to_pylist(), names.to_pylist(), strict=True):
-        if number is not None and number <= 0:
-            raise SqlError(f"{name} takes a number above 0, and not {number}: write SAFE.{name}(x), which is NULL")
+    if found := _first(pc.less_equal(numbers, 0.0), numbers, names):
+        number, name = found
+        raise SqlError(f"{name} takes a number above 0, and not {number}: write SAFE.{name}(x), which is NULL")
     return numbers
 
 
@@ -42,9 +43,9 @@ def not_negative(numbers: pa.Array, names: pa.Array) -> pa.Array:
     Raises:
         SqlError: a number is less than 0; the error has the name of the function that takes it.
     """
-    for number, name in zip(numbers.to_pylist(), names.to_pylist(), strict=True):
-        if number is not None and number < 0:
-            raise SqlError(f"{name} takes a length of 0 or more, and not {number}: write greatest(length, 0)")
+    if found := _first(pc.less(numbers, 0), numbers, names):
+        number, name = found
+        raise SqlError(f"{name} takes a length of 0 or more, and not {number}: write greatest(length, 0)")
     return numbers
 
 
@@ -54,9 +55,10 @@ def subscript_places(subscripts: pa.Array, sizes: pa.Array) -> pa.Array:
     Raises:
         SqlError: a list has no such item.
     """
-    for subscript, size in zip(subscripts.to_pylist(), sizes.to_pylist(), strict=True):
-        if subscript is not None and size is not None and not 0 <= subscript < size:
-            raise SqlError(f"the list has {size} items, and no item [{subscript}]: write get(list, {subscript})")
+    missing = pc.or_(pc.less(subscripts, 0), pc.greater_equal(subscripts, sizes))
+    if found := _first(missing, subscripts, sizes):
+        subscript, size = found
+        raise SqlError(f"the list has {size} items, and no item [{subscript}]: write get(list, {subscript})")
     return pc.add(subscripts, 1)
 
 
@@ -66,12 +68,13 @@ def element_places(places: pa.Array, sizes: pa.Array) -> pa.Array:
     Raises:
         SqlError: a list has no such item.
     """
-    for place, size in zip(places.to_pylist(), sizes.to_pylist(), strict=True):
-        if place is not None and size is not None and not 1 <= abs(place) <= size:
-            raise SqlError(
-                f"element_at finds no item {place} in a list of {size}: write try_element_at(list, place), and a place"
-                " from 1 on"
-            )
+    counts = pc.abs(places)  # that of the least number is negative, and below 1 too
+    if found := _first(pc.or_(pc.less(counts, 1), pc.greater(counts, sizes)), places, sizes):
+        place, size = found
+        raise SqlError(
+            f"element_at finds no item {place} in a list of {size}: write try_element_at(list, place), and a place"
+            " from 1 on"
+        )
     return places
 
 
@@ -81,11 +84,23 @@ def bit_counts(numbers: pa.Array) -> pa.Array:
     return pa.array([None if one is None else (one & mask).bit_count() for one in numbers.to_pylist()], pa.int64())
 
 
+def _first(wrong: pa.Array, *columns: pa.Array) -> list[Any] | None:
+    """Return the values of the first row that is wrong, or None if all rows are right."""
+    place = pc.index(wrong, True).as_py()
+    return None if place < 0 else [column[place].as_py() for column in columns]
+
+
 def _bucket(number: float, bounds: list[float | None]) -> int:
+    return bisect_right(_rising(tuple(bounds)), number)
+
+
+@lru_cache(maxsize=64)
+def _rising(bounds: tuple[float | None, ...]) -> list[float]:
+    """Return bounds that were checked once for all rows with these bounds."""
     known = [one for one in bounds if one is not None]
     if len(known) < len(bounds) or known != sorted(known):
         raise SqlError("RANGE_BUCKET takes bounds that rise and are not NULL: write [0, 10, 20]")
-    return bisect_right(known, number)
+    return known
 
 
 FUNCTIONS: Final = (

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from flightllm.errors import SqlError
 from flightllm.functions.own import OwnFunction
+from flightllm.functions.rows import each_row
 
 WRITTEN_TIME, READ_TIME = "__written_time", "__read_time"
 """The names of the functions in SQL."""
@@ -50,8 +51,7 @@ def written_time(times: pa.Array, formats: pa.Array, zones: pa.Array) -> pa.Arra
     Raises:
         SqlError: a letter of a format or a zone is unknown.
     """
-    rows = zip(times.to_pylist(), formats.to_pylist(), zones.to_pylist(), strict=True)
-    return pa.array([None if None in row else _written(*row) for row in rows], pa.string())
+    return each_row(_written, times, formats, zones)
 
 
 def read_time(texts: pa.Array, formats: pa.Array, zones: pa.Array, safe: pa.Array) -> pa.Array:
@@ -62,8 +62,7 @@ def read_time(texts: pa.Array, formats: pa.Array, zones: pa.Array, safe: pa.Arra
     Raises:
         SqlError: a text does not have its format, or a letter of the format is unknown.
     """
-    rows = zip(texts.to_pylist(), formats.to_pylist(), zones.to_pylist(), safe.to_pylist(), strict=True)
-    return pa.array([None if None in row else _read(*row) for row in rows], pa.timestamp("us"))
+    return each_row(_read, texts, formats, zones, safe, kind=pa.timestamp("us"))
 
 
 def zone_of(name: str) -> ZoneInfo | timezone:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from flightllm.errors import SqlError
 from flightllm.functions.exact_decimals import rounded
 from flightllm.functions.own import OwnFunction
+from flightllm.functions.rows import each_row
 
 NUMBER_BY_FORMAT, TIME_BY_FORMAT = "__number_by_format", "__time_by_format"
 """The names of the functions in SQL."""
@@ -40,8 +41,7 @@ def numbers_by_format(numbers: pa.Array, formats: pa.Array) -> pa.Array:
     Raises:
         SqlError: letters of a format are unknown, or a number is not finite.
     """
-    rows = zip(numbers.to_pylist(), formats.to_pylist(), strict=True)
-    return pa.array([None if None in row else _number(*row) for row in rows], pa.string())
+    return each_row(_number, numbers, formats)
 
 
 def times_by_format(times: pa.Array, formats: pa.Array) -> pa.Array:
@@ -50,8 +50,7 @@ def times_by_format(times: pa.Array, formats: pa.Array) -> pa.Array:
     Raises:
         SqlError: letters of a format are unknown.
     """
-    rows = zip(times.to_pylist(), formats.to_pylist(), strict=True)
-    return pa.array([None if None in row else _time(*row) for row in rows], pa.string())
+    return each_row(_time, times, formats)
 
 
 @lru_cache(maxsize=256)

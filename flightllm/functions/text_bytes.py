@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from flightllm.errors import SqlError
 from flightllm.functions.own import OwnFunction
+from flightllm.functions.rows import each_row
 
 TEXT_BYTES: Final = "__text_bytes"
 """The name of `text_bytes` as an SQL function."""
@@ -20,7 +21,7 @@ def text_bytes(values: pa.Array) -> pa.Array:
         SqlError: a text has no form of bytes.
     """
     try:
-        return pa.array([None if one is None else bytes_of(one) for one in values.to_pylist()], pa.binary())
+        return each_row(bytes_of, values, kind=pa.binary())
     except ValueError as error:
         raise SqlError(
             "a text has no form of bytes: write two hexadecimal digits for each byte after the x, and each backslash"

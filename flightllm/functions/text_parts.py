@@ -1,14 +1,15 @@
 """The parts of texts as lists: all matches of a pattern, and the texts between separators."""
 
 import re
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flightllm.errors import SqlError
 from flightllm.functions.own import OwnFunction
+from flightllm.functions.rows import TEXTS, each_row
 
 ALL_MATCHES, NTH_REPLACED = "__all_matches", "__nth_replaced"
 SPLIT, SPLIT_BY_PATTERN = "__split", "__split_by_pattern"
@@ -16,7 +17,6 @@ SPLIT, SPLIT_BY_PATTERN = "__split", "__split_by_pattern"
 MATCH_ROWS: Final = "__match_rows"
 """The name in SQL of the function that returns a list for each match of a pattern."""
 LISTS: Final = pa.list_(pa.list_(pa.string()))
-TEXTS: Final = pa.list_(pa.string())
 _HIDDEN: Final = re.compile(r"\\.|\[\^?\]?[^\]]*\]", re.DOTALL)
 """The parts of a pattern that hide a sign: a sign after a backslash, and a set of signs."""
 _OPENED: Final = re.compile(r"\((?!\?)")
@@ -35,6 +35,8 @@ def all_matches(texts: pa.Array, patterns: pa.Array, groups: pa.Array) -> pa.Arr
     """
 
     def found(some: pa.Array, pattern: str, group: int) -> list[list[str]]:
+        if not 0 <= group <= 8:
+            raise SqlError(f"a pattern has the groups 0 to 8 here, and not {group}")
         marked = rf"{_BEGIN}\1{_BEGIN}\{group + 1}{_END}"
         if pc.any(pc.or_(pc.match_substring(some, _BEGIN), pc.match_substring(some, _END))).as_py():
             raise SqlError(
@@ -46,8 +48,7 @@ def all_matches(texts: pa.Array, patterns: pa.Array, groups: pa.Array) -> pa.Arr
             raise SqlError("the pattern of regexp_extract_all matches empty texts: write + in place of *")
         return [[part.partition(_END)[0] for part in pair[1::2]] for pair in pairs]
 
-    rows = zip(texts.to_pylist(), patterns.to_pylist(), groups.to_pylist(), strict=True)
-    return _each(list(rows), found)
+    return by_pattern(found, texts, patterns, groups)
 
 
 def match_rows(texts: pa.Array, patterns: pa.Array, all_of_them: pa.Array) -> pa.Array:
@@ -116,26 +117,28 @@ def nth_replaced(
     Raises:
         SqlError: RE2 cannot read a pattern or a template, or a text has a sign for private use.
     """
-    columns = (texts, patterns, templates, starts, occurrences)
-    rows = zip(*(one.to_pylist() for one in columns), strict=True)
-    return pa.array([None if None in row else _nth_replaced(*row) for row in rows], pa.string())
+    rests = each_row(lambda text, start: text[start - 1 :], texts, starts)
+    marked = by_pattern(_marks, rests, patterns, templates, kind=pa.string())
+    return each_row(_nth_replaced, texts, starts, marked, occurrences)
 
 
-def _nth_replaced(text: str, pattern: str, template: str, start: int, occurrence: int) -> str:
-    before, rest = text[: start - 1], text[start - 1 :]
-    if not {_BEGIN, _END, _BETWEEN}.isdisjoint(text + template):
+def _marks(texts: pa.Array, pattern: str, template: str) -> list[str]:
+    """Return texts with marks around each match and what is to replace it."""
+    signs = f"[{_BEGIN}{_END}{_BETWEEN}]"
+    if re.search(signs, template) or pc.any(pc.match_substring_regex(texts, signs)).as_py():
         raise SqlError("regexp_replace cannot read the signs U+E000 to U+E002 here: replace them first")
-    try:
-        marked = pc.replace_substring_regex(pa.scalar(rest), pattern, rf"{_BEGIN}\0{_BETWEEN}{template}{_END}").as_py()
-    except pa.ArrowInvalid as error:
-        raise SqlError(f"the pattern {pattern[:100]!r} cannot be used: {str(error)[:200]}") from error
+    made: list[str] = pc.replace_substring_regex(texts, pattern, rf"{_BEGIN}\0{_BETWEEN}{template}{_END}").to_pylist()
+    return made
+
+
+def _nth_replaced(text: str, start: int, marked: str, occurrence: int) -> str:
     first, *parts = marked.split(_BEGIN)
-    made = before + first
+    made = text[: start - 1] + first
     for place, part in enumerate(parts, 1):
         found, _, after = part.partition(_BETWEEN)
         new, _, tail = after.partition(_END)
         made += (new if occurrence in {0, place} else found) + tail
-    return str(made)
+    return made
 
 
 def split(texts: pa.Array, separators: pa.Array) -> pa.Array:
@@ -151,13 +154,12 @@ def split_by_pattern(texts: pa.Array, patterns: pa.Array) -> pa.Array:
         SqlError: RE2 cannot read a pattern; or see `separated`.
     """
 
-    def found(some: pa.Array, pattern: str, _: int) -> list[list[str]]:
+    def found(some: pa.Array, pattern: str) -> list[list[str]]:
         if not pattern:
             return [list(text) for text in some.to_pylist()]
         return separated(some, pattern)
 
-    rows = zip(texts.to_pylist(), patterns.to_pylist(), [0] * len(texts), strict=True)
-    return _each(list(rows), found)
+    return by_pattern(found, texts, patterns)
 
 
 def separated(texts: pa.Array, pattern: str, most: int = 0) -> list[list[str]]:
@@ -194,25 +196,31 @@ def _split(text: str, separator: str | None) -> list[str]:
     return text.split(separator) if separator else list(text)
 
 
-def _each(
-    rows: list[tuple[str | None, str | None, int | None]], found: Callable[[pa.Array, str, int], list[list[str]]]
+def by_pattern(
+    found: Callable[..., Sequence[Any]], texts: pa.Array, *columns: pa.Array, kind: pa.DataType = TEXTS
 ) -> pa.Array:
-    """Return the lists of all rows; rows with the same pattern are computed together, and NULL gives NULL."""
-    made: list[list[str] | None] = [None] * len(rows)
-    places: dict[tuple[str, int], list[int]] = {}
-    for place, (text, pattern, group) in enumerate(rows):
-        if text is not None and pattern is not None and group is not None:
-            places.setdefault((pattern, group), []).append(place)
-    for (pattern, group), some in places.items():
-        if not 0 <= group <= 8:
-            raise SqlError(f"a pattern has the groups 0 to 8 here, and not {group}")
+    """Return the values of all rows, which are lists of texts if `kind` is not given; NULL gives NULL.
+
+    The first of the columns has the patterns. Rows that differ in their texts only are computed together: `found`
+    takes these texts and the other values of the rows.
+
+    Raises:
+        SqlError: RE2 cannot read a pattern.
+    """
+    given = texts.to_pylist()
+    places: dict[tuple[Any, ...], list[int]] = {}
+    for place, key in enumerate(zip(*(column.to_pylist() for column in columns), strict=True)):
+        if given[place] is not None and None not in key:
+            places.setdefault(key, []).append(place)
+    made: list[Any] = [None] * len(given)
+    for key, some in places.items():
         try:
-            lists = found(pa.array([rows[place][0] for place in some], pa.string()), pattern, group)
+            values = found(pa.array([given[place] for place in some], pa.string()), *key)
         except pa.ArrowInvalid as error:
-            raise SqlError(f"the pattern {pattern[:100]!r} cannot be used: {str(error)[:200]}") from error
-        for place, one in zip(some, lists, strict=True):
+            raise SqlError(f"the pattern {key[0][:100]!r} cannot be used: {str(error)[:200]}") from error
+        for place, one in zip(some, values, strict=True):
             made[place] = one
-    return pa.array(made, TEXTS)
+    return pa.array(made, kind)
 
 
 FUNCTIONS: Final = (

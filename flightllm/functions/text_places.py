@@ -1,13 +1,13 @@
 """Parts of texts by their places: from a start that can be negative, and after the n-th occurrence."""
 
 import re
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from flightllm.errors import SqlError
 from flightllm.functions.own import OwnFunction
+from flightllm.functions.rows import each_row
 
 PART_OF_TEXT, PLACE_IN_TEXT = "__text_part", "__text_place"
 TEXT_SLICE: Final = "__text_slice"
@@ -20,12 +20,6 @@ _CODES: Final = {
 }
 
 
-def _rows(compute: Callable[..., Any], kind: pa.DataType, *columns: pa.Array) -> pa.Array:
-    """Return the value of each row; NULL for a row with NULL."""
-    rows = zip(*(column.to_pylist() for column in columns), strict=True)
-    return pa.array([None if None in row else compute(*row) for row in rows], kind)
-
-
 def text_parts(texts: pa.Array, starts: pa.Array, lengths: pa.Array, styles: pa.Array) -> pa.Array:
     """Return the part of each text from a start, which counts from the end if it is negative.
 
@@ -33,7 +27,7 @@ def text_parts(texts: pa.Array, starts: pa.Array, lengths: pa.Array, styles: pa.
     `spark` gives the letters of the part that exist. Each of them reads a start of 0 as 1. In `duckdb` 0 is the place
     before the first letter, and a negative length counts back from the start.
     """
-    return _rows(_part, pa.string(), texts, starts, lengths, styles)
+    return each_row(_part, texts, starts, lengths, styles)
 
 
 def _part(text: str, start: int, length: int, style: str) -> str:
@@ -79,7 +73,7 @@ def text_places(texts: pa.Array, parts: pa.Array, starts: pa.Array, occurrences:
     Raises:
         SqlError: the occurrence is less than 1.
     """
-    return _rows(_place, pa.int64(), texts, parts, starts, occurrences)
+    return each_row(_place, texts, parts, starts, occurrences, kind=pa.int64())
 
 
 def _place(text: str, part: str, start: int, occurrence: int) -> int:
@@ -108,7 +102,7 @@ def text_words(texts: pa.Array, separators: pa.Array, places: pa.Array) -> pa.Ar
 
     Empty words do not count.
     """
-    return _rows(_word, pa.string(), texts, separators, places)
+    return each_row(_word, texts, separators, places)
 
 
 def _word(text: str, separators: str, place: int) -> str | None:
@@ -119,7 +113,7 @@ def _word(text: str, separators: str, place: int) -> str | None:
 
 def capitals(texts: pa.Array, separators: pa.Array) -> pa.Array:
     """Return texts with a capital after the begin and after each of some letters, and small letters elsewhere."""
-    return _rows(_capitals, pa.string(), texts, separators)
+    return each_row(_capitals, texts, separators)
 
 
 def _capitals(text: str, separators: str) -> str:
@@ -132,7 +126,7 @@ def _capitals(text: str, separators: str) -> str:
 
 def sounds(texts: pa.Array) -> pa.Array:
     """Return the Soundex code of each text: its first letter and three digits."""
-    return _rows(_sound, pa.string(), texts)
+    return each_row(_sound, texts)
 
 
 def _sound(text: str) -> str:

@@ -15,17 +15,10 @@ from flightllm.functions.own import OwnFunction
 from flightllm.functions.text_formats import FORMAT_ARGUMENTS
 from flightllm.functions.value_texts import vendor_double_text
 
-TYPED_FORMAT, TYPED_JSON, JSON_STRING, COMPACT_JSON = (
-    "__typed_format",
-    "__typed_json",
-    "__json_string",
-    "__compact_json",
-)
+TYPED_FORMAT, TYPED_JSON, JSON_STRING = "__typed_format", "__typed_json", "__json_string"
 """The names of the functions in SQL."""
-"""The template, the texts of the values, and the names of their types; lists and structs are JSON texts."""
 _PLACE: Final = re.compile(r"%(?:%|([-+ 0#']*)(\*|\d*)(?:\.(\*|\d+))?([a-zA-Z]))|%")
 _NUMBER: Final = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\s+')
-_SPACE: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\s+')
 _MOST_EXACT: Final = 2**53
 """The largest whole number that JSON of BigQuery has as a number; larger ones are texts."""
 _MOST_DIGITS: Final = 100
@@ -53,11 +46,6 @@ def typed_json(texts: pa.Array, types: pa.Array) -> pa.Array:
 def json_strings(values: pa.Array) -> pa.Array:
     """Return JSON texts as TO_JSON_STRING writes them: `1.0` is `1`, long whole numbers are texts, NULL is `null`."""
     return pa.array(["null" if one is None else _NUMBER.sub(_number, one) for one in values.to_pylist()], pa.string())
-
-
-def compact_json(values: pa.Array) -> pa.Array:
-    """Return JSON texts without spaces between their parts."""
-    return pa.array([None if one is None else _SPACE.sub(_kept, one) for one in values.to_pylist()], pa.string())
 
 
 def typed_format(templates: pa.Array, values: pa.Array, types: pa.Array) -> pa.Array:
@@ -104,10 +92,6 @@ def _in_utc(text: str) -> str:
     except (OverflowError, ValueError) as error:
         raise SqlError(f"the time {text} has no text in UTC: write a time between the years 1 and 9999") from error
     return f"{found[1]}{moment.replace(tzinfo=None).isoformat()}{found[3] or ''}Z{found[5]}"
-
-
-def _kept(found: re.Match[str]) -> str:
-    return "" if found[0].isspace() else found[0]
 
 
 def _number(found: re.Match[str]) -> str:
@@ -291,6 +275,5 @@ class _Number(str):
 FUNCTIONS: Final = (
     OwnFunction(typed_format, FORMAT_ARGUMENTS, pa.string(), TYPED_FORMAT),
     OwnFunction(typed_json, (pa.string(), pa.string()), pa.string(), TYPED_JSON),
-    OwnFunction(compact_json, (pa.string(),), pa.string(), COMPACT_JSON),
     OwnFunction(json_strings, (pa.string(),), pa.string(), JSON_STRING),
 )

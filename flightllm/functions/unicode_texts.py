@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from flightllm.errors import SqlError
 from flightllm.functions.own import OwnFunction
+from flightllm.functions.rows import each_row
 
 CODE_POINTS, OF_CODE_POINTS, NORMAL_FORM = "__code_points", "__of_code_points", "__normal_form"
 """The names of the functions in SQL."""
@@ -31,8 +32,7 @@ def of_code_points(lists: pa.Array) -> pa.Array:
 
 def normal_forms(texts: pa.Array, forms: pa.Array) -> pa.Array:
     """Return texts in a normal form: NFC, NFD, NFKC or NFKD, and with `-` after it also in small letters."""
-    rows = zip(texts.to_pylist(), forms.to_pylist(), strict=True)
-    return pa.array([None if None in row else _normal(*row) for row in rows], pa.string())
+    return each_row(_normal, texts, forms)
 
 
 def _text(numbers: list[int]) -> str:

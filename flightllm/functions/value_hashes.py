@@ -11,7 +11,6 @@ from flightllm.functions.own import OwnFunction
 
 HASH, ENTROPY = "__hash", "__entropy"
 """The names of the functions in SQL."""
-TEXTS: Final = pa.list_(pa.string())
 
 
 def hashes(values: pa.Array) -> pa.Array:

@@ -8,7 +8,9 @@ import pyarrow as pa
 
 from flightllm.errors import SqlError
 from flightllm.functions.json_values import as_json, at_paths, value_at
+from flightllm.functions.json_values import keys as names_of
 from flightllm.functions.own import OwnFunction
+from flightllm.functions.rows import TEXTS, each_row
 
 RAW, KIND, GOT = "__variant_raw", "__variant_kind", "__variant_got"
 """The names in SQL of the functions that read a value, the name of its kind, and the value at a computed place."""
@@ -16,7 +18,6 @@ OBJECT, OBJECT_NAMES, INSERTED = "__variant_object", "__variant_names", "__varia
 """The names in SQL of the functions that make an object, list its names, and put a value in."""
 PICKED, DELETED, COMPACT = "__variant_picked", "__variant_deleted", "__variant_compact"
 """The names in SQL of the functions that keep or leave out some names, and that write JSON without spaces."""
-TEXTS: Final = pa.list_(pa.string())
 _KINDS: Final = {"{": "OBJECT", "[": "ARRAY", '"': "VARCHAR", "t": "BOOLEAN", "f": "BOOLEAN", "n": "NULL_VALUE"}
 """The kinds of values by the first letter of their JSON."""
 _TYPES: Final = {"Date": "DATE", "Timestamp": "TIMESTAMP_NTZ", "Time": "TIME", "Binary": "BINARY"}
@@ -41,8 +42,7 @@ def kinds(texts: pa.Array, types: pa.Array) -> pa.Array:
 
 def values_got(texts: pa.Array, keys: pa.Array) -> pa.Array:
     """Return the JSON text of the element of a list at a place from 0, or of the field of an object."""
-    rows = zip(texts.to_pylist(), keys.to_pylist(), strict=True)
-    return pa.array([None if None in row else _got(*row) for row in rows], pa.string())
+    return each_row(_got, texts, keys)
 
 
 def objects(names: pa.Array, values: pa.Array, keeps: pa.Array) -> pa.Array:
@@ -57,8 +57,7 @@ def objects(names: pa.Array, values: pa.Array, keeps: pa.Array) -> pa.Array:
 
 def object_names(texts: pa.Array) -> pa.Array:
     """Return the names in each object; NULL for another value."""
-    found = (None if text is None else _fields(text) for text in texts.to_pylist())
-    return pa.array([None if one is None else list(one) for one in found], TEXTS)
+    return each_row(lambda text: names_of(text.encode()), texts, kind=TEXTS)
 
 
 def inserted(texts: pa.Array, names: pa.Array, values: pa.Array, updates: pa.Array) -> pa.Array:
@@ -83,7 +82,7 @@ def deleted(texts: pa.Array, names: pa.Array) -> pa.Array:
 
 def compact(texts: pa.Array) -> pa.Array:
     """Return JSON texts without spaces between their parts; a text that is not JSON stays."""
-    return pa.array([None if text is None else _compact(text) for text in texts.to_pylist()], pa.string())
+    return each_row(_compact, texts)
 
 
 def _kept(texts: pa.Array, names: pa.Array, keeps: Callable[[str, list[str]], bool]) -> pa.Array:

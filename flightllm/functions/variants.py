@@ -9,6 +9,7 @@ import pyarrow as pa
 from flightllm.errors import SqlError
 from flightllm.functions.json_values import Step, as_json, as_text, at_paths, is_json, read_path, value_at
 from flightllm.functions.own import OwnFunction
+from flightllm.functions.rows import TEXTS
 
 VARIANT_TEXT, VARIANT_JSON = "__variant_text", "__variant_json"
 """The names in SQL of the functions that read the value at a path, as text and as JSON."""
@@ -22,7 +23,6 @@ OF_LIST: Final = "__variant_of_list"
 """The name in SQL of the function that writes a list of texts as JSON."""
 OF_TYPED: Final = " of a typed value"
 """The end of a mode of FLATTEN for a list or a struct: its null is NULL."""
-TEXTS: Final = pa.list_(pa.string())
 _BEGINS: Final = frozenset({"{", "[", '"'})
 """The first letters of JSON values that no plain answer has."""
 _ANSWERS: Final = frozenset(

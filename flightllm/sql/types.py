@@ -16,7 +16,7 @@ from flightllm.functions.percent_times import READ_TIME, WRITTEN_TIME
 from flightllm.functions.postgres_formats import NUMBER_BY_FORMAT, TIME_BY_FORMAT
 from flightllm.functions.text_parts import ALL_MATCHES, SPLIT, SPLIT_BY_PATTERN
 from flightllm.functions.text_places import CAPITALS, PART_OF_TEXT, PLACE_IN_TEXT
-from flightllm.functions.typed_texts import COMPACT_JSON, JSON_STRING, TYPED_FORMAT, TYPED_JSON
+from flightllm.functions.typed_texts import JSON_STRING, TYPED_FORMAT, TYPED_JSON
 from flightllm.functions.variant_objects import (
     COMPACT,
     DELETED,
@@ -127,9 +127,7 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("__double_text", "__real_text", "__interval_text", "__array_text"), pa.string()),
     **dict.fromkeys(("__simple_upper", "__simple_lower", "__duckdb_json", "__text_slice"), pa.string()),
     **dict.fromkeys(("__time_text", "__timestamp_text", "__zoned_text"), pa.string()),
-    **dict.fromkeys(
-        (JSON_TEXT, JSON_OBJECT, JSON_LIST, JSON_STRING, COMPACT_JSON, TYPED_JSON, TYPED_FORMAT), pa.string()
-    ),
+    **dict.fromkeys((JSON_TEXT, JSON_OBJECT, JSON_LIST, JSON_STRING, TYPED_JSON, TYPED_FORMAT), pa.string()),
     **dict.fromkeys((WRITTEN_TIME, PART_OF_TEXT, CAPITALS), pa.string()),
     **dict.fromkeys((ALL_MATCHES, SPLIT, SPLIT_BY_PATTERN), pa.list_(pa.string())),
     PLACE_IN_TEXT: pa.int64(),

@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 
 from flightllm.errors import SqlError
-from flightllm.functions.list_sums import TEXTS, checked_sums, exact_sums
+from flightllm.functions.list_sums import checked_sums, exact_sums
+from flightllm.functions.rows import TEXTS
 
 
 def test_exact() -> None:

@@ -1,10 +1,14 @@
 """Matches and parts of texts are those of DuckDB, which the tests have from DuckDB 2.0."""
 
+from typing import Any
+
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from flightllm.errors import SqlError
-from flightllm.functions.text_parts import all_matches, split, split_by_pattern
+from flightllm.functions.java_texts import split_at_most
+from flightllm.functions.text_parts import all_matches, nth_replaced, split, split_by_pattern
 
 
 @pytest.mark.parametrize(
@@ -56,3 +60,25 @@ def test_separators_without_letters(pattern: str) -> None:
     """A separator that matches an empty text is refused; Arrow's own function would never end."""
     with pytest.raises(SqlError, match="matches empty texts"):
         split_by_pattern(pa.array(["a b"]), pa.array([pattern]))
+
+
+def test_rows_of_one_pattern_are_computed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow is called once for each pattern, and not once for each row."""
+    calls = []
+    replace = pc.replace_substring_regex
+
+    def counted(*given: Any, **options: Any) -> pa.Array:
+        calls.append(given[1])
+        return replace(*given, **options)
+
+    monkeypatch.setattr(pc, "replace_substring_regex", counted)
+    texts = pa.array(["a1b22c", None, "1x2", "é3"] * 5)
+    patterns, ones = pa.array(["[0-9]", "[0-9]", "x", "[0-9]"] * 5), pa.array([1] * 20)
+    starts, occurrences = pa.array([1, 1, 1, 2] * 5), pa.array([2, 1, 0, 1] * 5)
+    found = nth_replaced(texts, patterns, pa.array(["<\\0>"] * 20), starts, occurrences)
+    assert found.to_pylist() == ["a1b<2>2c", None, "1<x>2", "é<3>"] * 5
+    parts = split_at_most(texts, patterns, pa.array([2] * 20)).to_pylist()
+    assert parts == [["a", "b22c"], None, ["1", "2"], ["é", ""]] * 5
+    assert sorted(calls) == ["([0-9])", "(x)", "[0-9]", "x"]
+    late = nth_replaced(pa.array(["\ue000a1"]), patterns[:1], pa.array(["b"]), pa.array([3]), ones[:1])
+    assert late.to_pylist() == ["\ue000ab"]  # a sign before the start is not searched

@@ -11,13 +11,13 @@ from flightllm.dialect.generator.tables.shared import NUMBERS, TEXTS
 from flightllm.functions.json_scalars import JSON_SCALAR
 from flightllm.functions.text_parts import ALL_MATCHES
 from flightllm.functions.text_places import CAPITALS, PLACE_IN_TEXT
-from flightllm.functions.typed_texts import COMPACT_JSON
+from flightllm.functions.variant_objects import COMPACT
 from flightllm.functions.variants import MEMBERS, SCALARS
 from flightllm.sql.literals import text_literal
 
 _DELIMITERS: Final = ' \t\n\r\f\v[](){}/|<>!?@"^#$&~_,.:;*%+-'
 """The letters after which INITCAP writes a capital."""
-_VALUE: Final = f"{COMPACT_JSON}(nullif(json_extract({{0}}, {{1}}), 'null'))"
+_VALUE: Final = f"{COMPACT}(nullif(json_extract({{0}}, {{1}}), 'null'))"
 """The JSON value at a path. The null of a JSON text is NULL."""
 _BLANKS: Final = "".join(
     letter for letter in map(chr, range(0x3001)) if letter.isspace() and letter not in "\x1c\x1d\x1e\x1f"
