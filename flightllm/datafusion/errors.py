@@ -89,6 +89,10 @@ _IN_OTHER_WORDS = (
         ),
     ),
     (
+        re.compile(r"invalid Unicode scalar value: -?\d+"),
+        "chr takes the number of a character, from 1 to 1114111: write CASE WHEN x > 0 THEN chr(x) END",
+    ),
+    (
         re.compile(r"Error parsing timestamp from '(\d{1,5}-\d\d-\d\d[ T]\d\d:\d\d)': error parsing time"),
         r"the timestamp '\1' has no seconds: write '\1:00'",
     ),

@@ -132,7 +132,7 @@ def test_texts_of_other_dialects(
         "SELECT CAST('2020-01-01' AS TIMESTAMP(6) WITHOUT TIME ZONE), CAST('1' AS TINYINT UNSIGNED)",
         "SELECT INTERVAL '1' day, INTERVAL '2' day",
         "SELECT now() a, now() b",
-        "SELECT extract(year FROM TIMESTAMP '2020-01-01 00:00:00')",
+        "SELECT extract(year FROM DATE '2020-01-01')",
         "SELECT i IS DISTINCT FROM 1 FROM pt",
         "SHOW COLUMNS FROM pt",
         "DESCRIBE pt",

@@ -1,6 +1,7 @@
 """Write functions of PostgreSQL that DataFusion lacks, or reads in another way, by its functions."""
 
 from collections.abc import Collection, Mapping, Sequence
+from decimal import Decimal
 from typing import Final
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from flightllm.functions.interval_parts import JUSTIFIED
 from flightllm.functions.interval_times import INTERVAL_TIMES
 from flightllm.sql.literals import text_literal
 from flightllm.sql.nodes import Json, Node, body, kind, text_of_literal, unnested
+from flightllm.sql.passes.exact_numbers import decimal_of
 from flightllm.sql.query_columns import TableColumns, Type, own_functions
 from flightllm.sql.select_shapes import changes_per_call
 from flightllm.sql.tree import Tree, text_of, written
@@ -30,6 +32,7 @@ _BUCKET: Final = (
 _FORMS: Final[Mapping[tuple[str, int], str]] = {
     ("div", 2): "trunc(a / b)",
     ("gen_random_uuid", 0): "uuid()",
+    ("chr", 1): "chr(CASE WHEN a = 0 THEN -1 ELSE a END)",  # DataFusion refuses the character -1, and takes 0
     ("clock_timestamp", 0): "now()",
     ("statement_timestamp", 0): "now()",
     ("transaction_timestamp", 0): "now()",
@@ -48,6 +51,8 @@ _FORMS: Final[Mapping[tuple[str, int], str]] = {
 }
 """Functions by name and number of arguments, which are `a`, `b`, `c` and `d`."""
 _AGGREGATES: Final = frozenset({"every"})
+_TO_ZERO: Final = {"ceil": "-1", "ceiling": "-1", "trunc": "-1", "round": "-0.5"}
+"""Functions that make 0 of a negative literal above a number; DataFusion's zero has a sign there."""
 _COUNTED: Final = {"num_nulls": "NULL", "num_nonnulls": "NOT NULL"}
 _PARTS: Final = ("years", "months", "weeks", "days", "hours", "mins", "secs")
 _INTERVAL: Final = (
@@ -62,6 +67,7 @@ CALLS: Final = frozenset(
     {name for name, _ in _FORMS}
     | {"to_hex", "array_dims", "array_fill", "make_interval", "to_char", "char", "character"}
     | _AGGREGATES
+    | _TO_ZERO.keys()
     | _COUNTED.keys()
 )
 """Words of a text that the pass can change."""
@@ -82,6 +88,8 @@ def _written(node: Node, own: Collection[str], types: ExpressionTypes) -> Json:
     if kind(node) == "BinaryOp":
         return _without_blanks(node)
     fields = body(node)
+    if kind(node) == "Ceil":  # a node of its own
+        return written("CAST(0 AS DOUBLE)") if _becomes_zero("ceil", fields["expr"]) else node
     name = function_name(fields) if kind(node) == "Function" else ""
     if name not in CALLS or name in own:
         return node
@@ -102,6 +110,8 @@ def _form(name: str, given: Sequence[Json], types: ExpressionTypes) -> str | Non
     if name in _COUNTED and 0 < len(given) <= len("abcdefgh"):
         cases = (f"CASE WHEN {one} IS {_COUNTED[name]} THEN 1 ELSE 0 END" for one in "abcdefgh"[: len(given)])
         return " + ".join(cases)
+    if name in _TO_ZERO and len(given) == 1:
+        return "CAST(0 AS DOUBLE)" if _becomes_zero(name, given[0]) else None
     if name == "to_hex" and len(given) == 1:
         return "right(to_hex(a), 8)" if _is_integer(given[0], types.of(given[0])) else None
     if name == "to_char" and given and types.of(given[0]) in (INTERVAL, BETWEEN_TIMES):
@@ -113,6 +123,12 @@ def _form(name: str, given: Sequence[Json], types: ExpressionTypes) -> str | Non
     if name == "array_fill":
         return _filled(given)
     return _FORMS.get((name, len(given)))
+
+
+def _becomes_zero(name: str, value: Json) -> bool:
+    """Return whether a function makes 0 of a negative literal, which is a numeric in PostgreSQL."""
+    number = decimal_of(value)
+    return number is not None and Decimal(_TO_ZERO[name]) < number < 0
 
 
 def _is_integer(value: Json, found: Type) -> bool:

@@ -18,6 +18,9 @@ _VALUES = [
     ("'[1]'::jsonb <> '[1.00]'::jsonb", False),
     ("div(-7, 2)", -3),
     ("every(1 > 0)", True),
+    ("chr(65) || chr(8364)", "A\u20ac"),
+    *((f"CAST({zero} AS VARCHAR)", "0") for zero in ("ceil(-0.5)", "round(-0.4)", "trunc(-0.4)", "ceiling(-0.1)")),
+    ("CAST(ceil(-0.5::float8) AS VARCHAR)", "-0"),
     ("num_nulls(1, NULL, 2) + 10 * num_nonnulls(1, NULL)", 11),
     (r"quote_literal(E'O\'Reilly')", "'O''Reilly'"),
     (r"quote_literal('a\b')", r"E'a\\b'"),
@@ -61,6 +64,8 @@ def test_nth_match(session: Session) -> None:
         ("array_fill(7, ARRAY[3, 2])", r"write array_fill\(value, ARRAY\[3\]\)"),
         ("make_interval(fortnights => 1)", "write one of years, months"),
         ("quote_literal(ai_gen('a'))", "compute them in a subquery"),
+        ("chr(0)", "write CASE WHEN x > 0 THEN"),
+        ("chr(CAST(NULLIF(0, 1) AS int))", "write CASE WHEN x > 0 THEN"),
     ],
 )
 def test_refused(session: Session, sql: str, advice: str) -> None:
