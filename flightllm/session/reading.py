@@ -33,6 +33,8 @@ from flightllm.execution.utility import (
 from flightllm.functions.own import OWN_PREFIX
 from flightllm.pg_catalog.words import CALLS, QUERY, WORDS
 from flightllm.session.place import SessionPlace
+from flightllm.session.script_variables import DIALECT as WITH_DECLARE
+from flightllm.session.script_variables import ScriptVariables
 from flightllm.session.variables import DIALECT as WITH_VARIABLES
 from flightllm.session.variables import Assignment, Variables, read_assignment
 from flightllm.sql.classify import classify
@@ -77,6 +79,8 @@ class StatementReader:
         """The parameters of such a client's connection."""
         self.variables = Variables()
         """The variables of the session in Snowflake's dialect."""
+        self.script_variables = ScriptVariables()
+        """The variables of the session in BigQuery's dialect."""
 
     def _catalog(self, sql: str, settings: Settings) -> CatalogPlace | None:
         """Return where a query about the catalog looks names up; None for another statement."""
@@ -128,6 +132,8 @@ class StatementReader:
         check_text(sql, self._limits)
         if settings.dialect == WITH_VARIABLES:
             sql = self.variables.written(sql, () if parameters is None else parameters.names)
+        elif settings.dialect == WITH_DECLARE:
+            sql = self.script_variables.written(sql, () if parameters is None else parameters.names)
         if (place := self._catalog(sql, settings)) is not None:
             asked = ParsedText(sql)
             check_sql(asked, self._limits, by_datafusion=False)
@@ -150,15 +156,15 @@ class StatementReader:
         return Rewritten(read, cache(lambda: output_names(sent, as_postgres=self.as_postgres)))
 
     def assignment(self, sql: str, settings: Settings) -> Assignment | None:
-        """Return the variables that a statement of Snowflake's dialect sets; None for any other statement.
+        """Return the variables that a statement of Snowflake or BigQuery sets; None for any other statement.
 
         Raises:
             FlightLLMError: the text is too long, or sets variables in a wrong way.
         """
-        if settings.dialect != WITH_VARIABLES:
+        if settings.dialect not in {WITH_VARIABLES, WITH_DECLARE}:
             return None
         check_text(sql, self._limits)
-        return read_assignment(sql)
+        return read_assignment(sql) if settings.dialect == WITH_VARIABLES else self.script_variables.assignment(sql)
 
     def statement(self, sql: str, settings: Settings, parameters: pa.Schema | None = None) -> Statement:
         """Parse a text into the statement that all later steps take; its parameters keep their places.

@@ -284,7 +284,7 @@ class Session:
         """Return the current state of everything that the plan of a statement depends on."""
         store, place, rights = self._all.catalog.store, self._place.standing, self.rights
         store.refresh(_mentions(text, rights), stopped)  # a changed file gets a new entry
-        variables = self._reader.variables.state
+        variables = self._reader.variables.state + self._reader.script_variables.state
         return Circumstances(store.entries, self._all.objects.revision, rights, settings, place, variables)
 
     def _reading(self, text: ParsedText | None, rights: Rights, is_stopped: Callable[[], bool] = stopped) -> Reader:
@@ -565,7 +565,11 @@ class Session:
         row = None if parameters is None else next(iter(parameters.combine_chunks().to_batches()), None)
         found = self.execute(assigned.query, row, settings, cancelled=cancelled)
         table = pa.Table.from_batches(list(found.batches), found.schema)
-        variables.assign(assigned.names, values_of(table, assigned.names))
+        values = values_of(table, assigned.names)
+        if assigned.types is None:
+            variables.assign(assigned.names, values)
+        else:
+            self._reader.script_variables.assign(assigned, values)
 
     def _change_session(self, statement: Statement) -> None:
         match statement.kind:
@@ -707,7 +711,8 @@ class Session:
 
         Return None if no other process can: the session has an open transaction, temporary tables or variables.
         """
-        if self._transactions.is_open or self._place.temporary or self._reader.variables.state:
+        variables = self._reader.variables.state or self._reader.script_variables.state
+        if self._transactions.is_open or self._place.temporary or variables:
             return None
         return SessionState(self._settings, self._place.path, self._record.facts())
 

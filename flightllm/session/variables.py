@@ -35,6 +35,8 @@ class Assignment:
 
     names: tuple[str, ...]
     query: str = ""
+    types: tuple[str, ...] | None = None
+    """The types of BigQuery's variables, each empty before its first value; Snowflake's variables have no types."""
 
 
 def read_assignment(sql: str) -> Assignment | None:

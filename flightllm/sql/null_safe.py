@@ -25,9 +25,13 @@ def null_safe(left: Json, right: Json, left_type: Type, right_type: Type) -> Jso
     return written(_form(left_type, right_type), a=left, b=right)
 
 
-def same_value(left: Json, right: Json, of: Type) -> Json:
-    """Return the condition for two values of one type, which can be unknown: it is always a key of a join."""
-    return written(_of_one_type(of), a=left, b=right)
+def same_value(left: Json, right: Json, of: Type, texts: tuple[str, str] | None = None) -> Json:
+    """Return the condition for two values of one type, which can be unknown: it is always a key of a join.
+
+    `texts` is the SQL of the texts of the values `a` and `b`, for a type without a cast to a text.
+    """
+    form = _of_one_type(of) if texts is None else _EQUAL.format(a=texts[0], b=texts[1], none="''")
+    return written(form, a=left, b=right)
 
 
 def _form(left: Type, right: Type) -> str:

@@ -196,7 +196,8 @@ REFUSED = {
     "pivot": "PIVOT without ON is not supported: write PIVOT t ON a IN ('x', 'y') USING sum(c) GROUP BY b",
     "unpivot": "UNPIVOT without ON is not supported: write UNPIVOT t ON a, b INTO NAME name VALUE value",
     "call": "CALL is not supported, because there are no procedures: write the procedure's statements one by one",
-    "declare": "DECLARE is not supported here: write the value in the statement, or SET x = 5 in the dialect snowflake",
+    "declare": "DECLARE is not supported here: write the value in the statement, or SET x = 5 in the dialect snowflake;"
+    " in bigquery, DECLARE keeps a value",
     **dict.fromkeys(
         ("put", "list", "ls"),
         "stages are not supported: write CREATE EXTERNAL TABLE name STORED AS PARQUET LOCATION 'folder' for files",

@@ -52,6 +52,11 @@ class _TableStatementReader(Cursor):
         word = self.tokens[self.at].text.lower() if self.at < len(self.tokens) else ""
         if word in REFUSED_OBJECTS:
             raise UnsupportedError(REFUSED_OBJECTS[word])
+        if temporary and word == "function":
+            raise UnsupportedError(
+                "functions for one session are not supported: write the expression in the statement, or CREATE FUNCTION"
+                " name AS ai_filter('Is {t} spam?', t)"
+            )
         if word not in {"table", "view", "schema"}:
             raise UnsupportedError(_CREATE)
         if temporary and word == "schema":

@@ -203,7 +203,7 @@ def zoned_text(call: Call) -> str:
 
 
 def _day_or_time(kind: str, *parts: str) -> Rule:
-    """Return a rule for the day or the time of day of an instant in UTC or in a zone, or one made of its parts."""
+    """Return a rule for the day or the time of an instant, in UTC or in a zone, and for one made of its parts."""
     made = form(
         _in_zone(kind),
         f"make_{kind.lower()}({{0}}, {{1}}, {{2}})",

@@ -16,7 +16,7 @@ from flightllm.sql.passes.subqueries.items import by_name, by_number, column, de
 from flightllm.sql.passes.subqueries.questions import ARRAY, Place, Question, questions
 from flightllm.sql.passes.subqueries.spreading import Domain, Spreader, chained, left_join
 from flightllm.sql.passes.subqueries.steady import queries_of_with, steady
-from flightllm.sql.query_columns import Known, QueryColumns, TableColumns, own_functions
+from flightllm.sql.query_columns import Known, QueryColumns, TableColumns, Type, own_functions
 from flightllm.sql.references import References, Scope, is_column, names_of, outermost_queries
 from flightllm.sql.select_shapes import (
     aggregates,
@@ -59,6 +59,8 @@ class Statement:
     columns_of: TableColumns
     position: Callable[[Json], str]
     numbers: "count[int]" = field(default_factory=lambda: count(1))
+    key_types: dict[str, Type] = field(default_factory=dict)
+    """The types of the keys of all domains, by their names; a query in a query reads keys of the outer one's domain."""
     _views: dict[tuple[str, ...], Json] = field(default_factory=dict)
 
     @cached_property
@@ -91,6 +93,11 @@ class Statement:
     def types(self) -> ExpressionTypes:
         """Return the types of the expressions of the statement."""
         return ExpressionTypes(self.root, self.columns_of)
+
+    def type_of(self, column: Node) -> Type:
+        """Return the type of a column of the statement or of a domain, or None if it is unknown."""
+        found = self.types.of(column)
+        return self.key_types.get(names_of(column)[-1]) if found is None else found
 
 
 class Outer:
@@ -398,8 +405,8 @@ class Outer:
             "from": tables,
             "selection": joined(list(around.conditions)),
         }
-        known = map(self._statement.types.of, first.values())
-        types = tuple(known)
+        types = tuple(map(self._statement.type_of, first.values()))
+        self._statement.key_types.update(zip(keys.values(), types, strict=True))
         found = Domain({**plain, "body": {"Select": select}}, f"outer {number}", tuple(keys.values()), types)
         return found, list(first.values())
 

@@ -8,11 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
+import pyarrow as pa
+
+from flightllm.common.arrow_types import is_list
 from flightllm.common.names import quoted
 from flightllm.errors import UnsupportedError
 from flightllm.sql.joins import FULL, INNER, LEFT, RIGHT, join_kind
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier, replaced, walk
 from flightllm.sql.null_safe import same_value
+from flightllm.sql.passes.nested_json import json_form
 from flightllm.sql.passes.repeated_keys import keys_once
 from flightllm.sql.passes.subqueries.items import by_name, by_number, column, derived, item, rows_as_selects, without
 from flightllm.sql.query_columns import Type
@@ -57,7 +61,15 @@ class Domain:
     def matches(self, table: str, others: Sequence[Json]) -> Json:
         """Return the condition that the keys of a table equal other values; NULL equals NULL."""
         keys = zip(self.keys, others, self.types, strict=True)
-        return joined([same_value(column(table, key), other, of) for key, other, of in keys])
+        return joined([same_value(column(table, key), other, of, _texts(of)) for key, other, of in keys])
+
+
+def _texts(of: Type) -> tuple[str, str] | None:
+    """Return the texts of two structs, or of lists of structs, which have no text but JSON; None for another type."""
+    inner = of
+    while inner is not None and is_list(inner):
+        inner = inner.value_type
+    return (json_form("a", of), json_form("b", of)) if inner is not None and pa.types.is_struct(inner) else None
 
 
 def cross_join(relation: Json) -> Json:
