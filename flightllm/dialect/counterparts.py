@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING
 
 from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.reading import written_name
+from flightllm.dialect.generator.variants import makes_json
 from flightllm.dialect.generator.written import DAYS, MONTHS, NATIVE, SECONDS, SPARKS, unit_of
 from flightllm.errors import UnsupportedError
+from flightllm.functions.json_texts import JSON_LIST
+from flightllm.functions.variants import MEMBERS
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -75,11 +78,13 @@ def check_counterparts(tree: "exp.Expr", dialect: str) -> None:
         said = _clause_refused(found) or _refused(found, dialect)
         if said is not None:
             raise UnsupportedError(said)
-        name = _OVER_LISTS.get(written_name(found)) if isinstance(found, exp.ArrayFilter | exp.Transform) else None
-        if name is not None and dialect == "snowflake":
-            found.replace(exp.Anonymous(this=name, expressions=[found.this.copy(), found.expression.copy()]))
+        lambdas = isinstance(found, exp.ArrayFilter | exp.Transform) and written_name(found) in _OVER_LISTS
+        if lambdas and dialect == "snowflake":
+            _write_over_list(found)
         elif isinstance(found, exp.Order):
             _name_all(found)
+        elif isinstance(found, exp.TransientProperty):  # all tables are stored alike
+            found.pop()
         elif isinstance(found, exp.Window) and _calls(found.this, "RATIO_TO_REPORT"):
             _write_ratio(found)
         elif isinstance(found, exp.Window) and _calls(found.this, "CONDITIONAL_TRUE_EVENT"):
@@ -88,6 +93,28 @@ def check_counterparts(tree: "exp.Expr", dialect: str) -> None:
             found.set("known_only", dialect == "duckdb")
         elif isinstance(found, exp.IgnoreNulls) and isinstance(found.parent, vendor_call()):
             _ignore_outside(found)
+
+
+def _write_over_list(found: "exp.ArrayFilter | exp.Transform") -> None:
+    """Write FILTER and TRANSFORM of Snowflake; the elements of a JSON list are JSON, and so is a part of one.
+
+    `FILTER(PARSE_JSON(t), x -> x > 1)` becomes a JSON list of the elements that the lambda keeps.
+    """
+    from sqlglot import exp
+
+    name, listed, given = _OVER_LISTS[written_name(found)], found.this.copy(), found.expression.copy()
+    as_json = False
+    if makes_json(found.this):
+        listed = exp.Anonymous(this=MEMBERS, expressions=[listed])
+        names = {one.name.lower() for one in given.expressions}
+        for one in [one for one in given.this.find_all(exp.Identifier) if one.name.lower() in names]:
+            if isinstance(one.parent, exp.JSONExtract | exp.GetExtract | exp.Column):
+                continue
+            whole = exp.JSONPath(expressions=[exp.JSONPathRoot()])
+            one.replace(exp.JSONExtract(this=one.copy(), expression=whole, variant_extract=True))
+        as_json = name == "array_filter" or makes_json(given.this)
+    made = exp.Anonymous(this=name, expressions=[listed, given])
+    found.replace(exp.Anonymous(this=JSON_LIST, expressions=[made]) if as_json else made)
 
 
 def _ignore_outside(found: "exp.IgnoreNulls") -> None:

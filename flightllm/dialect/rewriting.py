@@ -45,7 +45,7 @@ from flightllm.dialect.postgres_formats import postgres_formats
 from flightllm.dialect.regexp_operators import NAMES as REGEXP_OPERATORS
 from flightllm.dialect.regexp_operators import regexp_operators
 from flightllm.dialect.series_names import series_names
-from flightllm.dialect.show import show
+from flightllm.dialect.show import show, show_without_case
 from flightllm.dialect.similar_to import similar_to
 from flightllm.dialect.source import NameContext, Source
 from flightllm.dialect.stars import stars
@@ -71,6 +71,8 @@ DEFAULT = "default"
 """The server's own dialect."""
 _AS_POSTGRES = (DEFAULT, "postgres")
 """The dialects that compute as PostgreSQL does."""
+_WITH_CASE = (DEFAULT, "bigquery", "databricks", "duckdb", "postgres", "spark")
+"""Dialects in which the pattern of SHOW … LIKE has a case."""
 _AS_DUCKDB = (*_AS_POSTGRES, "duckdb")
 """The dialects in which the functions of DuckDB have their meaning there."""
 
@@ -178,7 +180,8 @@ RULES: tuple[Rule, ...] = (
     Rule(series_names, Trigger(SERIES)),
     Rule(json_operators, Trigger(JSON_FUNCTIONS), Trigger(marks=JSON_OPERATORS)),
     Rule(json_casts, Trigger(JSON_CASTS), of_dialects=_AS_POSTGRES),
-    Rule(show, _words("show", "describe", "desc")),
+    Rule(show, _words("show", "describe", "desc"), of_dialects=_WITH_CASE),
+    Rule(show_without_case, _words("show", "describe", "desc"), of_dialects=("snowflake",)),
     Rule(top, _words("top")),
     Rule(fetch_first, _words("fetch")),
     Rule(dual, _words("dual")),

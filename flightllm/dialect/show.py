@@ -1,6 +1,7 @@
 """Rewrite SHOW of schemas, tables and parameters, which clients send when they connect and browse."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from flightllm.common.names import quoted
 from flightllm.dialect.source import Source
@@ -13,7 +14,14 @@ from flightllm.sql.tokens import TokenKind
 
 _TABLES = "SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables"
 _OWN = f"{_TABLES} WHERE table_schema NOT IN ('information_schema', 'system')"
+_KINDS_OF_PLACES = ("schema", "database", "catalog")
 _CATALOGS = "SELECT DISTINCT catalog_name AS {name} FROM information_schema.schemata"
+
+
+def show_without_case(source: Source) -> Iterator[Edit]:
+    """Rewrite SHOW as `show` does; the pattern after LIKE has no case, as in Snowflake."""
+    for edit in show(source):
+        yield replace(edit, text=edit.text.replace("_name LIKE ", "_name ILIKE ", 1))
 
 
 def show(source: Source) -> Iterator[Edit]:
@@ -48,24 +56,51 @@ def _query(source: Source) -> str | None:
 
 
 def _listed(source: Source, at: int, query: str, named: str, within: str | None) -> str | None:
-    """Return a query with the conditions of `[FROM place] [LIKE 'pattern']`; None if other words follow."""
+    """Return a query with the conditions of `[FROM place] [LIKE 'pattern']`, in any order; None if other words follow.
+
+    Snowflake and Databricks have the word SCHEMA before the place, and the pattern before both.
+    """
     conditions = []
-    if within is not None and source.is_word(at, "from", "in"):
-        parts, at = read_parts(source.tokens, at + 1)
-        if not parts:
-            return None
-        if within == "table_schema" and parts[-1] not in source.place.schemas():
-            raise NotFoundError(f"there is no schema {parts[-1]!r}: see SHOW SCHEMAS")
-        conditions.append(f"{within} = {text_literal(parts[-1])}")
-    if source.is_word(at, "like") and at + 1 < len(source.tokens) and source.tokens[at + 1].kind is TokenKind.STRING:
-        conditions.append(f"{named} LIKE {text_literal(source.tokens[at + 1].text)}")
-        at += 2
+    for _ in range(2):
+        if within is not None and source.is_word(at, "from", "in"):
+            kind = at + 1 if source.is_word(at + 1, *_KINDS_OF_PLACES) and _is_name(source, at + 2) else at
+            parts, at = read_parts(source.tokens, kind + 1)
+            if not parts:
+                return None
+            conditions.append(_of_place(source, within, parts, of_catalog=source.is_word(kind, "database", "catalog")))
+        if source.is_word(at, "like") and _is_text(source, at + 1):
+            conditions.append(f"{named} LIKE {text_literal(source.tokens[at + 1].text)}")
+            at += 2
     while source.is_symbol(at, ";"):
         at += 1
     if at < len(source.tokens):
         return None
     joint = " AND " if " WHERE " in query else " WHERE "
     return f"{query}{joint if conditions else ''}{' AND '.join(conditions)} ORDER BY 1, {min(2, query.count(',') + 1)}"
+
+
+def _is_text(source: Source, at: int) -> bool:
+    return at < len(source.tokens) and source.tokens[at].kind is TokenKind.STRING
+
+
+def _is_name(source: Source, at: int) -> bool:
+    is_name = at < len(source.tokens) and source.tokens[at].kind in {TokenKind.WORD, TokenKind.QUOTED}
+    return is_name and not source.is_word(at, "like")
+
+
+def _of_place(source: Source, within: str, parts: Sequence[str], *, of_catalog: bool) -> str:
+    """Return the condition of a place.
+
+    Raises:
+        NotFoundError: the place does not exist.
+    """
+    if within == "table_schema" and of_catalog:
+        if parts[-1] != source.place.catalog:
+            raise NotFoundError(f"there is no catalog {parts[-1]!r}, only {source.place.catalog!r}: leave IN out")
+        return f"table_catalog = {text_literal(parts[-1])}"
+    if within == "table_schema" and parts[-1] not in source.place.schemas():
+        raise NotFoundError(f"there is no schema {parts[-1]!r}: see SHOW SCHEMAS")
+    return f"{within} = {text_literal(parts[-1])}"
 
 
 def _parameter(source: Source) -> str | None:

@@ -220,7 +220,10 @@ def _is_collected(around: Any) -> bool:
 
     while isinstance(around, exp.Distinct | exp.Order):
         around = around.parent
-    return isinstance(around, exp.Array | exp.ArrayAgg)
+    transforms = (
+        isinstance(around, exp.Lambda) and around.parent is not None and around.parent.name == "array_transform"
+    )
+    return transforms or isinstance(around, exp.Array | exp.ArrayAgg)
 
 
 def _as_scalar(generator: Any, around: Any, text: str) -> str | None:
@@ -236,6 +239,8 @@ def _as_scalar(generator: Any, around: Any, text: str) -> str | None:
     match around:
         case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod() | exp.Neg() | exp.Sum() | exp.Avg():
             return number
+        case exp.Lambda() if around.parent is not None and around.parent.name == "array_filter":
+            return truth
         case exp.Where() | exp.And() | exp.Or() | exp.Not() | exp.Join():
             return truth
         case exp.Is() if isinstance(around.expression, exp.Boolean):

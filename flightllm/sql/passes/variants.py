@@ -12,7 +12,7 @@ from flightllm.functions.json_values import Step, read_path, written_path
 from flightllm.functions.variant_objects import COMPACT, DELETED, GOT, INSERTED, OBJECT, PICKED, RAW
 from flightllm.functions.variants import ELEMENTS, FLATTENED, OF_LIST, OF_TYPED, PARSED_JSON, VARIANT_JSON, VARIANT_TEXT
 from flightllm.sql.literals import text_literal
-from flightllm.sql.nodes import Json, Node, body, kind, text_of_literal
+from flightllm.sql.nodes import Json, Node, body, kind, text_of_literal, unnested
 from flightllm.sql.passes.nested_json import json_form
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, written
@@ -45,7 +45,7 @@ MARKS: Final = frozenset(
     | {MIXED}
 )
 """The words and marks of which a text must have one for this pass."""
-_ONE: Final = frozenset({ELEMENTS, LISTED, VALUE, QUOTED})
+_ONE: Final = frozenset({ELEMENTS, LISTED, VALUE, QUOTED, COMPACT})
 """Functions of one value that are written by its type."""
 _OPERATIONS: Final = frozenset({"BinaryOp", "UnaryOp"})
 _VALUES: Final = frozenset(
@@ -128,12 +128,29 @@ def _made_list(value: Json) -> Json | None:
 
 def _of_one(node: Node, name: str, value: Json, types: ExpressionTypes) -> Json:
     """Return the list or the JSON of a value by its type."""
-    found = types.of(value)
+    found = _type_of(value, types)
+    if name == COMPACT:
+        return _as_json(value, types) or node
     if name == ELEMENTS:
         return value if found is not None and is_list(found) else node
     if name == LISTED:
         return written(f"{ELEMENTS}(v)", v=value) if found == pa.string() else value
     return _made_json(value, types, quoted=name == QUOTED)
+
+
+def _type_of(value: Json, types: ExpressionTypes) -> Type:
+    """Return the type of a value, also of a field of a struct, such as `answer['categories']`."""
+    value = unnested(value)
+    found = types.of(value)
+    if found is not None or kind(value) != "CompoundFieldAccess":
+        return found
+    found = types.of(body(value)["root"])
+    for step in body(value)["access_chain"]:
+        name = text_of_literal(body(body(step))["index"]) if kind(step) == "Subscript" else None
+        if name is None or found is None or not pa.types.is_struct(found) or found.get_field_index(name) < 0:
+            return None
+        found = found.field(found.get_field_index(name)).type
+    return found
 
 
 def _json_field(given: Sequence[Json], types: ExpressionTypes) -> Json:
@@ -167,7 +184,7 @@ def _last(value: Json, change: Callable[[Json], Json], tree: Tree) -> Json:
 
 def _as_json(value: Json, types: ExpressionTypes) -> Json | None:
     """Return the JSON text of a list or a struct; None for another value, or a value of an unknown type."""
-    found = types.of(value)
+    found = _type_of(value, types)
     if found is not None and pa.types.is_nested(found):
         return written(json_form("v", found), v=value)
     return written(f"{OF_LIST}(arrow_cast(v, 'List(Utf8)'))", v=value) if _returns_list(value) else None

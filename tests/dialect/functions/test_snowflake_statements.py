@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.databases import ask, small_database
 from tests.dialect.functions.snowflake_statements import EMPLOYEES, STATEMENTS
 from tests.dialect.functions.tables import is_same
 
-_READS = re.compile(r"(select|with|values)\b", re.IGNORECASE)
+_READS = re.compile(r"(select|with|values|show)\b", re.IGNORECASE)
 _FEW: Sequence[tuple[list[str], Any]] = [
     (["SELECT $1, v.$2 FROM VALUES (1, 'a'), (2, 'b') AS v ORDER BY $1 DESC"], [(2, "b"), (1, "a")]),
     (['SELECT t.$1 AS a FROM (VALUES (1)) AS t ("X")'], [(1,)]),
@@ -88,6 +89,36 @@ _FEW: Sequence[tuple[list[str], Any]] = [
         ["SELECT TYPEOF(TO_TIMESTAMP_TZ('2024-01-02')::VARIANT) AS a, TYPEOF(CURRENT_TIMESTAMP()::VARIANT) AS b"],
         [("TIMESTAMP_TZ", "TIMESTAMP_LTZ")],
     ),
+    (
+        ["SELECT FILTER(PARSE_JSON('[1, 2, 3]'), x -> x > 1) AS a, TRANSFORM(PARSE_JSON('[1, 2]'), x -> x * 2) AS b"],
+        [("[2,3]", [2, 4])],
+    ),
+    (
+        [
+            """SELECT FILTER(v:b, x -> x:ok) AS a, TRANSFORM(v:b, x -> x:ok) AS b, TRANSFORM(v:b, x -> x:n::INT) AS c
+            FROM (SELECT PARSE_JSON('{"b":[{"ok":true,"n":1},{"ok":false,"n":2}]}') AS v)"""
+        ],
+        [('[{"ok":true,"n":1}]', "[true,false]", [1, 2])],
+    ),
+    (["""SELECT ARRAY_SIZE(FILTER(PARSE_JSON('["a","b"]'), x -> x = 'a')) AS a"""], [(1,)]),
+    (
+        ["SELECT TO_NUMBER('$12.50', '$99.99') AS a, TO_NUMBER('-$1,234.5', '$9,999.99', 10, 2) AS b"],
+        [(13, -1234.5)],
+    ),
+    (["SELECT TRY_TO_NUMBER('123', '99') AS a, TRY_TO_DECIMAL('1,2', '9,999') AS b"], [(None, None)]),
+    (["SELECT TRY_CAST('2024-01-05' AS DATE) AS a, TRY_CAST('2024-02-30' AS DATE) AS b"], [(date(2024, 1, 5), None)]),
+    (["CREATE OR REPLACE TRANSIENT TABLE short AS SELECT 1 AS a", "SELECT a FROM short"], [(1,)]),
+    (["SHOW TABLES LIKE 'EM%' IN SCHEMA public"], [("flightllm", "public", "emp", "BASE TABLE")]),
+    (["SHOW TABLES IN DATABASE flightllm LIKE 'emp'"], [("flightllm", "public", "emp", "BASE TABLE")]),
+    (["SHOW VIEWS IN SCHEMA public"], []),
+    (
+        [
+            "CREATE OR REPLACE TABLE a AS SELECT AI_SENTIMENT(name, ['food']) AS s FROM emp WHERE id = 1",
+            "CREATE OR REPLACE TABLE parts AS SELECT TO_JSON(s:categories) AS j, ARRAY_SIZE(s:categories) AS n FROM a",
+            "SELECT n, f.value:name::STRING AS v FROM parts, LATERAL FLATTEN(input => j) f WHERE f.index = 1",
+        ],
+        [(2, "food")],
+    ),
     (["TRUNCATE TABLE IF EXISTS nothere", "TRUNCATE TABLE IF EXISTS emp", "SELECT COUNT(*) AS n FROM emp"], [(0,)]),
 ]
 """Texts whose rows changed with one rule each."""
@@ -113,6 +144,10 @@ _REFUSED = [
         "SELECT * FROM emp MATCH_RECOGNIZE (ORDER BY id MEASURES a.id AS x PATTERN (a+) DEFINE a AS TRUE)",
         "lag(a)",
     ),
+    ("SELECT TO_NUMBER('123', '99') AS a", "write another format"),
+    ("SELECT TO_NUMBER('ff', 'XX') AS a", "write TO_NUMBER(replace"),
+    ("SELECT TRY_CAST('01/31/2024' AS DATE) AS a", "write TRY_CAST('2024-01-31' AS DATE)"),
+    ("SHOW TABLES IN DATABASE nope", "leave IN out"),
     ("SELECT CONDITIONAL_CHANGE_EVENT(id) OVER (ORDER BY id) AS c FROM emp", "write lag"),
     ("SELECT SNOWFLAKE.CORTEX.SPLIT_TEXT_RECURSIVE_CHARACTER(name, 'none', 5) FROM emp", "split it in a client"),
 ]

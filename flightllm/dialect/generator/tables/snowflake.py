@@ -38,6 +38,8 @@ from flightllm.functions.text_places import CAPITALS, PLACE_IN_TEXT, WORD_OF_TEX
 from flightllm.functions.text_similarity import JARO_WINKLER
 from flightllm.sql.literals import text_literal
 
+_NUMBER_FORMAT: Final = re.compile(r"\$?(?P<whole>[09]{1,3}(?:,[09]{3})+|[09]+)(?:\.(?P<fraction>[09]+))?")
+"""The formats of numbers that are read."""
 _DELIMITERS: Final = ' \t\n\r\f\v!?@"^#$&~_,.:;+-*%/|\\[](){}<>'
 """The letters after which INITCAP writes a capital."""
 _PARTS: Final = {
@@ -180,16 +182,38 @@ def _number(cast: str) -> Rule:
     """Return a rule for TO_NUMBER(value, digits, scale)."""
 
     def rule(call: Call) -> str:
-        if call.text(1) is not None:
-            call.refuse("a format of numbers is not read: write TO_NUMBER(replace(text, ',', ''), 38, 2)")
-        digits = call.number(1) if len(call.args) > 1 else 38
-        scale = call.number(2) if len(call.args) > 2 else 0
+        at = 1 if call.text(1) is None else 2
+        digits = call.number(at) if len(call.args) > at else 38
+        scale = call.number(at + 1) if len(call.args) > at + 1 else 0
         if digits is None or scale is None or not 0 <= scale <= digits <= 38:
             call.refuse("write the digits and the scale as numbers, as in TO_NUMBER(text, 12, 2)")
-        inner = f"{cast}({call.sql(0)} AS DECIMAL(38, {min(scale + 10, 38)}))"
+        value = call.sql(0) if at == 1 else _unformatted(call)
+        inner = f"{cast}({value} AS DECIMAL(38, {min(scale + 10, 38)}))"
         return f"CAST(round({inner}, {scale}) AS DECIMAL({digits}, {scale}))"
 
     return rule
+
+
+def _unformatted(call: Call) -> str:
+    """Write the text of a number without the signs of its format; a text of another form is one that no cast reads."""
+    written = call.text(1) or ""
+    found = _NUMBER_FORMAT.fullmatch(written)
+    if found is None:
+        call.refuse("a format has 9, 0, commas, a point and $: write TO_NUMBER(replace(text, ' USD', ''), 38, 2)")
+    first, *groups = found["whole"].split(",")
+    whole = f"[0-9]{{0,{len(first)}}}"
+    if groups:
+        whole = (
+            f"([0-9]{{1,{len(first)}}}(,[0-9]{{3}}){{{len(groups)}}}|[0-9]{{0,3}}(,[0-9]{{3}}){{0,{len(groups) - 1}}})"
+        )
+    fraction = rf"(\.[0-9]{{0,{len(found['fraction'])}}})?" if found["fraction"] else ""
+    dollar = r"\$ *" if written.startswith("$") else ""
+    text = f"CAST({call.sql(0)} AS VARCHAR)"
+    other = text_literal(f" is not of the format {written}: write another format, or TRY_TO_NUMBER")
+    return (
+        f"(CASE WHEN regexp_like({text}, '^ *-? *{dollar}{whole}{fraction} *$')"
+        f" THEN regexp_replace({text}, '[$, ]', '', 'g') ELSE {text} || {other} END)"
+    )
 
 
 def _text(call: Call) -> str:
