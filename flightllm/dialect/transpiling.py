@@ -12,6 +12,7 @@ from flightllm.dialect.generator.ours import write
 from flightllm.dialect.generator.reading import read, written_name
 from flightllm.dialect.generator.variants import makes_json
 from flightllm.dialect.generator.written import SPARKS
+from flightllm.dialect.inner_names import name_inner_columns
 from flightllm.dialect.integer_casts import ROUNDING, round_integer_casts
 from flightllm.dialect.json_fields import write_json_fields
 from flightllm.dialect.json_operators import operand
@@ -267,6 +268,8 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
     check_counterparts(tree, dialect)
     keep_names(tree, dialect)
     name_casts(tree, dialect)
+    if dialect == "duckdb":
+        name_inner_columns(tree)
     if dialect in SPARKS:
         write_clauses(tree)
         quote_error_fields(tree)

@@ -48,6 +48,15 @@ STATEMENTS = [
     "SELECT array_to_string([], '-') AS x, array_to_string([NULL], '-') AS y, array_to_string(['a', NULL], '-') AS z",
     "SELECT epoch_ms(TIMESTAMP '1960-01-01 00:00:00.0006') AS x, epoch_ms(TIMESTAMP '2024-01-01 00:00:00.0015') AS y",
     "SELECT epoch_ms(1701388800000) AS x, epoch_ms(DATE '2024-01-01') AS y, epoch_ms(INTERVAL 1 DAY) AS z",
+    "SELECT ('{\"a\": [7, {\"c\": 2}]}'::JSON -> 'a')[0] AS x, ('{\"a\": {\"b\": 7}}'::JSON)['a']['b'] AS y",
+    "SELECT ('[4, 5, 6]'::JSON)[0] AS x, ('{\"a\": [4, 5]}'::JSON)['a'][1] AS y, ('[[4, 5]]'::JSON)[0][1] AS z",
+    "SELECT (json_extract('{\"a\": [7, {\"c\": 2}]}', '$.a'))[1] AS x",
+    "SELECT list_select([1, 2], [2, 5, 0, -1]) AS x, list_pack(1, 2) AS y, array_push_front([1], 0) AS z",
+    "SELECT strip_accents('ÀßøÉ') AS x, url_encode('é~-_.*+ ') AS y, sha1('é') AS z, parse_filename('/a/b/c.t') AS w",
+    "SELECT fdiv(-7, 2) AS x, make_timestamp(1704067200000001) AS y, map_extract_value(MAP {'a': 1}, 'a') AS z",
+    "SELECT time_bucket(INTERVAL '2 weeks', day), time_bucket(INTERVAL '5 months', day) FROM many ORDER BY n, w",
+    "SELECT time_bucket(INTERVAL '90 minutes', TIMESTAMP '1969-12-31 23:59:59') AS x",
+    "SELECT time_bucket(INTERVAL '2 months', day, DATE '2024-02-01') AS x FROM many ORDER BY n, w",
     "SELECT round(1.15 * 3, 1)::VARCHAR AS x, concat(x, '|', p) AS y FROM many ORDER BY n, w",
 ]
 
@@ -82,6 +91,10 @@ def test_rows(session: Session, vendor: Any, sql: str) -> None:
         (r"SELECT '\xA'::BLOB AS x", "two hexadecimal digits"),
         ("SELECT MAP {} AS x", "an empty map"),
         ("SELECT json_object('a') AS x", "names and values in turn"),
+        ("SELECT time_bucket(INTERVAL '1 hour', day, INTERVAL '15 minutes') FROM many", "write DATE"),
+        ("SELECT time_bucket(w::INTERVAL, day) FROM many", "write time_bucket"),
+        ("SELECT ('[1, 2]'::JSON)[-1]", "from the end"),
+        ("SELECT ('[1, 2]'::JSON)[n] FROM many", "must be a literal"),
         ("SELECT w GLOB lower(w) FROM many", "text literal"),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from flightllm.common.names import IN_PLACE
 from flightllm.dialect.generator.calls import vendor_call
-from flightllm.dialect.generator.duckdb_values import as_joined
+from flightllm.dialect.generator.duckdb_values import as_joined, json_of
 from flightllm.dialect.generator.forms import as_operand
 from flightllm.dialect.generator.kept import refused
 from flightllm.dialect.generator.written import SPARKS, Written
@@ -38,6 +38,7 @@ def duckdb_forms() -> Mapping[type, Written]:
     from sqlglot import exp
 
     return {
+        exp.Bracket: _bracket,
         exp.DPipe: _joined,
         exp.Dot: _method,
         exp.Glob: _glob,
@@ -47,6 +48,40 @@ def duckdb_forms() -> Mapping[type, Written]:
         exp.Star: _star,
         exp.ToMap: _entries,
     }
+
+
+def _bracket(generator: Any, found: Any) -> str:
+    """Write a value at a place; the place in a JSON value is a path, whose first element is 0."""
+    from sqlglot import exp
+
+    value = found.this.unnest()
+    if generator.read_from != _DUCKDB or not _is_json(value):
+        return str(generator.bracket_sql(found))
+    place = found.expressions[0]
+    if isinstance(place, exp.Literal) and place.is_string:
+        step = '."' + place.name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    else:
+        number = place.this if isinstance(place, exp.Neg) else place
+        if len(found.expressions) != 1 or not (isinstance(number, exp.Literal) and number.name.isdecimal()):
+            raise UnsupportedError("a place in a JSON value must be a literal: write json_extract(j, '$[' || i || ']')")
+        shift = 0 if isinstance(value, exp.Cast) else 1  # the parser counts from 0 unless it knows the type
+        at = int(number.name) * (-1 if isinstance(place, exp.Neg) else 1) + shift
+        if at < 0:
+            raise UnsupportedError("a place from the end of a JSON value has no counterpart: write the place from 0")
+        step = f"[{at}]"
+    return str(generator.func("json_extract", json_of(generator, value), exp.Literal.string(f"${step}")))
+
+
+def _is_json(value: Any) -> bool:
+    """Return whether a value is surely JSON: a cast, or a part of JSON."""
+    from sqlglot import exp
+
+    made: Any = vendor_call()
+    if isinstance(value, exp.Bracket):
+        return _is_json(value.this.unnest())
+    called = isinstance(value, made) and str(value.this) in {"JSON_EXTRACT", "JSON_EXTRACT_PATH"}
+    cast = isinstance(value, exp.Cast) and value.to.this == exp.DType.JSON
+    return called or cast or isinstance(value, exp.JSONExtract)
 
 
 def _joined(generator: Any, found: Any) -> str:

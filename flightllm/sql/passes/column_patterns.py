@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Final
 
 from flightllm.common.names import COLUMNS_OF
@@ -67,21 +66,23 @@ def _items(item: Json, tables: Sequence[Json], columns: QueryColumns) -> Iterato
     alias = name_of(body(item)["alias"]) if kind(item) == "ExprWithAlias" else None
     value = body(item)["expr"] if alias is not None else body(item)
     for name, column, match in _chosen(calls, tables, columns):
-        named = name if alias is None else _GROUP.sub(partial(_replaced_group, match), alias)
+        named = name if alias is None else _named(alias, match)
         made = replaced(value, {id(one): column for one in calls})
         yield {"ExprWithAlias": {"expr": made, "alias": new_identifier(named)}}
 
 
-def _replaced_group(match: re.Match[str] | None, written_group: re.Match[str]) -> str:
-    return _group(match, int(written_group[1]))
+def _named(alias: str, match: re.Match[str] | None) -> str:
+    """Return an alias with the groups of the match in place of their numbers."""
 
+    def group(found: re.Match[str]) -> str:
+        number = int(found[1])
+        if match is None or number > match.re.groups:
+            raise SqlError(
+                f"the alias of COLUMNS has the group {number}, which the pattern lacks: write \\0 for the name"
+            )
+        return match[number] or ""
 
-def _group(match: re.Match[str] | None, number: int) -> str:
-    if match is None or number > match.re.groups:
-        raise SqlError(
-            f"the alias of COLUMNS names the group {number}, which the pattern lacks: write \\0 for the name"
-        )
-    return match[number] or ""
+    return _GROUP.sub(group, alias)
 
 
 def _condition(condition: Json, tables: Sequence[Json], columns: QueryColumns) -> Json:

@@ -1,5 +1,6 @@
 """Write functions that people know from DuckDB by DataFusion's functions."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -16,7 +17,7 @@ from flightllm.sql.nodes import Json, Node, body, kind, name_of, text_of_literal
 from flightllm.sql.passes.moments import HISTOGRAM
 from flightllm.sql.query_columns import TableColumns, own_functions
 from flightllm.sql.select_shapes import changes_per_call
-from flightllm.sql.tree import Tree, written
+from flightllm.sql.tree import Tree, text_of, written
 from flightllm.sql.types import ExpressionTypes, arguments, function_name
 
 _RENAMED: Final[Mapping[str, str]] = {
@@ -78,7 +79,9 @@ _COUNT: Final = "CASE WHEN v IS NULL THEN NULL ELSE CAST(coalesce(array_length(v
 """The number of elements. `cardinality` counts those of inner lists too, and PostgreSQL's array_length has no 0."""
 _LENGTHS: Final = ("len", "length")
 """The functions that count the elements of a list or the characters of a text; the engine has `length` for texts."""
-CALLS: Final = frozenset({*_RENAMED, *_OF_ONE, *_OF_TWO, *_AGGREGATES, *_SUMS, *_LENGTHS, "struct_pack"})
+_MONTHS: Final = re.compile(r"month|quarter|year|decade|centur|millenni", re.IGNORECASE)
+"""The units of an interval whose buckets begin with a month."""
+CALLS: Final = frozenset({"time_bucket", *_RENAMED, *_OF_ONE, *_OF_TWO, *_AGGREGATES, *_SUMS, *_LENGTHS, "struct_pack"})
 """The functions that the pass rewrites."""
 
 
@@ -118,6 +121,8 @@ def _written(node: Node, types: ExpressionTypes) -> Json:
         return {"Function": {**fields, "name": _name(_RENAMED[name])}}
     if name == "struct_pack":
         return _packed(fields)
+    if name == "time_bucket":
+        return _bucket(given, types)
     if name in _LENGTHS and len(given) == 1:
         return _length(node, given[0], types)
     if len(given) == 1 and name in _OF_ONE:
@@ -131,6 +136,31 @@ def _written(node: Node, types: ExpressionTypes) -> Json:
     if name in _AGGREGATES and len(given) > 1:
         return _aggregated(name, given, types)
     return node
+
+
+def _bucket(given: Sequence[Json], types: ExpressionTypes) -> Json:
+    """Return the begin of a bucket: those of months begin in January 2000, and others on the Monday after.
+
+    Raises:
+        UnsupportedError: the width is an expression, or the type of the time is unknown.
+    """
+    found = types.of(given[1]) if len(given) > 1 else None
+    day = found is not None and pa.types.is_date(found)
+    naive = found is not None and pa.types.is_timestamp(found) and found.tz is None
+    if kind(given[0]) != "Interval" or not (day or naive):
+        raise UnsupportedError(
+            "time_bucket takes an interval and a date or a timestamp without a zone: write"
+            " time_bucket(INTERVAL '1 month', CAST(t AS TIMESTAMP))"
+        )
+    begin = "2000-01-01" if _MONTHS.search(text_of(given[0])) else "2000-01-03"
+    origin = written(f"TIMESTAMP '{begin}'")
+    if len(given) == 3:
+        kinds = types.of(given[2])
+        if kinds is None or not (pa.types.is_date(kinds) or pa.types.is_timestamp(kinds)):
+            raise UnsupportedError("the third argument of time_bucket is a date or a time: write DATE '2000-01-01'")
+        origin = written("CAST(v AS TIMESTAMP)", v=given[2])
+    made = written("date_bin(i, CAST(v AS TIMESTAMP), o)", i=given[0], v=given[1], o=origin)
+    return written("CAST(v AS DATE)", v=made) if day else made
 
 
 def _packed(fields: Json) -> Json:

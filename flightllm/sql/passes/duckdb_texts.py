@@ -44,8 +44,7 @@ def duckdb_texts(tree: Tree, columns_of: TableColumns) -> Tree:
         if name == "concat" and any(_is_list(types.of(one)) for one in arguments(body(node))):
             return {"Function": {**body(node), "name": body(written("array_concat(v)"))["name"]}}
         if name == DUCKDB_JSON_OF:
-            (value,) = arguments(body(node))
-            return _json(value, types, own)
+            return _json(arguments(body(node))[0], types, own)
         if name != VALUE_TEXT:
             return node
         value, style = arguments(body(node))

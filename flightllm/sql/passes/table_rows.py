@@ -95,8 +95,8 @@ def _unnamed(select: Node, rows: Mapping[str, Node]) -> Mapping[str, Node]:
 def _struct(name: str, columns: Sequence[str]) -> Node:
     named = {f"v{place}": _column(name, column) for place, column in enumerate(columns)}
     fields = ", ".join(f"{text_literal(column)}, v{place}" for place, column in enumerate(columns))
-    struct: Node = written(f"named_struct({fields})", **named)
-    return struct
+    made: Node = written(f"named_struct({fields})", **named)
+    return made
 
 
 def _column(table: str, name: str) -> Node:

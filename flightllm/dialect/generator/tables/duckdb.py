@@ -4,15 +4,17 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from flightllm.common.names import COLUMNS_OF, DUCKDB_JSON_OF
+from flightllm.common.names import COLUMNS_OF, DUCKDB_JSON_OF, LAMBDA_PREFIX
 from flightllm.dialect.generator.calls import Call, Rule, Table, form, named, no
 from flightllm.dialect.generator.duckdb_values import as_joined, json_of
 from flightllm.dialect.generator.forms import substring
 from flightllm.dialect.generator.tables.shared import TIMESTAMP_FROM_PARTS
 from flightllm.functions.duckdb_json import DUCKDB_JSON, DUCKDB_KEYS
 from flightllm.functions.duckdb_texts import SIMPLE_LOWER, SIMPLE_UPPER
+from flightllm.functions.java_texts import SHA_1, URL_ENCODED
 from flightllm.functions.json_texts import JSON_LIST, JSON_OBJECT
 from flightllm.functions.text_parts import SPLIT
+from flightllm.functions.unicode_texts import NORMAL_FORM
 from flightllm.sql.literals import text_literal
 
 _KNOWN: Final = "CAST(coalesce(array_length(array_compact({0})), 0) AS BIGINT)"
@@ -209,7 +211,42 @@ def _series(call: Call) -> str:
 
 
 _MICROSECONDS: Final = "CAST(round(date_part('epoch', {0}) * 1000000) AS BIGINT)"
+_PLACE: Final = f"{LAMBDA_PREFIX}60_place"
+_SELECTED: Final = f"array_transform({{1}}, lambda {_PLACE} : CASE WHEN {_PLACE} > 0 THEN {{0}}[{_PLACE}] END)"
 _HAS: Final = form("(CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN coalesce(array_has({0}, {1}), false) END)")
+
+_REFUSED: Final[Table] = {
+    **dict.fromkeys(("STRUCT_KEYS", "STRUCT_VALUES"), no("name the fields, as in [s.a, s.b]")),
+    **dict.fromkeys(
+        ("JSON_TRANSFORM", "FROM_JSON", "JSON_TRANSFORM_STRICT", "FROM_JSON_STRICT"),
+        no("write CAST(json_extract_string(json, '$.name') AS INT) for each name"),
+    ),
+    "JSON_PRETTY": no("write to_json(value), which has no line breaks"),
+    "JSON": no("write CAST(text AS JSON)"),
+    "TRY": no("write TRY_CAST(text AS INT), or CASE WHEN with a test of the values"),
+    "ALIAS": no("write the name as a text"),
+    "GETVARIABLE": no("write the value, or a parameter such as $1"),
+    "CURRENT_SETTING": no("write SHOW with the name of the setting, as a statement of its own"),
+    "EQUI_WIDTH_BINS": no("write range(least, most, width)"),
+    "PG_TYPEOF": no("write arrow_typeof(x) in the default dialect"),
+    **dict.fromkeys(("CAN_CAST_IMPLICITLY", "VECTOR_TYPE", "TXID_CURRENT"), no("leave it out")),
+    **dict.fromkeys(("GAMMA", "LGAMMA"), no("write factorial(n - 1) for a whole number n")),
+    "NEXTAFTER": no("write x + 1e-15"),
+    "SIGNBIT": no("write x < 0"),
+    "MAP_CONCAT": no("write map(list_concat(map_keys(a), map_keys(b)), list_concat(map_values(a), map_values(b)))"),
+    "MAP_FROM_ENTRIES": no("write map(keys, values) with a list of keys and a list of values"),
+    "ARRAY_CROSS_PRODUCT": no("write the products of the elements, as in a[2] * b[3] - a[3] * b[2]"),
+    "REGEXP_ESCAPE": no("write the pattern with a backslash before each sign"),
+    **dict.fromkeys(
+        ("FORMATREADABLESIZE", "FORMATREADABLEDECIMALSIZE"), no("write round(bytes / 1048576.0, 1) || ' MiB'")
+    ),
+    **{
+        f"{kind}_{name}": no(_RANDOM_ACCESS)
+        for kind in ("LIST", "ARRAY")
+        for name in ("STDDEV_SAMP", "VAR_POP", "VAR_SAMP", "SEM", "MAD", "KURTOSIS", "SKEWNESS")
+    },
+}
+"""Functions that the server lacks."""
 
 DUCKDB: Final[Table] = {
     **_of_vectors(),
@@ -237,7 +274,7 @@ DUCKDB: Final[Table] = {
     "TO_SECONDS": form("(CAST({0} AS DOUBLE) * INTERVAL '1 second')"),
     "TO_MILLISECONDS": form("(CAST({0} AS DOUBLE) * INTERVAL '1 millisecond')"),
     "TO_MICROSECONDS": form("(CAST({0} AS BIGINT) * INTERVAL '1 microsecond')"),
-    "BIN": no("write the bits by & and >>, and join them"),
+    **dict.fromkeys(("BIN", "TO_BINARY"), no("write the bits by & and >>, and join them")),
     "CONSTANT_OR_NULL": form("(CASE WHEN {1} IS NOT NULL THEN {0} END)"),
     "ENCODE": form("CAST({0} AS BYTEA)"),
     "DECODE": form("CAST({0} AS VARCHAR)"),
@@ -297,30 +334,42 @@ DUCKDB: Final[Table] = {
         ("JSON_CONTAINS", "JSON_STRUCTURE", "JSON_MERGE_PATCH"),
         no("write json_extract_string(json, '$.name') for each name"),
     ),
-    **dict.fromkeys(
-        ("PARSE_FILENAME", "PARSE_DIRNAME", "PARSE_DIRPATH", "PARSE_PATH"), no("write split_part(path, '/', -1)")
-    ),
+    **dict.fromkeys(("PARSE_DIRNAME", "PARSE_DIRPATH", "PARSE_PATH"), no("write split_part(path, '/', -1)")),
+    "PARSE_FILENAME": form("regexp_replace({0}, '^.*[/\\\\]', '')", advice="write split_part(path, '/', -1)"),
+    "FDIV": form("floor(CAST({0} AS DOUBLE) / {1})"),
+    "GET_CURRENT_TIMESTAMP": form("now()"),
+    **_REFUSED,
     "BAR": no("write repeat('#', CAST(value AS BIGINT))"),
     "FORMAT_BYTES": no("write round(bytes / 1048576.0, 1) || ' MiB'"),
-    **dict.fromkeys(("URL_ENCODE", "URL_DECODE"), no("write replace(text, ' ', '%20') for each letter")),
-    **dict.fromkeys(("STRUCT_INSERT", "STRUCT_CONCAT"), no("write struct_pack(a := s.a, b := 2)")),
+    "URL_ENCODE": form(f"replace(replace(replace({URL_ENCODED}({{0}}), '+', '%20'), '%7E', '~'), '*', '%2A')"),
+    "URL_DECODE": no("write replace(text, '%20', ' ') for each sign"),
+    **dict.fromkeys(("STRUCT_INSERT", "STRUCT_CONCAT", "STRUCT_UPDATE"), no("write struct_pack(a := s.a, b := 2)")),
     "BITSTRING_AGG": no("write bit_or(1 << x)"),
     "RESERVOIR_QUANTILE": no("write quantile_cont(x, 0.5)"),
     "LIST_VALUE": named("make_array"),
-    **dict.fromkeys(("LIST_SELECT", "LIST_WHERE", "LIST_REDUCE"), no(_RANDOM_ACCESS)),
+    **dict.fromkeys(("LIST_WHERE", "LIST_REDUCE"), no(_RANDOM_ACCESS)),
+    **dict.fromkeys(("LIST_SELECT", "ARRAY_SELECT"), form(_SELECTED)),
+    **dict.fromkeys(("LIST_PACK", "ARRAY_VALUE"), named("make_array")),
+    "LIST_HISTOGRAM": form("list_aggregate({0}, 'histogram')"),
+    "ARRAY_PUSH_FRONT": form("array_prepend({1}, {0})"),
     "MAD": no("write median(abs(x - m)) over a subquery with the median m"),
-    "MAKE_TIMESTAMP": form(TIMESTAMP_FROM_PARTS),
+    "MAKE_TIMESTAMP": form(
+        TIMESTAMP_FROM_PARTS, "arrow_cast(to_timestamp_micros({0}), 'Timestamp(Microsecond, None)')"
+    ),
+    "MAP_EXTRACT_VALUE": form("{0}[{1}]"),
+    "MICROSECOND": form("CAST(date_part('microsecond', {0}) AS BIGINT)"),
+    "MILLISECOND": form("CAST(date_part('millisecond', {0}) AS BIGINT)"),
+    "NFC_NORMALIZE": form(f"{NORMAL_FORM}({{0}}, 'NFC')"),
     **dict.fromkeys(("ORD", "UNICODE"), form("(CASE WHEN {0} = '' THEN -1 ELSE ascii({0}) END)")),
     **dict.fromkeys(("QUANTILE", "QUANTILE_DISC"), _within),
     **dict.fromkeys(("RANGE", "GENERATE_SERIES"), _series),
     "REGEXP_FULL_MATCH": form("regexp_like({0}, '^(?:' || {1} || ')$')"),
-    "SHA1": no("write sha256(text)"),
+    "SHA1": form(f"{SHA_1}({{0}})"),
     "SHA256": form("encode(sha256({0}), 'hex')"),
-    "STRIP_ACCENTS": no("write translate(text, 'äöü', 'aou')"),
+    "STRIP_ACCENTS": form(f"{NORMAL_FORM}(regexp_replace({NORMAL_FORM}({{0}}, 'NFD'), '\\p{{Mn}}+', '', 'g'), 'NFC')"),
     "SPLIT_PART": _part,
     "STRLEN": form("CAST(octet_length({0}) AS BIGINT)"),
     **dict.fromkeys(("SUBSTR", "SUBSTRING"), substring),
-    "TIME_BUCKET": no("write date_trunc('month', t), or date_bin(INTERVAL '15 minutes', t)"),
     "TO_HEX": form("upper(to_hex({0}))"),
     "TRY_STRPTIME": no("write TRY_CAST(text AS TIMESTAMP)"),
     "TYPEOF": no("write arrow_typeof(x) in the default dialect"),
