@@ -78,8 +78,7 @@ def check_counterparts(tree: "exp.Expr", dialect: str) -> None:
         said = _clause_refused(found) or _refused(found, dialect)
         if said is not None:
             raise UnsupportedError(said)
-        lambdas = isinstance(found, exp.ArrayFilter | exp.Transform) and written_name(found) in _OVER_LISTS
-        if lambdas and dialect == "snowflake":
+        if isinstance(found, exp.ArrayFilter | exp.Transform) and dialect == "snowflake":
             _write_over_list(found)
         elif isinstance(found, exp.Order):
             _name_all(found)
@@ -102,7 +101,10 @@ def _write_over_list(found: "exp.ArrayFilter | exp.Transform") -> None:
     """
     from sqlglot import exp
 
-    name, listed, given = _OVER_LISTS[written_name(found)], found.this.copy(), found.expression.copy()
+    name = _OVER_LISTS.get(written_name(found))
+    if name is None:
+        return
+    listed, given = found.this.copy(), found.expression.copy()
     as_json = False
     if makes_json(found.this):
         listed = exp.Anonymous(this=MEMBERS, expressions=[listed])

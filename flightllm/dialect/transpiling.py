@@ -249,16 +249,7 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
     Raises:
         UnsupportedError: a default cannot be written out.
     """
-    from sqlglot import exp
-
-    for found in list(tree.find_all(exp.RegexpExtract)):
-        if dialect not in _FIRST_MATCHES or any(found.args.get(name) for name in ("position", "occurrence")):
-            raise UnsupportedError(
-                f"{written_name(found)} of {dialect} is NULL where nothing matches: write regexp_match(text,"
-                " pattern)[1] in the default dialect, after RESET flightllm.dialect"
-            )
-        if found.args.get("group") is None:
-            found.set("group", exp.Literal.number(_FIRST_MATCHES[dialect]))
+    _name_groups(tree, dialect)
     _write_places(tree, dialect)
     write_row_sources(tree, dialect)
     if dialect == "postgres":
@@ -282,6 +273,24 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
     _make_joins_exact(tree, dialect)
     if dialect in SPARKS or dialect == "snowflake":
         _make_lists_exact(tree, dialect)
+
+
+def _name_groups(tree: "exp.Expr", dialect: str) -> None:
+    """Write out which part of a match REGEXP_EXTRACT returns.
+
+    Raises:
+        UnsupportedError: the call is NULL where nothing matches.
+    """
+    from sqlglot import exp
+
+    for found in list(tree.find_all(exp.RegexpExtract)):
+        if dialect not in _FIRST_MATCHES or any(found.args.get(name) for name in ("position", "occurrence")):
+            raise UnsupportedError(
+                f"{written_name(found)} of {dialect} is NULL where nothing matches: write regexp_match(text,"
+                " pattern)[1] in the default dialect, after RESET flightllm.dialect"
+            )
+        if found.args.get("group") is None:
+            found.set("group", exp.Literal.number(_FIRST_MATCHES[dialect]))
 
 
 def _order_unpivots(tree: "exp.Expr") -> None:

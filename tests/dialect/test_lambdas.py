@@ -169,7 +169,7 @@ def test_arrows_of_json(session: Session) -> None:
         ("aggregate(a, 0, (s, x) -> s + x, s -> s * 2)", "write aggregate"),
         ("aggregate(array(rand()), 0, (s, x) -> s + x)", "random"),
         ("zip_with(a, l, (x, y) -> x + y)", "LATERAL VIEW posexplode"),
-        ("transform_values(map('a', 1), (k, v) -> v + 1)", "LATERAL VIEW explode"),
+        ("map_zip_with(map('a', 1), map('a', 2), (k, x, y) -> x + y)", "LATERAL VIEW explode"),
     ],
 )
 def test_refused_in_spark(session: Session, expression: str, said: str) -> None:

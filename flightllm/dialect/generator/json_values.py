@@ -12,6 +12,7 @@ from flightllm.dialect.generator.spark_casts import spark_cast
 from flightllm.dialect.generator.tables.bigquery_values import UNFAILING
 from flightllm.dialect.generator.written import SPARKS, Written
 from flightllm.errors import UnsupportedError
+from flightllm.functions.java_json import JAVA_KEYS
 from flightllm.functions.jsonb import JSON, JSONB
 from flightllm.functions.variants import ELEMENTS, PARSED_JSON, VARIANT_JSON, VARIANT_TEXT
 from flightllm.sql.literals import text_literal
@@ -145,7 +146,10 @@ def _from_json(generator: Any, found: Any) -> str:
     text = str(schema.this)
     whole = _WHOLE.match(text) is not None
     type_ = _type_of(text if whole else f"STRUCT<{text}>", text, generator.read_from)
-    return _typed(generator, generator.sql(found, "this"), "$", type_)
+    value = generator.sql(found, "this")
+    if type_.this.name == "STRUCT":  # another text than an object gives a struct of NULLs
+        return f"(CASE WHEN trim({value}) <> '' THEN {_struct(generator, value, '$', type_)} END)"
+    return _typed(generator, value, "$", type_)
 
 
 def _type_of(type_: str, text: str, dialect: str) -> Any:
@@ -165,31 +169,52 @@ def _typed(generator: Any, value: str, path: str, type_: Any) -> str:
     kind = type_.this.name
     where = text_literal(path)
     if kind == "STRUCT":
-        named = []
-        for field in type_.expressions:
-            inner = _typed(generator, value, f"{path}.{_quoted(field.name)}", field.args["kind"])
-            named.append(f"{text_literal(field.name)}, {inner}")
-        return f"(CASE WHEN {VARIANT_JSON}({value}, {where}) IS NOT NULL THEN named_struct({', '.join(named)}) END)"
+        made = _struct(generator, value, path, type_)
+        return f"(CASE WHEN {VARIANT_JSON}({value}, {where}) IS NOT NULL THEN {made} END)"
     if kind in {"ARRAY", "LIST"}:
         inner = type_.expressions[0]
         listed = f"{ELEMENTS}({VARIANT_JSON}({value}, {where}))"
         if inner.this.name in {"STRUCT", "MAP", "ARRAY"}:
-            raise UnsupportedError(
-                f"from_json gives no ARRAY<{inner.this.name}<…>> here: write ARRAY<STRING>, and read the parts of each"
-                " element by get_json_object(element, '$.name')"
-            )
+            item = f"{value}_" if value.startswith("__item") else "__item"
+            return f"array_transform({listed}, {item} -> {_typed(generator, item, '$', inner)})"
         if inner.this.name in {"TEXT", "VARCHAR", "VARIANT"}:
             return listed
         return f"CAST({listed} AS {generator.sql(inner)}[])"
     if kind == "MAP":
-        raise UnsupportedError(
-            "from_json gives no MAP here: write STRING for a part of the schema, and read a value by"
-            " get_json_object(text, '$.key')"
-        )
+        return _map_of(generator, f"{VARIANT_JSON}({value}, {where})", type_)
     if kind == "VARIANT":
         return f"{VARIANT_JSON}({value}, {where})"
     text = f"{VARIANT_TEXT}({value}, {where})"
     return text if kind in {"TEXT", "VARCHAR"} else f"TRY_CAST({text} AS {generator.sql(type_)})"
+
+
+def _struct(generator: Any, value: str, path: str, type_: Any) -> str:
+    """Write the fields of a JSON object at a path as a struct."""
+    named = []
+    for field in type_.expressions:
+        inner = _typed(generator, value, f"{path}.{_quoted(field.name)}", field.args["kind"])
+        named.append(f"{text_literal(field.name)}, {inner}")
+    return f"named_struct({', '.join(named)})"
+
+
+def _map_of(generator: Any, text: str, type_: Any) -> str:
+    """Write the fields of a JSON object as a map of texts to simple values.
+
+    Raises:
+        UnsupportedError: the values of the map are lists, structs or maps.
+    """
+    kind = type_.expressions[1]
+    if kind.this.name in {"ARRAY", "LIST", "MAP", "STRUCT"}:
+        raise UnsupportedError(
+            "from_json gives no MAP of lists, structs or maps here: write MAP<STRING, STRING>, and read the parts of a"
+            " value by get_json_object(value, '$.name')"
+        )
+    path = """concat('$."', replace(replace(__key, '\\', '\\\\'), '"', '\\"'), '"')"""
+    found = f"{VARIANT_TEXT}({text}, {path})"
+    if kind.this.name not in {"TEXT", "VARCHAR"}:
+        found = f"TRY_CAST({found} AS {generator.sql(kind)})"
+    keys = f"{JAVA_KEYS}({text})"
+    return f"(CASE WHEN {keys} IS NOT NULL THEN map({keys}, array_transform({keys}, __key -> {found})) END)"
 
 
 def _quoted(name: str) -> str:

@@ -66,9 +66,7 @@ def _written(node: Node, types: ExpressionTypes) -> Json:
     if name == AS_TIME:
         return written(_time(found), v=given[0])
     if name == AS_DIGITS:
-        made = _inner(given[0])
-        decoded = kind(made) == "Function" and function_name(body(made)) in {"decode", "arrow_cast"}
-        return written(_digits(pa.binary() if decoded else found), v=given[0])
+        return written(_digits(pa.binary() if _is_bytes(given[0]) else found), v=given[0])
     if name == SERIES:
         text = _DAYS if is_date(found) and len(given) == 2 else _SERIES[len(given)]
         return written(text, **dict(zip("abc", given, strict=False)))
@@ -137,6 +135,12 @@ def _sum_tried(fields: Node, value: Json, found: Type) -> Json:
     if fields.get("over") or fields.get("filter"):
         raise UnsupportedError("TRY_SUM has no counterpart with OVER or FILTER: write sum(CAST(x AS DECIMAL(38, 0)))")
     return written("TRY_CAST(sum(CAST(v AS DECIMAL(38, 0))) AS BIGINT)", v=value)
+
+
+def _is_bytes(value: Json) -> bool:
+    """Return whether a value is a literal of bytes, or of a function that makes bytes."""
+    made = _inner(value)
+    return kind(made) == "Function" and function_name(body(made)) in {"decode", "arrow_cast"}
 
 
 def _digits(found: Type) -> str:

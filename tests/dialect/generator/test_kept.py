@@ -81,7 +81,7 @@ def test_written_functions_exist(dialect: str, known: frozenset[str]) -> None:
         ("snowflake", "SELECT APPROX_TOP_K(a) AS x FROM t", "APPROX_TOP_K"),
         ("bigquery", "SELECT NET.HOST(a) AS x FROM t", "HOST"),
         ("bigquery", "SELECT FARM_FINGERPRINT(a) AS x FROM t", "FARM_FINGERPRINT"),
-        ("databricks", "SELECT str_to_map(a) AS x FROM t", "STR_TO_MAP"),
+        ("databricks", "SELECT str_to_map(a, b) AS x FROM t", "STR_TO_MAP"),
         ("spark", "SELECT st_point(a, b) AS x FROM t", "ST_POINT"),
         ("snowflake", "SELECT JSON_OBJECT(a, b) AS x FROM t", "JSON_OBJECT"),
         ("bigquery", "SELECT UPPER(NET.HOST(a)) AS x FROM t", "NET.HOST"),

@@ -14,6 +14,7 @@ from flightllm.dialect.generator.tables.shared import (
     months_between,
     next_day,
 )
+from flightllm.dialect.generator.tables.spark_absent import SPARK_ABSENT
 from flightllm.dialect.generator.tables.spark_lists import SPARK_LISTS
 from flightllm.dialect.generator.tables.spark_texts import SPARK_TEXTS
 from flightllm.dialect.generator.tables.spark_times import TIMES
@@ -167,6 +168,7 @@ LISTS: Final[Table] = {
 }
 """Functions of lists."""
 SPARK: Final[Table] = {
+    **SPARK_ABSENT,
     **TEXTS,
     **NUMBERS,
     **LISTS,

@@ -1,11 +1,17 @@
 """Write Spark's functions of lists that take a lambda, and its inserts into lists."""
 
+import re
 from typing import Any, Final
 
 from flightllm.dialect.generator.calls import Call, Table, form, no
 from flightllm.functions.list_sums import EXACT_SUM
+from flightllm.functions.text_parts import SPLIT_BY_PATTERN
+from flightllm.sql.literals import text_literal
 from flightllm.sql.passes.spark_values import SIZE
 
+_PART: Final = "get_field(__e, '{}')"
+_PLAIN: Final = re.compile(r"[\w ,;:=&/#@!%<>~-]+")
+"""Separators that mean themselves in a pattern."""
 _POSITIONS: Final = "write LATERAL VIEW posexplode(list) v AS i, x for the places of elements"
 _FOLD: Final = "write aggregate(list, 0, (a, x) -> a + x), or an aggregate over LATERAL VIEW explode(list) v AS x"
 
@@ -108,6 +114,52 @@ def _inserted(call: Call) -> str:
     return f"(CASE WHEN {values} IS NOT NULL THEN {made} END)"
 
 
+def _of_entries(call: Call) -> str:
+    """Write `transform_values(m, (k, v) -> v + 1)` and its kin over the entries of the map."""
+    from sqlglot import exp
+
+    arrow = _arrow(call, 1, 2, f"write {call.name.lower()}(m, (k, v) -> v > 1)")
+    parts = dict(zip((one.name.lower() for one in arrow.expressions), ("key", "value"), strict=True))
+
+    def read(node: Any) -> Any:
+        if isinstance(node, exp.Identifier) and node.name.lower() in parts:
+            return exp.Var(this=_PART.format(parts[node.name.lower()]))
+        return node
+
+    found = call.generator.sql(arrow.this.copy().transform(read))
+    given = call.sql(0)
+    entries = f"map_entries({given})"
+    if call.name == "MAP_FILTER":
+        entries = f"array_filter({entries}, __e -> {found})"
+        keys, values = (f"array_transform({entries}, __e -> {_PART.format(one)})" for one in ("key", "value"))
+    else:
+        made = f"array_transform({entries}, __e -> {found})"
+        keys, values = (made, f"map_values({given})") if call.name.endswith("KEYS") else (f"map_keys({given})", made)
+    return f"(CASE WHEN {given} IS NOT NULL THEN map({keys}, {values}) END)"
+
+
+def _joined_maps(call: Call) -> str:
+    """Write MAP_CONCAT(a, b); a key in both is an error."""
+    given = [call.sql(place) for place in range(len(call.args))]
+    if not given:
+        call.refuse("write map_concat(a, b)")
+    keys, values = (f"array_concat({', '.join(f'map_{one}({each})' for each in given)})" for one in ("keys", "values"))
+    return f"(CASE WHEN {' AND '.join(f'{one} IS NOT NULL' for one in given)} THEN map({keys}, {values}) END)"
+
+
+def _map_of_text(call: Call) -> str:
+    """Write STR_TO_MAP(text, ',', ':'); a part without the second sign has no value."""
+    signs = [call.text(place) if place < len(call.args) else usual for place, usual in ((1, ","), (2, ":"))]
+    if not 1 <= len(call.args) <= 3 or not all(one is not None and _PLAIN.fullmatch(one) for one in signs):
+        call.refuse("write str_to_map(text, ',', ':') with two literals without special characters")
+    between, after = (text_literal(str(one)) for one in signs)
+    parts = f"{SPLIT_BY_PATTERN}({call.sql(0)}, {between})"
+    keys = f"array_transform({parts}, __e -> split_part(__e, {after}, 1))"
+    rest = f"substr(__e, strpos(__e, {after}) + {len(str(signs[1]))})"
+    values = f"array_transform({parts}, __e -> CASE WHEN strpos(__e, {after}) > 0 THEN {rest} END)"
+    return f"(CASE WHEN {call.sql(0)} IS NOT NULL THEN map({keys}, {values}) END)"
+
+
 SPARK_LISTS: Final[Table] = {
     **dict.fromkeys(("EXISTS", "FILTER", "FORALL", "TRANSFORM"), _each),
     **dict.fromkeys(("AGGREGATE", "REDUCE"), _folded),
@@ -115,11 +167,13 @@ SPARK_LISTS: Final[Table] = {
     **dict.fromkeys(("CARDINALITY", "SIZE"), form(f"{SIZE}({{0}})")),
     "ARRAYS_ZIP": no("write transform(list, x -> named_struct('x', x)), or one column for each list"),
     "ZIP_WITH": no(_POSITIONS),
-    **dict.fromkeys(
-        ("MAP_FILTER", "MAP_ZIP_WITH", "TRANSFORM_KEYS", "TRANSFORM_VALUES"),
-        no("write LATERAL VIEW explode(map_entries(m)) v AS e, and compute with e['key'] and e['value']"),
+    "MAP_CONCAT": _joined_maps,
+    **dict.fromkeys(("MAP_FILTER", "TRANSFORM_KEYS", "TRANSFORM_VALUES"), _of_entries),
+    "MAP_FROM_ENTRIES": no("write map_from_arrays(array(k), array(v))"),
+    "MAP_ZIP_WITH": no(
+        "write LATERAL VIEW explode(map_entries(m)) v AS e, and compute with e['key'] and element_at(other, e['key'])"
     ),
-    **dict.fromkeys(("MAP_CONCAT", "MAP_FROM_ENTRIES", "STR_TO_MAP"), no("write map_from_arrays(array(k), array(v))")),
+    "STR_TO_MAP": _map_of_text,
     "SHUFFLE": no("write the rows of LATERAL VIEW explode(list) v AS x in an order by rand()"),
 }
 """Functions of lists and maps."""

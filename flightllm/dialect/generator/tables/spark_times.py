@@ -147,6 +147,32 @@ def _part(call: Call) -> str:
     return str(call.generator.sql(exp.Extract(this=exp.Var(this=name), expression=call.args[1].copy())))
 
 
+_MONTHLY: Final = (
+    "array_filter(array_transform(range(0, CAST((12 * (date_part('year', {1}) - date_part('year', {0}))"
+    " + date_part('month', {1}) - date_part('month', {0})) / %s AS BIGINT) + 1), __i -> {0}"
+    " + arrow_cast(concat(CAST(__i * %s AS VARCHAR), ' months'), 'Interval(MonthDayNano)')), __x -> __x %s {1})"
+)
+"""Times that are each so many months after the first one, whose day they keep where the month has it."""
+
+
+def _series(call: Call) -> str:
+    """Write SEQUENCE(from, to, step); a series by months counts each time from the first one."""
+    from sqlglot import exp
+
+    step = call.args[2] if len(call.args) == 3 else None
+    step, sign = (step.this, -1) if isinstance(step, exp.Neg) else (step, 1)
+    months = 0
+    if isinstance(step, exp.Interval) and step.args.get("unit") is not None:
+        number = step.this.this if isinstance(step.this, exp.Neg) else step.this
+        sign = -sign if isinstance(step.this, exp.Neg) else sign
+        unit = str(step.args["unit"].name).lower().removesuffix("s")
+        written = str(number.name)
+        months = sign * int(written) * _MONTHS.get(unit, 0) if written.lstrip("-").isdecimal() else 0
+    if months:
+        return form(_MONTHLY % (months, months, "<=" if months > 0 else ">="))(call)
+    return form(f"{SERIES}({{0}}, {{1}})", f"{SERIES}({{0}}, {{1}}, {{2}})")(call)
+
+
 TIMES: Final[Table] = {
     "CONVERT_TIMEZONE": _converted,
     **dict.fromkeys(("DATEDIFF", "DATE_DIFF", "TIMESTAMPDIFF", "TIMEDIFF"), elapsed),
@@ -154,7 +180,7 @@ TIMES: Final[Table] = {
     **dict.fromkeys(("DATE_PART", "DATEPART"), _part),
     "FROM_UNIXTIME": _of_seconds,
     "FROM_UTC_TIMESTAMP": _zoned(_to_zone),
-    "SEQUENCE": form(f"{SERIES}({{0}}, {{1}})", f"{SERIES}({{0}}, {{1}}, {{2}})"),
+    "SEQUENCE": _series,
     "TIMESTAMP_MICROS": form("CAST(to_timestamp_micros({0}) AS TIMESTAMP)"),
     "TIMESTAMP_MILLIS": form("CAST(to_timestamp_millis({0}) AS TIMESTAMP)"),
     "TIMESTAMP_SECONDS": form(f"CAST({AS_TIME}({{0}}) AS TIMESTAMP)"),
