@@ -1,6 +1,8 @@
 """Rewrite PostgreSQL's clauses and operators that have another form here, in the tree that sqlglot reads."""
 
+import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from flightllm.errors import UnsupportedError
@@ -146,6 +148,52 @@ def _check_alone(found: Any, name: str) -> None:
         raise UnsupportedError(f"an operator before arithmetic takes all of it in postgres: write {name}(x) + 1")
 
 
+def _write_literal(found: Any) -> None:
+    """Write `'epoch'::timestamp`, `'today'::date` and `'1e3'::numeric` as values.
+
+    Raises:
+        UnsupportedError: the value has no counterpart, as `infinity` and `NaN` of these types.
+    """
+    from sqlglot import exp
+
+    value, kind = found.this, found.to.this.name
+    if not (isinstance(value, exp.Literal) and value.is_string):
+        return
+    text = value.name.strip().lower()
+    if kind == "DECIMAL" and re.fullmatch(r"[+-]?[\d.]+e[+-]?\d{1,3}", text):
+        value.replace(exp.Literal.string(format(Decimal(text), "f")))
+    elif kind == "DECIMAL" and text.lstrip("+-") in _NO_NUMBERS:
+        raise UnsupportedError(f"numeric has no {value.name} here: write '{value.name}'::double precision")
+    elif kind in _TIMES and text.lstrip("+-") == "infinity":
+        raise UnsupportedError("times have no infinity here: write NULL, or '9999-12-31' for the last day")
+    elif kind in _TIMES and text == "epoch":
+        value.replace(exp.Literal.string("1970-01-01 00:00:00" if kind != "DATE" else "1970-01-01"))
+    elif kind in _TIMES and text in _DAYS:
+        value.replace(exp.paren(exp.Add(this=exp.CurrentDate(), expression=exp.Literal.number(_DAYS[text]))))
+
+
+def _check_change(found: Any) -> None:
+    from sqlglot import exp
+
+    if isinstance(found.this, exp.Insert | exp.Update | exp.Delete | exp.Merge):
+        raise UnsupportedError(
+            "a change inside of WITH is not supported: write it as a statement of its own with RETURNING, and read its"
+            " rows"
+        )
+
+
+def _check_supposed(found: Any) -> None:
+    name = str(found.this.name or type(found.this).__name__).lower().replace("_", "")
+    if name in _SUPPOSED:
+        raise UnsupportedError(
+            "the rank of a supposed row has no counterpart here: write count(*) FILTER (WHERE x < 15) + 1"
+        )
+
+
+def _object(_: Any) -> None:
+    raise UnsupportedError("JSON_OBJECT of postgres has no counterpart here: write json_build_object('name', value)")
+
+
 def _lock(_: Any) -> None:
     raise UnsupportedError("a SELECT locks no rows here: write it without FOR UPDATE and FOR SHARE")
 
@@ -159,7 +207,16 @@ def _search(_: Any) -> None:
 
 
 def _of_all(found: Any) -> None:
-    """Leave out ONLY: no table here has the rows of others."""
+    """Leave out ONLY: no table here has the rows of others.
+
+    Raises:
+        UnsupportedError: the item is ROWS FROM.
+    """
+    if found.args.get("rows_from"):
+        raise UnsupportedError(
+            "ROWS FROM has no counterpart here: write FROM unnest(a, b) WITH ORDINALITY AS t(a, b, n), or number the"
+            " rows of each function and join them"
+        )
     found.set("only", None)
 
 
@@ -202,11 +259,17 @@ def _type_series(found: Any) -> None:
             one.replace(exp.cast(one.copy(), wanted))
 
 
+_NO_NUMBERS: Final = ("nan", "infinity", "inf")
+_DAYS: Final = {"today": 0, "tomorrow": 1, "yesterday": -1}
+_SUPPOSED: Final = ("rank", "denserank", "percentrank", "cumedist")
 _RULES: Final[Mapping[str, Callable[[Any], None]]] = {
     "BitString": _check_bits,
+    "CTE": _check_change,
+    "Cast": _write_literal,
     "Cbrt": _write_root,
     "Fetch": _write_ties,
     "HexString": _check_bits,
+    "JSONObject": _object,
     "JSONBPathExists": _paths,
     "Lock": _lock,
     "MatchAgainst": _search,
@@ -216,6 +279,7 @@ _RULES: Final[Mapping[str, Callable[[Any], None]]] = {
     "Table": _of_all,
     "Update": _write_defaults,
     "VendorCall": _type_series,
+    "WithinGroup": _check_supposed,
     "WindowSpec": _check_excluded,
 }
 """The rules by the names of sqlglot's classes."""

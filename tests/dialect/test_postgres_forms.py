@@ -54,6 +54,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         ("SELECT string_to_table('a,b', ',')", [("a",), ("b",)]),
         ("SELECT convert_from('\\x6162'::bytea, 'UTF8'), decode('6162', 'hex')", [("ab", b"ab")]),
         ("SELECT scale(8.4100), min_scale(8.4100), scale(price) FROM p", [(4, 2, 2)]),
+        ("SELECT 'epoch'::date::text, '1e3'::numeric::int, 'today'::date = current_date", [("1970-01-01", 1000, True)]),
+        ("SELECT max_by(kind, id, 2), date_diff('day', DATE '2024-01-01', '2024-01-03') FROM q", [(["k", "m"], 2)]),
         ("SELECT make_time(8, 15, 23.5)", [(time(8, 15, 23, 500000),)]),
         (
             "SELECT date_trunc('day', TIMESTAMPTZ '2024-03-10 06:30:00Z', 'America/New_York')",
@@ -85,6 +87,13 @@ def test_rows(session: Session, sql: str, rows: list[tuple[Any, ...]]) -> None:
         ("SELECT int4range(1, 5)", "write x >= a AND x < b"),
         ("SELECT jsonb_path_query(j, '$.a[*]') FROM q", "write jsonb_array_elements"),
         ("SELECT id FROM q WHERE j @? '$.a'", r"write \(j #> '\{a,0\}'\) IS NOT NULL"),
+        ("SELECT 'NaN'::numeric", "write 'NaN'::double precision"),
+        ("SELECT 'infinity'::timestamp", "write NULL, or '9999-12-31'"),
+        ("SELECT rank(15) WITHIN GROUP (ORDER BY v) FROM q", r"write count\(\*\) FILTER"),
+        ("WITH u AS (DELETE FROM p RETURNING id) SELECT id FROM u", "write it as a statement of its own"),
+        ("SELECT json_object('a', id) FROM q", r"write json_build_object\('name', value\)"),
+        ("SELECT * FROM ROWS FROM (generate_series(1, 2), unnest(ARRAY[1])) AS t(a, b)", r"write FROM unnest\(a, b\)"),
+        ("SELECT ai.load_dataset('a')", "write CREATE TABLE t AS SELECT"),
         ("SELECT nextval('s')", r"write gen_random_uuid\(\)"),
     ],
 )

@@ -12,15 +12,23 @@ from flightllm.sql.nodes import Json, body, is_query, kind, name_of, new_identif
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.query_columns import QueryColumns, TableColumns
 from flightllm.sql.tree import Tree, parse_query, text_of
+from flightllm.sql.types import function_name
 
+_ROWS: Final = frozenset({"unnest", "generate_series"})
+"""Functions that make rows of one value."""
 _AFTER_KEY: Final = ("asc", "desc", "nulls", "limit", "offset", "fetch", "union", "intersect", "except")
 
 
 def has_order_by_expression(text: ParsedText) -> bool:
-    """Return whether an ORDER BY has a column's alias, or a column of the alias's name, inside an expression."""
+    """Return whether an ORDER BY has a column's alias, or a column of the alias's name, inside an expression.
+
+    Beside `unnest`, it can have any column of a table.
+    """
     aliases = {
         identifier(text.tokens[last - 1]) for select in text.selects for first, last in select.items if last - first > 1
     }
+    if not _ROWS.isdisjoint(text.words):
+        return True
     start = next((i for i, t in enumerate(text.tokens) if t.is_word("by") and text.is_word(i - 1, "order")), None)
     if start is None or not (aliases := aliases - {None}):
         return False
@@ -66,7 +74,11 @@ class _Writer:
             return query
         select, keys = body(query["body"]), body(order["kind"])
         hidden = dict(_hidden(select["projection"]))
-        if not hidden or kind(select["distinct"]) == "On" or _is_grouped(select):
+        if kind(select["distinct"]) == "On" or _is_grouped(select):
+            return query
+        if any(map(_makes_rows, select["projection"])):
+            return self._apart(query, select, keys) if _has_new_key(select["projection"], keys) else query
+        if not hidden:
             return query
         means_table = any(self._means_table(key, hidden, select) for key in keys)
         return self._apart(query, select, keys) if means_table else query
@@ -112,6 +124,21 @@ class _Writer:
             ordered.append(key if is_number else {**key, "expr": {"Identifier": new_identifier(name)}})
         made = {"Select": _around({**select, "projection": inner}, items)}
         return {**query, "body": made, "order_by": {**query["order_by"], "kind": {"Expressions": ordered}}}
+
+
+def _has_new_key(items: list[Json], keys: list[Json]) -> bool:
+    """Return whether a key is not among the items; beside a star, DataFusion finds the column of a key."""
+    if any(kind(item) not in {"UnnamedExpr", "ExprWithAlias"} for item in items):
+        return False
+    places = _places(items)
+    return any(places(unnested(key["expr"])) is None for key in keys)
+
+
+def _makes_rows(item: Json) -> bool:
+    """Return whether an item makes rows of a list: DataFusion then orders by columns of the result only."""
+    return kind(item) in {"UnnamedExpr", "ExprWithAlias"} and any(
+        kind(node) == "Function" and function_name(body(node)) in _ROWS for node in walk(_expression(item))
+    )
 
 
 def _is_grouped(select: Json) -> bool:

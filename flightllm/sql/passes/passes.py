@@ -55,6 +55,7 @@ from flightllm.sql.passes.meetings import WORDS as MEETING
 from flightllm.sql.passes.meetings import meetings
 from flightllm.sql.passes.moments import MOMENTS, moments
 from flightllm.sql.passes.null_safe_joins import has_null_safe, null_safe_joins
+from flightllm.sql.passes.numbered_keys import has_numbered_key, numbered_keys
 from flightllm.sql.passes.numeric_division import numeric_division
 from flightllm.sql.passes.offset_defaults import FUNCTIONS as OFFSETS
 from flightllm.sql.passes.offset_defaults import offset_defaults
@@ -252,6 +253,7 @@ PASSES = (
     Pass(ordered_tables, frozenset({"order", "by", "from"}), _has_ordered_table),
     Pass(repeated_keys, frozenset({"order", "by"}), has_ordered_rows),
     Pass(distinct_keys, frozenset({"distinct", "order", "by"}), has_distinct_order, since=9),
+    Pass(numbered_keys, frozenset({"group", "order", "by"}), has_numbered_key),
     Pass(order_by_columns, frozenset({"order", "by"}), has_order_by_expression),
     Pass(set_operations_all, frozenset({"all"}), has_all_rows, since=1),
     Pass(time_zones, frozenset(), _has_time_zone),

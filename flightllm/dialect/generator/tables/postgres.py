@@ -88,7 +88,7 @@ POSTGRES: Final[Table] = {
     "BIT_COUNT": no("write length(replace(bits, '0', '')) of a text of bits"),
     "CARDINALITY": form("CAST(cardinality({0}) AS BIGINT)"),
     "DATE": form("CAST({0} AS DATE)"),
-    **same("DECODE"),
+    **same("DECODE", "DATE_DIFF", "DATEDIFF", "MAX_BY", "MIN_BY", "ARG_MAX", "ARG_MIN"),
     "DATE_TRUNC": _truncated,
     "DIV": form("trunc({0} / {1})"),
     "EVERY": named("bool_and"),
