@@ -204,6 +204,13 @@ REFUSED = [
     ("fusion_rrf(id, score)", "write coalesce(1.0 / (60 + id), 0) + coalesce(1.0 / (60 + score), 0)"),
     ("fusion_combsum(id, score)", "coalesce(id, 0) + coalesce(score, 0)"),
     ("open_prompt(note)", "ai_gen(note)"),
+    ("ai_query('default', note, 'returnType', 'STRING')", "write returnType => 'STRING'"),
+    ("ai_query('default', note, '{\"max_tokens\": 9}')", "write modelParameters => named_struct('max_tokens', 300)"),
+    ("ai.ollama_generate('default', note)->'response'", "write ->>'response' after the call"),
+    (
+        "llm_embedding({'model_name': 'm'}, [{'data': note}])",
+        "write {'context_columns': [{'data': note}]}",
+    ),
     ("azure_ai.set_setting('azure_openai.endpoint', 'a')", "write CREATE MODEL m OPTIONS (engine 'openai'"),
     ("ai.load_dataset('a')", "write CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 'folder'"),
     ("AI_SUMMARIZE_AGG(note, modl => 'm')", "modl has no counterpart here: leave it out"),
@@ -335,6 +342,24 @@ def test_status_of_a_name(session: Session) -> None:
     query = "WITH c AS (SELECT AI.GENERATE(note) AS g FROM people) SELECT g.result AS a, g.status AS b FROM c"
     with pytest.raises(SqlError, match="write the call again with"):
         ask(session, query, dialect="bigquery")
+
+
+def test_rows_without_a_name(session: Session) -> None:
+    """A join with USING can follow a call in FROM that has no name."""
+    call = "ML.GENERATE_TEXT(MODEL demo, (SELECT id, note AS prompt FROM people), STRUCT(TRUE AS flatten_json_output))"
+    query = "SELECT o.id, ml_generate_text_llm_result AS a FROM {} LEFT JOIN people AS o USING (id) ORDER BY 1"
+    found = ask(session, query.format(call), dialect="bigquery").rows
+    assert found == ask(session, "SELECT id, ai_gen('' || note, model => 'demo') AS a FROM people ORDER BY 1").rows
+    assert found == ask(session, query.format(f"{call} AS g"), dialect="bigquery").rows
+
+
+def test_vectors(session: Session) -> None:
+    """A cast to a vector keeps a list of its length; another one is an error."""
+    query = "SELECT VECTOR_INNER_PRODUCT([1, 2]::VECTOR(FLOAT, 2), [3, 4]::VECTOR(INT, 2)) AS p"
+    assert ask(session, query, dialect="snowflake").rows == [{"p": 11.0}]
+    for value in ("[1, 2, 3]", "note"):
+        with pytest.raises(FlightLLMError, match="write a list of this many numbers"):
+            ask(session, f"SELECT {value}::VECTOR(FLOAT, 2) AS p FROM people", dialect="snowflake")
 
 
 @pytest.mark.parametrize("path", ["$.usage_metadata.total_token_count", "$.candidates[0].finish_reason"])

@@ -129,10 +129,8 @@ def _ours() -> Any:
 
             def cast_sql(self, expression: Any, safe_prefix: str | None = None) -> str:
                 """Write a cast; a length of a text cuts the text in the dialects that cut it."""
-                if (made := own_cast(self, expression, safe_prefix or "")) is not None:
-                    return made
-                text = _cut_text(self, expression, safe_prefix or "")
-                return str(super().cast_sql(expression, safe_prefix=safe_prefix)) if text is None else text
+                first = own_cast(self, expression, safe_prefix or "") or _cut_text(self, expression, safe_prefix or "")
+                return first or _vector(self, expression) or str(super().cast_sql(expression, safe_prefix=safe_prefix))
 
             def withingroup_sql(self, expression: Any) -> str:
                 """Write an aggregate over an order; a call by its dialect's own name keeps its order after it."""
@@ -154,3 +152,25 @@ def _ours() -> Any:
                 return checked_once(self, args[0], text) if self.has_random and len(args) == 1 else text
 
     return FlightLLM()
+
+
+def _vector(generator: Any, cast: Any) -> str:
+    """Write `[1, 2]::VECTOR(FLOAT, 2)` as a list of DOUBLE, and an embedding as it is; return "" for another type.
+
+    Raises:
+        UnsupportedError: the value is another one, or the list has another length.
+    """
+    from sqlglot import exp
+
+    if cast.to.this != exp.DataType.Type.VECTOR:
+        return ""
+    value, wanted = cast.this, cast.to.expressions[-1:]
+    if isinstance(value, exp.Array) and [str(len(value.expressions))] == [one.name for one in wanted]:
+        return f"CAST({generator.sql(value)} AS DOUBLE[])"
+    names = [value.name, *type(value).sql_names()] if isinstance(value, exp.Func) else []
+    if any("embed" in str(name).lower() for name in names):
+        return str(generator.sql(value))
+    raise UnsupportedError(
+        f"a cast to a vector of {generator.read_from} has no counterpart here: write a list of this many"
+        " numbers, or ai_embed(text)"
+    )

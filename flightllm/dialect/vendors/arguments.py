@@ -161,6 +161,7 @@ def _unnamed(call: VendorCall, name: str, given: Given, place: int) -> str | Non
     value = constant(call.source, given.first, given.last)
     last = call.positional(place + 1) is None
     if name == "ai_query" and place in {2, 3}:
+        _refuse_pairs(call, value, place)
         return _schema(call, value, "returntype") if place == 2 else _on_error(call, value)
     if isinstance(value, bool) and last and place and name in WITH_OPTIONS:
         if name in _COMPLETES and place == _DETAILS_PLACE:
@@ -179,6 +180,17 @@ def _unnamed(call: VendorCall, name: str, given: Given, place: int) -> str | Non
         return f"max_words => {value}" if value else ""
     written = _options_at(call, name, given, place)
     return second(call, name, given, place) if written is None else written
+
+
+def _refuse_pairs(call: VendorCall, value: Literal, place: int) -> None:
+    """Refuse `ai_query('m', text, 'returnType', 'STRING')`, an older form, and parameters at the third place."""
+    if place != 2 or not isinstance(value, str):
+        return
+    if value.lower() == "returntype":
+        following = call.positional(3)
+        raise call.error(f"write returnType => {'type' if following is None else call.text(following)}")
+    if value.lstrip().startswith("{"):
+        raise call.error("parameters have a name: write modelParameters => named_struct('max_tokens', 300)")
 
 
 def _options_at(call: VendorCall, name: str, given: Given, place: int) -> str | None:

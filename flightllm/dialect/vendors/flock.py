@@ -98,6 +98,11 @@ def _rows(call: VendorCall, prompt: str, columns: list[tuple[str, Value]]) -> li
 def _read(call: VendorCall) -> tuple[list[str], str, list[tuple[str, Value]]]:
     """Return the options of the model, the prompt, and the columns with their names."""
     found = [members(call.source, given.first, given.last) for given in call.arguments]
+    listed = call.arguments[1:2] if len(found) == 2 and found[0] is not None and found[1] is None else ()
+    if any(elements(call.source, one.first, one.last) for one in listed):
+        raise call.error(
+            f"it takes its columns in an object: write {{'context_columns': {call.text(call.arguments[1])}}}"
+        )
     if len(found) < 2 or any(one is None for one in found):
         raise call.error(
             "it takes objects: {'model_name': 'default'}, {'prompt': 'a text', 'context_columns': [{'data': column}]}"

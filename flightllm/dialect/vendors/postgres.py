@@ -44,14 +44,15 @@ def text_path(call: VendorCall) -> Iterator[Edit]:
     expected = PATHS.get(call.name)
     if expected is None:
         return
-    source, found, after = call.source, list[str](), call.closing + 1
+    source, found, after, last = call.source, list[str](), call.closing + 1, ""
     while after + 1 < len(source.tokens) and _is_arrow(call, after):
         step = source.tokens[after + 1]
         if step.kind not in {TokenKind.STRING, TokenKind.NUMBER}:
             break
         found.append(step.text)
+        last = source.tokens[after].text
         after += 2
-    if tuple(found) != expected:
+    if tuple(found) != expected or last != "->>":  # `->` would return JSON, which has quotes
         shown = "->".join(one if one.isdigit() else f"'{one}'" for one in expected[:-1])
         arrow = f"{'->' if shown else ''}{shown}->>'{expected[-1]}'"
         raise call.error(f"functions here return the text, and not an object around it: write {arrow} after the call")

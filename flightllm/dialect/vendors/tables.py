@@ -43,6 +43,7 @@ _MISSING = (
     "createtime",
 )
 """Parts of a response of Gemini's models that a text of the answer does not have."""
+_JOINED = ("join", "left", "right", "inner", "full", "natural", "using")
 _STATUS = "coalesce(__answer.error, '')"
 _JSON = (
     """CASE WHEN __answer.value IS NOT NULL THEN '{"candidates": [{"content": {"role": "model", "parts": ['"""
@@ -90,7 +91,7 @@ def table(call: VendorCall) -> Iterator[Edit]:
         _check_vectors(call, given.options)
         vector, status = columns_of
         opened = f"(SELECT ai_embed(content) AS {vector}, '' AS {status}, * FROM "
-        yield from around(call, [opened, given.rows, " AS __asked)"])
+        yield from around(call, [opened, given.rows, f" AS __asked){_alias(call)}"])
         return
     options, answers = _options(call, given.options), _answers(call, given.options)
     if answers.schema:
@@ -98,7 +99,17 @@ def table(call: VendorCall) -> Iterator[Edit]:
     asked = ", ".join(["prompt", f"model => {text_literal(given.model)}", *options, "on_error => 'struct'"])
     columns = ", ".join([*answers.columns, "* EXCEPT (__answer)"])
     opened = f"(SELECT {columns} FROM (SELECT *, ai_gen({asked}) AS __answer FROM "
-    yield from _prompt(call, around(call, [opened, given.rows, " AS __asked) AS __answered)"]), given.rows)
+    yield from _prompt(
+        call, around(call, [opened, given.rows, f" AS __asked) AS __answered){_alias(call)}"]), given.rows
+    )
+
+
+def _alias(call: VendorCall) -> str:
+    """Return a name for the rows of a call before a join, because USING needs a name."""
+    source, after = call.source, call.closing + 1
+    if after >= len(source.tokens) or not source.is_word(after, *_JOINED):
+        return ""
+    return " AS __generated"
 
 
 class _Answers(NamedTuple):
