@@ -123,6 +123,7 @@ def test_rows(session: Session, sql: str, rows: list[list[Any]]) -> None:
         ("try_make_timestamp_ntz(2024, 1, 2, 3, 4, 5)", "write make_timestamp"),
         ("decode(x'FF', 'UTF-8')", "UTF-8"),
         ("try_add('a', 1)", "write try_cast"),
+        ("try_add(DATE '2024-01-01', INTERVAL 1 YEAR)", "write a . b"),
         ("try_add(CAST(1 AS TINYINT), CAST(127 AS TINYINT))", "write try_cast"),
         ("try_sum(stars) FILTER (WHERE stars > 1)", "write sum"),
     ],

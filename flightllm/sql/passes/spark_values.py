@@ -92,6 +92,8 @@ def _tried(given: Sequence[Json], types: ExpressionTypes) -> Json:
     """Return a sum, difference or product that is NULL if it does not fit the wider type of two whole numbers."""
     sign = str(body(body(given[2])["value"]))
     wides = [_bits(one, types.of(one)) for one in given[:2]]
+    if is_date(types.of(given[0])) and wides[1] is None:
+        raise UnsupportedError(f"TRY_… of a date and an interval has no counterpart: write a {sign} b")
     if None in wides:
         if any(found is None or pa.types.is_string(found) for found in map(types.of, given[:2])):
             raise UnsupportedError(f"a part of TRY_… has no known type: write try_cast(a AS DOUBLE) {sign} b")
