@@ -112,8 +112,6 @@ REFUSED: Mapping[str, Callable[[VendorCall], str]] = MappingProxyType(
         "ai.cohere_rerank_simple": _ranked,
         **dict.fromkeys(_TOKENS, lambda _: "no function here returns tokens: write ai_count_tokens(text)"),
         **dict.fromkeys(_LISTS, lambda _: "write SELECT * FROM system.models, or SHOW MODELS"),
-        "ai.load_dataset": lambda _: "write CREATE TABLE t AS SELECT * FROM 'file.parquet'",
-        "azure_ai.set_setting": lambda _: "models have their keys in the configuration: write SHOW MODELS to see them",
         "ai.summarize": _instead("ai_summarize({text})"),
         "ai.analyze_sentiment": _instead("ai_sentiment({text})"),
         "ai.agg_summarize": _instead("ai_summarize(string_agg({text}, ' '))"),

@@ -182,9 +182,9 @@ def _is_table_name(text: ParsedText, index: int) -> bool:
 
 PASSES = (
     # Before the passes that read columns.
-    Pass(column_patterns, frozenset(), some=COLUMNS, of_duckdb=True),
-    Pass(table_rows, frozenset({"from"}), _names_row, of_duckdb=True),
-    Pass(order_by_all, frozenset({"order", "by", "all"}), has_order_by_all),
+    Pass(column_patterns, frozenset(), some=COLUMNS, of_duckdb=True, since=9),
+    Pass(table_rows, frozenset({"from"}), _names_row, of_duckdb=True, since=9),
+    Pass(order_by_all, frozenset({"order", "by", "all"}), has_order_by_all, since=9),
     Pass(using, frozenset({"join"}), some=frozenset({"using", "natural"}), check_unread=check_unread),
     Pass(precedence, frozenset(), can_differ, OPERATORS, since=1),
     Pass(collations, frozenset({"collate"}), since=6),
@@ -210,7 +210,7 @@ PASSES = (
     Pass(parsed_times, frozenset(), some=READERS),
     Pass(text_lists, frozenset(), some=TEXT_LISTS),
     # Before the calls of texts: `json_build_object` has the spaces of PostgreSQL.
-    Pass(row_values, frozenset({"from"}), some=TAKING, of_postgres=True),
+    Pass(row_values, frozenset({"from"}), some=TAKING, of_postgres=True, since=9),
     Pass(json_calls, frozenset(), can_have_json, JSON_MARKS, of_postgres=True),
     Pass(text_calls, frozenset(), some=TEXT_CALLS, of_duckdb=True),
     Pass(moments, frozenset(), some=MOMENTS, of_duckdb=True),
@@ -253,7 +253,7 @@ PASSES = (
     Pass(ordered_tables, frozenset({"order", "by", "from"}), _has_ordered_table),
     Pass(repeated_keys, frozenset({"order", "by"}), has_ordered_rows),
     Pass(distinct_keys, frozenset({"distinct", "order", "by"}), has_distinct_order, since=9),
-    Pass(numbered_keys, frozenset({"group", "order", "by"}), has_numbered_key),
+    Pass(numbered_keys, frozenset({"group", "order", "by"}), has_numbered_key, since=9),
     Pass(order_by_columns, frozenset({"order", "by"}), has_order_by_expression),
     Pass(set_operations_all, frozenset({"all"}), has_all_rows, since=1),
     Pass(time_zones, frozenset(), _has_time_zone),
