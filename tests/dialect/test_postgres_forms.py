@@ -93,7 +93,7 @@ def test_rows(session: Session, sql: str, rows: list[tuple[Any, ...]]) -> None:
         ("WITH u AS (DELETE FROM p RETURNING id) SELECT id FROM u", "write it as a statement of its own"),
         ("SELECT json_object('a', id) FROM q", r"write json_build_object\('name', value\)"),
         ("SELECT * FROM ROWS FROM (generate_series(1, 2), unnest(ARRAY[1])) AS t(a, b)", r"write FROM unnest\(a, b\)"),
-        ("SELECT ai.load_dataset('a')", "write CREATE TABLE t AS SELECT"),
+        ("SELECT ai.load_dataset('a')", "write CREATE EXTERNAL TABLE t STORED AS PARQUET"),
         ("SELECT nextval('s')", r"write gen_random_uuid\(\)"),
     ],
 )
