@@ -104,10 +104,15 @@ def test_odd_values(function: OwnFunction) -> None:
     assert [error for error in errors if _PYTHON.search(error)] == []
 
 
-def test_no_words_of_python(session: Session) -> None:
-    """An error that a function did not expect reaches a client in SQL's words, without a path."""
-    with pytest.raises(SqlError, match="the function java_format of the server cannot compute with a value") as error:
-        ask(session, "SELECT format_string('%.2f', 1e300D) AS x", dialect="databricks")
+def test_no_words_of_python() -> None:
+    """An error that a function did not expect is one in SQL's words, without a path."""
+
+    def run(_: pa.Array) -> pa.Array:
+        raise ValueError("/srv/odd.py")
+
+    function = OwnFunction(run, (pa.string(),), pa.string(), "__odd")
+    with pytest.raises(SqlError, match="the function odd of the server cannot compute with a value: leave") as error:
+        function.checked(pa.array(["a"]))
     assert not _PYTHON.search(str(error.value))
 
 
