@@ -122,6 +122,8 @@ def test_rows(session: Session, sql: str, rows: list[list[Any]]) -> None:
         ("window(now(), '5 minutes').start", "write date_trunc"),
         ("try_make_timestamp_ntz(2024, 1, 2, 3, 4, 5)", "write make_timestamp"),
         ("decode(x'FF', 'UTF-8')", "UTF-8"),
+        ("left(encode('Spark', 'utf-8'), 3)", "write left over decode"),
+        ("overlay(encode('Spark', 'utf-8') PLACING encode('_', 'utf-8') FROM 2)", "write overlay over decode"),
         ("try_add('a', 1)", "write try_cast"),
         ("try_add(DATE '2024-01-01', INTERVAL 1 YEAR)", "write a . b"),
         ("try_add(CAST(1 AS TINYINT), CAST(127 AS TINYINT))", "write try_cast"),
