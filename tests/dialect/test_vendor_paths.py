@@ -174,9 +174,9 @@ def test_paths_over_cte(session: Session) -> None:
     ],
 )
 def test_typed_values(session: Session, sql: str, values: Sequence[object]) -> None:
-    """Spark reads a JSON text by a schema; a text that is no JSON is NULL."""
+    """Spark reads a JSON text by a schema; a text that is no JSON gives a struct of NULLs."""
     assert _values(session, f"SELECT {sql} AS x FROM items ORDER BY id", "databricks") == [(one,) for one in values]
-    assert _values(session, "SELECT from_json('{a', 'a INT') AS x", "databricks") == [(None,)]
+    assert _values(session, "SELECT from_json('{a', 'a INT') AS x", "databricks") == [({"a": None},)]
 
 
 @pytest.mark.parametrize(
@@ -229,10 +229,7 @@ def test_texts_of_a_group(session: Session) -> None:
         ("snowflake", "SELECT MAX(d:price) FROM items", "a type after the path"),
         ("databricks", "SELECT d:labels[*].k FROM items", "rows of the list in FROM"),
         ("databricks", "SELECT from_json(d, schema) FROM items", "text literal"),
-        ("databricks", "SELECT from_json(d, 'a INT, b ARRAY<STRUCT<k: STRING>>') FROM items", "write ARRAY<STRING>"),
-        ("spark", "SELECT from_json(d, 'ARRAY<ARRAY<INT>>') FROM items", "write ARRAY<STRING>"),
-        ("databricks", "SELECT from_json(d, 'MAP<STRING, INT>') FROM items", "write STRING"),
-        ("spark", "SELECT from_json(d, 'm MAP<STRING, INT>').m FROM items", "write STRING"),
+        ("databricks", "SELECT from_json(d, 'MAP<STRING, ARRAY<INT>>') FROM items", "write MAP<STRING, STRING>"),
         ("snowflake", "SELECT m:labels[0]:x FROM kept", "first element"),
     ],
 )

@@ -9,6 +9,7 @@ from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.duckdb_values import as_joined, json_of
 from flightllm.dialect.generator.forms import as_operand
 from flightllm.dialect.generator.kept import refused
+from flightllm.dialect.generator.variants import subscript
 from flightllm.dialect.generator.written import SPARKS, Written
 from flightllm.errors import UnsupportedError
 
@@ -55,7 +56,9 @@ def _bracket(generator: Any, found: Any) -> str:
     from sqlglot import exp
 
     value = found.this.unnest()
-    if generator.read_from != _DUCKDB or not _is_json(value):
+    if generator.read_from != _DUCKDB:
+        return subscript(generator, found)
+    if not _is_json(value):
         return str(generator.bracket_sql(found))
     place = found.expressions[0]
     if isinstance(place, exp.Literal) and place.is_string:

@@ -39,7 +39,7 @@ def variants() -> Mapping[type, Written]:
     """Return the function that writes a path, by sqlglot's class."""
     from sqlglot import exp
 
-    return {exp.JSONExtract: _extracted, exp.GetExtract: _got, exp.Bracket: _subscript, exp.Array: _array}
+    return {exp.JSONExtract: _extracted, exp.GetExtract: _got, exp.Array: _array}
 
 
 def makes_json(value: Any) -> bool:
@@ -125,7 +125,7 @@ def _arrow(generator: Any, found: Any) -> str:
     return str(usual(generator, found))
 
 
-def _subscript(generator: Any, found: Any) -> str:
+def subscript(generator: Any, found: Any) -> str:
     """Write `j['labels'][0]` of Snowflake."""
     from sqlglot import exp
 

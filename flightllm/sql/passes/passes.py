@@ -183,6 +183,8 @@ def _is_table_name(text: ParsedText, index: int) -> bool:
 PASSES = (
     # Before the passes that read columns.
     Pass(column_patterns, frozenset(), some=COLUMNS, of_duckdb=True, since=9),
+    # Before all rows become structs: `json_build_object` has the spaces of PostgreSQL.
+    Pass(row_values, frozenset({"from"}), some=TAKING, of_postgres=True, since=9),
     Pass(table_rows, frozenset({"from"}), _names_row, of_duckdb=True, since=9),
     Pass(order_by_all, frozenset({"order", "by", "all"}), has_order_by_all, since=9),
     Pass(using, frozenset({"join"}), some=frozenset({"using", "natural"}), check_unread=check_unread),
@@ -209,8 +211,6 @@ PASSES = (
     Pass(postgres_calls, frozenset(), some=POSTGRES_CALLS, of_postgres=True),
     Pass(parsed_times, frozenset(), some=READERS),
     Pass(text_lists, frozenset(), some=TEXT_LISTS),
-    # Before the calls of texts: `json_build_object` has the spaces of PostgreSQL.
-    Pass(row_values, frozenset({"from"}), some=TAKING, of_postgres=True, since=9),
     Pass(json_calls, frozenset(), can_have_json, JSON_MARKS, of_postgres=True),
     Pass(text_calls, frozenset(), some=TEXT_CALLS, of_duckdb=True),
     Pass(moments, frozenset(), some=MOMENTS, of_duckdb=True),

@@ -535,7 +535,6 @@ REFUSED: Final[list[tuple[str, str]]] = [
     ("TO_CHAR(1234.5, '9,999.00')", "write TO_VARCHAR(ROUND(number, 2))"),
     ("TO_CHAR(i, '0000')", "write TO_VARCHAR(ROUND(number, 2))"),
     ("ROUND(2.5::NUMBER(3,1), 0, 'HALF_TO_EVEN')", "write ROUND(number, digits)"),
-    ("TO_DECIMAL('$1,234.56', '$9,999.99', 10, 2)", "write TO_NUMBER(replace(text, ',', ''), 38, 2)"),
     ("SHA1('a')", "write SHA2(text, 256)"),
     ("TRY_HEX_DECODE_STRING('zz')", "write HEX_DECODE_STRING(text)"),
     ("CHECK_JSON(s)", "write TRY_PARSE_JSON(text) IS NULL"),

@@ -56,6 +56,7 @@ _FEW: Sequence[tuple[list[str], Any]] = [
     ),
     (["SELECT dept, COUNT(*) AS n FROM emp GROUP BY ALL ORDER BY ALL"], [("a", 2), ("b", 2), (None, 1)]),
     (["SELECT id FROM emp WHERE id < 3 ORDER BY ALL DESC"], [(2,), (1,)]),
+    (["SELECT * FROM (SELECT id FROM emp WHERE id < 3) ORDER BY ALL DESC"], [(2,), (1,)]),
     (["SELECT LISTAGG(DISTINCT mgr, '|') WITHIN GROUP (ORDER BY mgr DESC) AS l FROM emp"], [("2|1",)]),
     (["SELECT LISTAGG(DISTINCT mgr) AS a, LISTAGG(mgr) AS b FROM emp WHERE id = 1"], [("", "")]),
     (
@@ -139,7 +140,6 @@ _REFUSED = [
     ("SELECT TYPEOF(t::VARIANT) AS k FROM (SELECT CURRENT_TIMESTAMP() AS t)", "write TYPEOF(t::TIMESTAMP_TZ::VARIANT)"),
     ("SELECT LISTAGG(DISTINCT name) WITHIN GROUP (ORDER BY id) AS l FROM emp", "ORDER BY a)"),
     ("SELECT id, LISTAGG(DISTINCT name) OVER (PARTITION BY dept) AS l FROM emp", "write it in a subquery"),
-    ("SELECT * FROM emp ORDER BY ALL", "write ORDER BY a, b"),
     (
         "SELECT * FROM emp MATCH_RECOGNIZE (ORDER BY id MEASURES a.id AS x PATTERN (a+) DEFINE a AS TRUE)",
         "lag(a)",

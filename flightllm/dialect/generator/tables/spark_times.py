@@ -1,6 +1,7 @@
 """Write the functions of Spark and Databricks over times."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from flightllm.dialect.generator.calls import Call, Rule, Table, form
@@ -169,7 +170,8 @@ def _series(call: Call) -> str:
         written = str(number.name)
         months = sign * int(written) * _MONTHS.get(unit, 0) if written.lstrip("-").isdecimal() else 0
     if months:
-        return form(_MONTHLY % (months, months, "<=" if months > 0 else ">="))(call)
+        days = form(_MONTHLY % (months, months, "<=" if months > 0 else ">="))
+        return days(replace(call, args=call.args[:2]))
     return form(f"{SERIES}({{0}}, {{1}})", f"{SERIES}({{0}}, {{1}}, {{2}})")(call)
 
 
