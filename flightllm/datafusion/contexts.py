@@ -32,14 +32,13 @@ FOLDING_RULES = ("simplify_expressions", "push_down_filter")
 DECORRELATING_RULES = ("decorrelate_predicate_subquery", "scalar_subquery_to_join", "decorrelate_lateral_join")
 """Optimizer rules that evaluate a correlated subquery's expressions over the aggregates of zero rows."""
 _AFTER = "logical_plan after "
+_ROWS_OF_LISTS = "Unnest: "
 
 
 def plain_config() -> SessionConfig:
     """Return settings under which every text is plain Utf8, because several clients cannot read string views.
 
     TIMESTAMP WITH TIME ZONE keeps its zone, UTC. DataFusion drops the zone unless the session has a time zone.
-
-    Fields of structs are not read below unnest and joins: that rule of DataFusion gives two columns one name.
 
     One check is off: it rejects an aggregate over `x IS FALSE` or `x IS TRUE` that is used twice. There, DataFusion's
     physical plan has a nullable column and its logical plan a non-nullable one.
@@ -48,7 +47,6 @@ def plain_config() -> SessionConfig:
         SessionConfig()
         .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
         .set("datafusion.execution.parquet.schema_force_view_types", "false")
-        .set("datafusion.optimizer.enable_leaf_expression_pushdown", "false")
         .set("datafusion.execution.time_zone", "UTC")
         .set("datafusion.execution.skip_physical_aggregate_schema_check", "true")
     )
@@ -69,7 +67,7 @@ def planned_text(context: SessionContext, text: str, options: SQLOptions) -> Dat
     """
     if LAMBDA_PREFIX in text:
         context.sql("SET datafusion.sql_parser.dialect = 'duckdb'")
-    frame = context.sql_with_options(text, options)
+    frame = _with_whole_structs(context, context.sql_with_options(text, options))
     return with_random_filters(context, frame) if _can_be_random(text) else frame
 
 
@@ -81,6 +79,18 @@ def encoded_frame(context: SessionContext, plan: bytes) -> DataFrame:
     decoded = Serde.deserialize_bytes(plan)
     frame = context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, decoded))
     return with_random_filters(context, frame) if _can_be_random(plan) else frame
+
+
+def _with_whole_structs(context: SessionContext, frame: DataFrame) -> DataFrame:
+    """Return a frame over the same plan in which scans below rows of lists return whole structs.
+
+    There, DataFusion's rule that reads single fields gives two columns one name. Other plans keep the rule, because it
+    spares most of the bytes of a wide struct. The context keeps the setting.
+    """
+    if _ROWS_OF_LISTS not in frame.logical_plan().display_indent():
+        return frame
+    context.sql("SET datafusion.optimizer.enable_leaf_expression_pushdown = false")
+    return context.create_dataframe_from_logical_plan(frame.logical_plan())
 
 
 def _can_be_random(text: str | bytes) -> bool:
