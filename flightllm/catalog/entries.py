@@ -13,6 +13,7 @@ from datafusion.catalog import Table
 from pyarrow import dataset
 
 from flightllm.catalog.view_reads import Reads, Weight
+from flightllm.common.json_columns import ColumnTypes
 from flightllm.common.names import STORED_SUFFIX, TableName, table_name
 from flightllm.common.principal import LOCAL
 from flightllm.errors import (
@@ -210,7 +211,7 @@ def columns_in(entries: Mapping[TableName, Entry]) -> Known:
 
     def columns_of(parts: Sequence[str]) -> Mapping[str, pa.DataType]:
         entry = found(parts)
-        return dict(zip(entry.schema.names, entry.schema.types, strict=True)) if entry else {}
+        return ColumnTypes(entry.schema) if entry else {}
 
     def view_of(parts: Sequence[str]) -> str:
         entry = found(parts)

@@ -9,6 +9,7 @@ import structlog
 
 from flightllm.catalog.entries import Entry, StoredRows, check_bytes, check_files
 from flightllm.catalog.store import TableStore
+from flightllm.catalog.stored_json import stored_json
 from flightllm.common.names import TableName
 from flightllm.errors import InvalidInputError, LimitExceededError
 from flightllm.storage.compaction import files_to_merge
@@ -36,7 +37,7 @@ def add_rows(store: TableStore, entry: Entry, batches: Iterable[pa.RecordBatch])
         LimitExceededError: the disk is full.
     """
     check_files(entry)
-    added = write_rows(store.folder, entry.schema, batches)
+    added = write_rows(store.folder, entry.schema, stored_json(batches, entry.schema))
     if added is None:
         return 0
     written = [added]

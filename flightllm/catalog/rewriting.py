@@ -11,6 +11,7 @@ from flightllm.catalog.managed import put_files, rows_of, same_table
 from flightllm.catalog.memory import memory_table, with_schema
 from flightllm.catalog.opening import rows_table
 from flightllm.catalog.store import TableStore
+from flightllm.catalog.stored_json import stored_json
 from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName
 from flightllm.common.row_groups import gathered
 from flightllm.common.stopping import text_is_read
@@ -111,8 +112,8 @@ class _Change:
                 self._changed += _total(_sql(context, self._text, ROWS_ONLY).collect())
             except Exception as error:
                 raise mapped_error(error) from error
-            for batch in self._rows(_sql(context, f"SELECT * FROM {self._entry.name.sql}")):
-                yield with_schema(batch, schema)
+            rows = self._rows(_sql(context, f"SELECT * FROM {self._entry.name.sql}"))
+            yield from stored_json((with_schema(batch, schema) for batch in rows), schema)
 
 
 def _context(name: TableName, table: Table) -> SessionContext:

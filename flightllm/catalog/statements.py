@@ -14,6 +14,7 @@ from flightllm.catalog.renaming import rename, to_rename
 from flightllm.catalog.rewriting import Collect, check_change, run_change
 from flightllm.catalog.store import TableStore
 from flightllm.catalog.truncating import to_truncate, truncate
+from flightllm.common.json_columns import with_json_types
 from flightllm.common.names import DEFAULT_SCHEMA, RESERVED, TableName, is_temporary, quoted
 from flightllm.config import LimitsConfig
 from flightllm.datafusion.contexts import ROWS_ONLY, planned_text, scratch_context
@@ -149,7 +150,7 @@ def _schema_of(store: TableStore, statement: Statement) -> pa.Schema:
     memory.plain_schema(schema)
     if schema.names:
         _check_defaults(scratch, statement.tail, schema, store.limits)
-    return schema
+    return with_json_types(schema, statement.json_columns)
 
 
 def _checked_keys(store: TableStore, keys: TableKeys, name: TableName, columns: Sequence[str]) -> TableKeys:

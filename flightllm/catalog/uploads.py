@@ -10,6 +10,7 @@ from flightllm.catalog.entries import Entry
 from flightllm.catalog.insertion import Insertion
 from flightllm.catalog.managed import add_rows, new_table
 from flightllm.catalog.store import TableStore
+from flightllm.catalog.stored_json import stored_json
 from flightllm.common.arrow_types import marked
 from flightllm.common.names import RESERVED, TableName
 from flightllm.errors import InvalidInputError, SqlError
@@ -32,7 +33,8 @@ def ingest(
     if _exists(store, table, mode) and mode in {"append", "create_append"}:
         return _append(store, table, schema, batches)
     plain = marked(memory.plain_schema(schema), schema)
-    file = write_rows(store.folder, plain, memory.checked(batches, plain, store.limits.upload_bytes))
+    rows = memory.checked(batches, plain, store.limits.upload_bytes)
+    file = write_rows(store.folder, plain, stored_json(rows, plain))
     files = () if file is None else (file,)
     names = [file.name for file in files]
     try:

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
-from flightllm.sql.column_lists import column_ranges
+from flightllm.sql.column_lists import column_ranges, is_json_column
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import TokenKind
 
@@ -90,6 +90,8 @@ def _ranges(source: Source) -> Iterator[tuple[int, int]]:
     if source.is_word(0, "create") and (opening := column_list(source)) is not None:
         inner = tokens[opening : source.closing.get(opening, opening) + 1]
         for first, last in column_ranges(inner):
+            if is_json_column(inner, first, last):  # the table keeps this type
+                continue
             if last - first > 1 and inner[first].kind in {TokenKind.WORD, TokenKind.QUOTED}:
                 yield from type_range(source, opening + first + 1)
 

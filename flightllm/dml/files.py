@@ -10,6 +10,7 @@ import pyarrow as pa
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.managed import rows_of
 from flightllm.catalog.store import TableStore
+from flightllm.catalog.stored_json import stored_json
 from flightllm.dml.returning import MERGE_ACTION
 from flightllm.dml.selection import ACTION, POSITION, Done
 from flightllm.errors import SqlError
@@ -79,7 +80,8 @@ class Rewriting:
         return [*kept, *self._written(self._inserted(len(positions)))]
 
     def _written(self, batches: Iterator[pa.RecordBatch]) -> list[StoredFile]:
-        new = write_rows(self.store.folder, self.entry.schema, batches)
+        schema = self.entry.schema
+        new = write_rows(self.store.folder, schema, stored_json(batches, schema))
         if new is None:
             return []
         self.written.append(new)

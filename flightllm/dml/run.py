@@ -20,6 +20,7 @@ from flightllm.catalog.managed import merge_small, put_files, rows_of, same_tabl
 from flightllm.catalog.numbered import NumberedTable, numbered
 from flightllm.catalog.store import TableStore
 from flightllm.catalog.uploads import fitted
+from flightllm.common.json_columns import ColumnTypes
 from flightllm.common.limits import over_limit
 from flightllm.common.names import quoted
 from flightllm.common.stopping import text_is_read
@@ -195,7 +196,7 @@ class _Planned:
 
         def found(parts: Sequence[str]) -> Mapping[str, pa.DataType]:
             schema = own.get(tuple(parts))
-            return stored(parts) if schema is None else dict(zip(schema.names, schema.types, strict=True))
+            return stored(parts) if schema is None else ColumnTypes(schema)
 
         return replace(stored, columns_of=found, own_functions=self.services.functions.own_names)
 

@@ -11,12 +11,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from flightllm.common.cached import cached_property
+from flightllm.common.json_columns import json_types
 from flightllm.common.names import CATALOG
 from flightllm.common.principal import LOCAL
 from flightllm.pg_catalog.columns import fixed_table, rows_table, schema_of, table
 from flightllm.pg_catalog.data import has_fixed_rows, relations
 from flightllm.pg_catalog.facts import PG_CATALOG, TOP_ROLE, Constraint, Facts, Seen, Session
-from flightllm.pg_catalog.types import oids_by_name, pg_type, type_oid, type_rows
+from flightllm.pg_catalog.types import PgType, oids_by_name, pg_type, type_oid, type_rows
 from flightllm.sql.keys import ForeignKey
 
 _HEAP, _BTREE = 2, 403
@@ -471,8 +472,10 @@ def _class(oid: int, name: str, schema: int, owner: int, columns: int, more: Map
 
 def _columns(seen: Seen, oid: int) -> Iterable[tuple[int, str, int, int, int, int, bool, bool]]:
     primary = seen.keys.primary.columns if seen.keys.primary is not None else ()
+    of_json = json_types(seen.schema)
     for number, column in enumerate(seen.schema, 1):
-        kind, name = pg_type(column.type), column.name
+        name = column.name
+        kind = PgType(oids_by_name()[of_json[name]]) if of_json.get(name) in oids_by_name() else pg_type(column.type)
         required = not seen.is_view and (not column.nullable or name in primary)
         yield oid, name, kind.oid, kind.modifier, kind.dimensions, number, required, name in seen.defaults
 

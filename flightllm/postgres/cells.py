@@ -18,7 +18,7 @@ from flightllm.common.arrow_types import is_list
 from flightllm.common.interval_texts import interval_text, period_text
 from flightllm.postgres import lists
 from flightllm.postgres.numerics import numeric_bytes
-from flightllm.postgres.types import ARRAYS, INT2VECTOR, OID, OIDVECTOR, oid_of, told_oid
+from flightllm.postgres.types import ARRAYS, INT2VECTOR, JSONB, OID, OIDVECTOR, oid_of, told_oid
 
 _DAY = 86_400_000_000
 """The microseconds of a day."""
@@ -85,6 +85,8 @@ def catalog_values(field: pa.Field, column: pa.Array) -> pa.Array:
     A number of an object has 4 bytes. A vector such as `indkey` is an array, whose text form is `1 2`.
     """
     oid = told_oid(field)
+    if oid == JSONB:  # the version of the form comes first
+        return pc.binary_join_element_wise(b"\1", column.cast(pa.binary()), b"")
     if oid == OID:
         return column.view(pa.int32())
     if oid == ARRAYS[OID]:

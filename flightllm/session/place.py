@@ -11,6 +11,7 @@ import pyarrow as pa
 from flightllm import __version__
 from flightllm.catalog import Catalog
 from flightllm.catalog.store import TableStore
+from flightllm.common.json_columns import ColumnTypes
 from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TEMPORARY_PREFIX, TableName
 from flightllm.dialect import NameContext, Rewritten, rewrite, sent_texts
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError
@@ -99,7 +100,7 @@ class SessionPlace:
             schema = self._catalog().table(name).schema
         except FlightLLMError:
             return {}
-        return dict(zip(schema.names, schema.types, strict=True))
+        return ColumnTypes(schema)
 
     def _restricted(self) -> list[TableName]:
         return [name for name, entry in self._catalog().entries.items() if entry.restricted]

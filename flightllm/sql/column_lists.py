@@ -3,10 +3,11 @@
 DataFusion would ignore or reject the keys.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from flightllm.common.json_columns import NAMES as JSON_TYPES
 from flightllm.common.names import TableName
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.cursor import Cursor
@@ -45,6 +46,28 @@ def read_column_list(columns: str, table: TableName) -> tuple[str, TableKeys]:
         if (text := _text(columns, tokens, column.ranges))
     ]
     return (columns, NO_KEYS) if not keys else (f"({', '.join(kept)})", keys)
+
+
+def is_json_column(tokens: Sequence[Token], first: int, last: int) -> bool:
+    """Return whether the tokens of a column of CREATE TABLE begin with its name and a type of JSON."""
+    if last - first < 2 or tokens[first].kind not in {TokenKind.WORD, TokenKind.QUOTED}:
+        return False
+    after = tokens[first + 2 : first + 3]
+    return tokens[first + 1].is_word(*JSON_TYPES) and not (
+        after and after[0].kind is TokenKind.SYMBOL and after[0].text in "([."
+    )
+
+
+def without_json(columns: str) -> tuple[str, Mapping[str, str]]:
+    """Return a column list in which columns of JSON are texts, and the type of each of these columns by name."""
+    tokens, found, parts, end = tokenize(columns), dict[str, str](), list[str](), 0
+    for first, last in column_ranges(tokens):
+        if is_json_column(tokens, first, last):
+            kind = tokens[first + 1]
+            found[identifier(tokens[first]) or ""] = kind.text.lower()
+            parts += [columns[end : kind.start], "VARCHAR"]
+            end = kind.end
+    return "".join([*parts, columns[end:]]), found
 
 
 def read_constraint(tokens: Sequence[Token], at: int, table: TableName) -> TableKeys:

@@ -127,7 +127,9 @@ class Statement:
     explained: "Statement | None" = None
     """The statement that EXPLAIN explains, if this statement is not a query."""
     tail: str = ""
-    """CREATE TABLE's column list, without its keys."""
+    """CREATE TABLE's column list, without its keys and with texts for JSON."""
+    json_columns: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """The types of CREATE TABLE's columns of JSON, such as jsonb, by the columns' names."""
     names: Callable[[], OutputNames] = field(default=lambda: NO_NAMES, compare=False, repr=False)
     """Reads the names of the query's columns without an alias, once, from the text that the client sent."""
     keys: TableKeys = NO_KEYS

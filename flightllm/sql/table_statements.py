@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from flightllm.common.names import TableName
 from flightllm.errors import SqlError, UnsupportedError
-from flightllm.sql.column_lists import read_column_list
+from flightllm.sql.column_lists import read_column_list, without_json
 from flightllm.sql.cursor import Cursor
 from flightllm.sql.names import read_column_names, read_parts
 from flightllm.sql.statement import REFUSED_OBJECTS, Statement, StatementKind
@@ -93,6 +93,7 @@ class _TableStatementReader(Cursor):
         first = self.tokens[0].start
         listed = self._text[self.tokens[start].start - first : self.tokens[self.at - 1].end - first]
         tail, keys = read_column_list(listed, target)
+        tail, json_columns = without_json(tail)
         self.end("nothing can follow the column list of CREATE TABLE; with AS SELECT, leave the column list out")
         return Statement(
             "create_table",
@@ -101,6 +102,7 @@ class _TableStatementReader(Cursor):
             or_replace=or_replace,
             exists_ok=exists_ok,
             tail=tail,
+            json_columns=json_columns,
             keys=keys,
         )
 
