@@ -84,6 +84,7 @@ def table_name(parts: Sequence[str]) -> TableName:
 ADD_UNITS, TRUNCATE_UNIT, TIME_BETWEEN = "__add_units", "__truncate_unit", "__time_between"
 VALUE_TEXT, AS_TIMESTAMP, IN_UTC = "__value_text", "__as_timestamp", "__in_utc"
 FORMAT_OF, JSON_OF, JSON_OBJECT_OF, JSON_LIST_OF = "__format_of", "__json_of", "__json_object_of", "__json_list_of"
+JSON_STRING_OF = "__json_string_of"
 SAFE_SUM, SAFE_DIFFERENCE, SAFE_PRODUCT = "__safe_sum", "__safe_difference", "__safe_product"
 """Functions that the generator of other dialects writes, and that a pass rewrites by the types of their arguments."""
 COLUMNS_OF = "__columns"
@@ -99,5 +100,7 @@ SNOWFLAKE_JOINED, SNOWFLAKE_ELEMENTS = "snowflake joined", "snowflake elements"
 
 A value whose usual text is right stays as it is.
 """
+BIGQUERY_JOINED = "bigquery joined"
+"""The style of a value that BigQuery joins to a text: a time of any kind is an error."""
 JSON_STYLE = "json"
 """The dialect of `STRING(value)` in BigQuery, which reads the text of a JSON value, and writes that of a time."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from flightllm.common.interval_texts import interval_of
 from flightllm.errors import SqlError
 from flightllm.functions.json_texts import json_text
 from flightllm.functions.own import OwnFunction
@@ -17,35 +18,39 @@ from flightllm.functions.value_texts import vendor_double_text
 
 TYPED_FORMAT, TYPED_JSON, JSON_STRING = "__typed_format", "__typed_json", "__json_string"
 """The names of the functions in SQL."""
+BASE64, HEXADECIMAL = "Bytes in base 64", "Bytes in base 16"
+"""The names of the types of bytes whose texts are in these forms."""
 _PLACE: Final = re.compile(r"%(?:%|([-+ 0#']*)(\*|\d*)(?:\.(\*|\d+))?([a-zA-Z]))|%")
-_NUMBER: Final = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\s+')
 _MOST_EXACT: Final = 2**53
 """The largest whole number that JSON of BigQuery has as a number; larger ones are texts."""
-_MOST_DIGITS: Final = 100
-"""More digits than `_MOST_EXACT` has; Python does not read thousands of them."""
 _WIDEST: Final = 1_000
 _NESTED: Final = ("List", "LargeList", "FixedSizeList", "Struct", "Map")
+_ESCAPES: Final = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _OFFSET: Final = re.compile(r'("?)([-\d]+[T ][:\d]+)(\.\d+)?([-+]\d\d:\d\d)("?)')
 """The text of a time with its distance from UTC."""
 _WORDS: Final = {"Date": "DATE", "Time64": "TIME", "Time32": "TIME"}
 
 
 def typed_json(texts: pa.Array, types: pa.Array) -> pa.Array:
-    """Return the JSON of values by their texts and the names of their types; a time has a T between its parts."""
-    kinds = types.to_pylist()
-    made = json_text(texts, types).to_pylist()
-    return pa.array(
-        [
-            one if kind is None else _iso(one, kind) if kind.startswith("Timestamp") else _plain_number(one, kind)
-            for one, kind in zip(made, kinds, strict=True)
-        ],
-        pa.string(),
-    )
+    """Return the JSON of values by their texts and the names of their types; a time has a T between its parts.
+
+    Raises:
+        SqlError: a value is a list or a struct of an unknown type, or bytes whose type is unknown.
+    """
+    rows = zip(texts.to_pylist(), types.to_pylist(), strict=True)
+    return pa.array([None if text is None else _as_json(text, kind) for text, kind in rows], pa.string())
 
 
-def json_strings(values: pa.Array) -> pa.Array:
-    """Return JSON texts as TO_JSON_STRING writes them: `1.0` is `1`, long whole numbers are texts, NULL is `null`."""
-    return pa.array(["null" if one is None else _NUMBER.sub(_number, one) for one in values.to_pylist()], pa.string())
+def json_strings(texts: pa.Array, types: pa.Array) -> pa.Array:
+    """Return the JSON of values as TO_JSON_STRING writes them.
+
+    `1.0` is `1`. Wide whole numbers and decimals with a fraction are texts.
+
+    Raises:
+        SqlError: as for `typed_json`.
+    """
+    rows = zip(texts.to_pylist(), types.to_pylist(), strict=True)
+    return pa.array([None if text is None else _as_string(text, kind) for text, kind in rows], pa.string())
 
 
 def typed_format(templates: pa.Array, values: pa.Array, types: pa.Array) -> pa.Array:
@@ -62,8 +67,49 @@ def typed_format(templates: pa.Array, values: pa.Array, types: pa.Array) -> pa.A
     )
 
 
-def _plain_number(text: str | None, kind: str) -> str | None:
-    return text if text is None or not kind.startswith("Decimal") else _plain(text)
+def _as_json(text: str, kind: str) -> str:
+    if kind.startswith((*_NESTED, "Binary", "LargeBinary")):
+        raise SqlError(
+            "the type of the value is unknown here: compute it in a subquery, or cast it, as in CAST(x AS T)"
+        )
+    if kind.startswith("Interval"):
+        return json.dumps(_iso_interval(text))
+    if kind.startswith("Float") and not math.isfinite(float(text)):
+        value = float(text)
+        return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+    made = str(json_text(pa.array([text]), pa.array([kind]))[0].as_py())
+    if kind.startswith("Timestamp"):
+        return _iso(made, kind)
+    return _plain(made) if kind.startswith("Decimal") else made
+
+
+def _as_string(text: str, kind: str) -> str:
+    made = _as_json(text, kind)
+    if kind.startswith("Float"):
+        return made.removesuffix(".0")
+    if kind.startswith(("Int", "UInt", "Decimal")) and not kind.startswith("Interval"):
+        return f'"{made}"' if "." in made or abs(int(made)) > _MOST_EXACT else made
+    return made
+
+
+def _iso_interval(text: str) -> str:
+    """Return the text of an interval in the form of ISO 8601, as in `P1Y-2M3DT4H5M6.5S`."""
+    found = interval_of(text)
+    months, days, nanoseconds = found.months, found.days, found.nanoseconds
+    years, months = _whole_and_rest(months, 12)
+    minutes, rest = _whole_and_rest(nanoseconds, 60_000_000_000)
+    hours, minutes = _whole_and_rest(minutes, 60)
+    seconds = _plain(f"{Decimal(rest) / 1_000_000_000:f}")
+    day = "".join(f"{count}{unit}" for count, unit in ((years, "Y"), (months, "M"), (days, "D")) if count)
+    time = "".join(f"{count}{unit}" for count, unit in ((hours, "H"), (minutes, "M")) if count)
+    time += f"{seconds}S" if rest else ""
+    return f"P{day}{'T' if time else ''}{time}" if day or time else "P0Y"
+
+
+def _whole_and_rest(value: int, unit: int) -> tuple[int, int]:
+    """Return a number in a larger unit and what is left, both with the sign of the number."""
+    sign = -1 if value < 0 else 1
+    return sign * (abs(value) // unit), sign * (abs(value) % unit)
 
 
 def _plain(text: str) -> str:
@@ -76,9 +122,7 @@ def _is_zoned(kind: str) -> bool:
     return "," in kind and not kind.endswith("None)")
 
 
-def _iso(text: str | None, kind: str) -> str | None:
-    if text is None:
-        return None
+def _iso(text: str, kind: str) -> str:
     zoned = _in_utc(text).removesuffix('"').removesuffix("Z").removesuffix("+00")
     return f'{zoned.replace(" ", "T", 1)}{"Z" if _is_zoned(kind) else ""}"'
 
@@ -92,21 +136,6 @@ def _in_utc(text: str) -> str:
     except (OverflowError, ValueError) as error:
         raise SqlError(f"the time {text} has no text in UTC: write a time between the years 1 and 9999") from error
     return f"{found[1]}{moment.replace(tzinfo=None).isoformat()}{found[3] or ''}Z{found[5]}"
-
-
-def _number(found: re.Match[str]) -> str:
-    text = found[0]
-    if text[0] == '"':
-        return text
-    if text.isspace():
-        return ""
-    if text.endswith(".0"):
-        return text[:-2]
-    return f'"{text}"' if text.lstrip("-").isdecimal() and _is_long(text.lstrip("-")) else text
-
-
-def _is_long(digits: str) -> bool:
-    return len(digits) > _MOST_DIGITS or int(digits) > _MOST_EXACT
 
 
 def _filled(template: str, texts: list[str | None], kinds: list[str]) -> str | None:
@@ -231,6 +260,18 @@ def printed(text: str | None, kind: str, *, literal: bool) -> str:
         return f'NUMERIC "{shown}"' if literal else shown
     if kind.startswith(("Utf8", "LargeUtf8")):
         return _quoted(text) if literal else text
+    return _odd(text, kind, literal=literal)
+
+
+def _odd(text: str, kind: str, *, literal: bool) -> str:
+    """Return bytes, an interval, a day or a time of day as `printed` writes them, and the text of another value."""
+    if kind == HEXADECIMAL:
+        return _bytes(bytes.fromhex(text), literal=literal)
+    if kind.startswith("Interval"):
+        shown = _interval(text)
+        return f'INTERVAL "{shown}" YEAR TO SECOND' if literal else shown
+    if kind.startswith(("Binary", "LargeBinary")):
+        raise SqlError("FORMAT cannot tell that the value is bytes: compute it in a subquery, or write TO_HEX(bytes)")
     word = next((word for name, word in _WORDS.items() if kind.startswith(name)), None)
     return f'{word} "{text}"' if literal and word else text
 
@@ -245,7 +286,29 @@ def _double(text: str, *, literal: bool) -> str:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    """Return a text as a literal: in double quotes, or in single ones if the text has only double ones."""
+    mark = "'" if '"' in text and "'" not in text else '"'
+    return f"{mark}{''.join(_ESCAPES.get(one, f'{chr(92)}{one}' if one == mark else one) for one in text)}{mark}"
+
+
+def _bytes(value: bytes, *, literal: bool) -> str:
+    """Return bytes as `%t` writes them, or as a literal; those without a sign are hexadecimal."""
+    mark = "'" if b'"' in value and b"'" not in value else '"'
+    marks = mark if literal else "'\"`"
+    signs = (chr(one) if 32 <= one < 127 else f"{chr(92)}x{one:02x}" for one in value)
+    shown = "".join(f"{chr(92)}{one}" if one in {chr(92), *marks} else one for one in signs)
+    return f"b{mark}{shown}{mark}" if literal else shown
+
+
+def _interval(text: str) -> str:
+    """Return an interval as BigQuery writes it, such as `1-2 3 4:5:6.789`."""
+    found = interval_of(text)
+    years, months = _whole_and_rest(found.months, 12)
+    minutes, rest = _whole_and_rest(found.nanoseconds, 60_000_000_000)
+    hours, minutes = _whole_and_rest(minutes, 60)
+    seconds = _plain(f"{Decimal(abs(rest)) / 1_000_000_000:f}")
+    signs = ["-" if one < 0 else "" for one in (found.months, found.nanoseconds)]
+    return f"{signs[0]}{abs(years)}-{abs(months)} {found.days} {signs[1]}{abs(hours)}:{abs(minutes)}:{seconds}"
 
 
 def _nested(value: Any, kind: str, *, literal: bool) -> str:
@@ -275,5 +338,5 @@ class _Number(str):
 FUNCTIONS: Final = (
     OwnFunction(typed_format, FORMAT_ARGUMENTS, pa.string(), TYPED_FORMAT),
     OwnFunction(typed_json, (pa.string(), pa.string()), pa.string(), TYPED_JSON),
-    OwnFunction(json_strings, (pa.string(),), pa.string(), JSON_STRING),
+    OwnFunction(json_strings, (pa.string(), pa.string()), pa.string(), JSON_STRING),
 )

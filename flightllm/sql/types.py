@@ -139,7 +139,7 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(jsonb.NAMES, pa.string()),
     **dict.fromkeys((jsonb.CONTAINS, jsonb.HAS), pa.bool_()),
     **dict.fromkeys(("__split_at_most", "__java_keys"), pa.list_(pa.string())),
-    "__text_bytes": pa.binary(),
+    **dict.fromkeys(("__text_bytes", "decode", "sha256", "sha512"), pa.binary()),
     **dict.fromkeys(("bool_and", "bool_or", "every", "starts_with", "isnan"), pa.bool_()),
 }
 """The types of functions whose result has one type for all arguments."""
@@ -294,6 +294,8 @@ def _literal(fields: Json, _: Sequence[Type]) -> Type:
             return pa.bool_()
         case "Null":
             return pa.null()
+        case "HexStringLiteral":
+            return pa.binary()
         case "SingleQuotedString" | "NationalStringLiteral" | "EscapedStringLiteral" | "DollarQuotedString":
             return pa.string()
         case _:

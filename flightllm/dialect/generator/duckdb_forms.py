@@ -93,7 +93,7 @@ def _joined(generator: Any, found: Any) -> str:
 
     if generator.read_from in SPARKS:
         return _joined_in_spark(generator, found)
-    if generator.read_from == "snowflake":
+    if generator.read_from in {"snowflake", "bigquery"}:
         parts = (found.this, found.expression)
         return " || ".join(as_operand(generator, one, str(generator.sql(one))) for one in parts)
     if generator.read_from != _DUCKDB:

@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final
 
-from flightllm.common.names import ADD_UNITS, IN_UTC, SNOWFLAKE_JOINED, TRUNCATE_UNIT, VALUE_TEXT
+from flightllm.common.names import ADD_UNITS, BIGQUERY_JOINED, IN_UTC, SNOWFLAKE_JOINED, TRUNCATE_UNIT, VALUE_TEXT
 from flightllm.dialect.generator.calls import Call, Rule, form, is_random
 from flightllm.functions.text_parts import ALL_MATCHES
 from flightllm.functions.text_places import PART_OF_TEXT
@@ -82,14 +82,21 @@ def part(name: str) -> Rule:
     return form(f"CAST(date_part('{name}', {{0}}) AS BIGINT)")
 
 
+_JOINED: Final = {"snowflake": SNOWFLAKE_JOINED, "bigquery": BIGQUERY_JOINED}
+"""The styles of the values that a dialect joins to a text."""
+
+
 def as_operand(generator: Any, value: Any, text: str) -> str:
-    """Return an operand of a join of texts in Snowflake: a time or a double becomes its text, but not in a prompt."""
+    """Return an operand of a join of texts, but not in a prompt.
+
+    A time or a double becomes its text in Snowflake. A time is an error in BigQuery.
+    """
     from sqlglot import exp
 
     inner = value.unnest() if isinstance(value, exp.Paren) else value
     plain = isinstance(inner, exp.Literal | exp.DPipe | exp.Array | exp.Null)
-    is_part = plain or value.find_ancestor(exp.Anonymous) is not None or generator.read_from != "snowflake"
-    return text if is_part else text_of(text, SNOWFLAKE_JOINED)
+    is_part = plain or value.find_ancestor(exp.Anonymous) is not None or generator.read_from not in _JOINED
+    return text if is_part else text_of(text, _JOINED[generator.read_from])
 
 
 def text_of(value: str, dialect: str) -> str:
@@ -191,6 +198,6 @@ def known(text: str) -> Rule:
 
 def joined(call: Call) -> str:
     """Write a text of all arguments that is NULL if one of them is NULL."""
-    own = call.dialect == "snowflake"
+    own = call.dialect in _JOINED
     args = [as_operand(call.generator, one, call.written(one)) if own else call.written(one) for one in call.args]
     return f"({' || '.join(args)})" if len(args) > 1 else f"CAST({args[0]} AS VARCHAR)"

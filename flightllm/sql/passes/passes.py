@@ -186,6 +186,7 @@ PASSES = (
     # Before all rows become structs: `json_build_object` has the spaces of PostgreSQL.
     Pass(row_values, frozenset({"from"}), some=TAKING, of_postgres=True, since=9),
     Pass(table_rows, frozenset({"from"}), _names_row, of_duckdb=True, since=9),
+    Pass(table_rows, frozenset({"from"}), _names_row, TYPED),
     Pass(order_by_all, frozenset({"order", "by", "all"}), has_order_by_all, since=9),
     Pass(using, frozenset({"join"}), some=frozenset({"using", "natural"}), check_unread=check_unread),
     Pass(precedence, frozenset(), can_differ, OPERATORS, since=1),

@@ -7,6 +7,7 @@ import pyarrow as pa
 from flightllm.common.names import (
     ADD_UNITS,
     AS_TIMESTAMP,
+    BIGQUERY_JOINED,
     DUCKDB_JOINED,
     IN_UTC,
     JSON_STYLE,
@@ -24,7 +25,7 @@ from flightllm.sql.nodes import Json, Node, body, kind, text_of_literal
 from flightllm.sql.passes.nested_json import json_form
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, text_of, written
-from flightllm.sql.types import INTERVAL, ExpressionTypes, arguments, function_name
+from flightllm.sql.types import INTERVAL, ExpressionTypes, arguments, function_name, is_double
 
 UNITS: Final = frozenset({ADD_UNITS, TRUNCATE_UNIT, VALUE_TEXT, AS_TIMESTAMP, TIME_BETWEEN, IN_UTC})
 """The functions that the pass rewrites; only the generator of other dialects writes them."""
@@ -93,6 +94,8 @@ def _text(given: list[Json], found: Type) -> Json:
         if found == pa.string():
             return written(f"{JSON_SCALAR}(v, 'STRING', 'strict')", v=value)
         dialect = "bigquery"
+    if dialect == BIGQUERY_JOINED:
+        return _without_time(value, found)
     if dialect in {SNOWFLAKE_JOINED, SNOWFLAKE_ELEMENTS}:
         return _joined(value, found, dialect)
     if found is None:
@@ -115,6 +118,14 @@ def _plain_text(value: Json, found: pa.DataType, dialect: str) -> Json:
     if pa.types.is_floating(found):
         return written(f"{DOUBLE_TEXT}(CAST(v AS DOUBLE))", v=value)
     return written("CAST(v AS VARCHAR)", v=value)
+
+
+def _without_time(value: Json, found: Type) -> Json:
+    if found is not None and (pa.types.is_timestamp(found) or pa.types.is_time(found)):
+        raise UnsupportedError(
+            "BigQuery joins texts by || and CONCAT, and no times: write CAST(t AS STRING) || 'text', or FORMAT('%t', t)"
+        )
+    return _text([value, written("'bigquery'")], found) if is_double(found) else value
 
 
 def _joined(value: Json, found: Type, style: str) -> Json:

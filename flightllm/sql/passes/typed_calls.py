@@ -10,16 +10,18 @@ from flightllm.common.names import (
     JSON_LIST_OF,
     JSON_OBJECT_OF,
     JSON_OF,
+    JSON_STRING_OF,
     SAFE_DIFFERENCE,
     SAFE_PRODUCT,
     SAFE_SUM,
 )
 from flightllm.errors import UnsupportedError
 from flightllm.functions.json_texts import JSON_LIST, JSON_OBJECT
-from flightllm.functions.typed_texts import TYPED_FORMAT, TYPED_JSON
+from flightllm.functions.typed_texts import BASE64, HEXADECIMAL, JSON_STRING, TYPED_FORMAT, TYPED_JSON
+from flightllm.functions.variant_objects import COMPACT
 from flightllm.functions.variants import PARSED_JSON, VARIANT_JSON
 from flightllm.sql.literals import text_literal
-from flightllm.sql.nodes import Json, Node, body, kind, name_of
+from flightllm.sql.nodes import Json, Node, body, kind, name_of, unnested
 from flightllm.sql.passes.nested_json import json_form
 from flightllm.sql.query_columns import TableColumns, own_functions
 from flightllm.sql.select_shapes import changes_per_call
@@ -27,10 +29,22 @@ from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import ExpressionTypes, arguments, function_name
 
 _SUMS: Final = {SAFE_SUM: "+", SAFE_DIFFERENCE: "-", SAFE_PRODUCT: "*"}
-TYPED: Final = frozenset({FORMAT_OF, JSON_OF, JSON_OBJECT_OF, JSON_LIST_OF, *_SUMS})
+TYPED: Final = frozenset({FORMAT_OF, JSON_OF, JSON_STRING_OF, JSON_OBJECT_OF, JSON_LIST_OF, *_SUMS})
 """The functions that the pass rewrites; only the generator of other dialects writes them."""
 _NO_VALUES: Final = "arrow_cast(make_array(), 'List(Utf8)')"
-_OF_JSON: Final = frozenset({JSON_OBJECT, JSON_LIST, TYPED_JSON, PARSED_JSON, VARIANT_JSON, "json_extract"})
+_OF_JSON: Final = frozenset(
+    {
+        JSON_OBJECT,
+        JSON_LIST,
+        TYPED_JSON,
+        PARSED_JSON,
+        VARIANT_JSON,
+        "json_extract",
+        JSON_OF,
+        JSON_OBJECT_OF,
+        JSON_LIST_OF,
+    }
+)
 """Functions whose values are JSON already."""
 
 
@@ -54,6 +68,8 @@ def typed_calls(tree: Tree, columns_of: TableColumns) -> Tree:
             return _safe(given, _SUMS[name], types)
         if name == FORMAT_OF:
             return _formatted(given, types)
+        if name == JSON_STRING_OF:
+            return _string(given[0], types)
         json = [_json(one, types) for one in given]
         if name == JSON_OF:
             return json[0]
@@ -71,17 +87,28 @@ def _list(form: str, given: Sequence[Json]) -> Json:
     return written(f"make_array({', '.join(form.format(name) for name in names)})", **names)
 
 
-def _json(value: Json, types: ExpressionTypes) -> Json:
-    inner = value
-    while kind(inner) == "Nested":
-        inner = body(inner)
+def _string(value: Json, types: ExpressionTypes) -> Json:
+    """Return the JSON of a value as TO_JSON_STRING writes it; JSON keeps its numbers, and loses its blanks."""
+    inner = unnested(value)
+    return written(f"{COMPACT}(v)", v=inner) if _is_json(inner) else _json(value, types, JSON_STRING)
+
+
+def _json(value: Json, types: ExpressionTypes, scalar: str = TYPED_JSON) -> Json:
+    inner = unnested(value)
     if _is_json(inner):
         return inner
     if kind(inner) == "Dictionary" and body(inner):
-        fields = [_json(one["value"], types) for one in body(inner)]
+        fields = [_json(one["value"], types, scalar) for one in body(inner)]
         keys = [text_literal(name_of(one["key"])) for one in body(inner)]
         return written(f"{JSON_OBJECT}(make_array({', '.join(keys)}), v)", v=_list("{}", fields))
-    return written(json_form("v", types.of(value), scalar=TYPED_JSON), v=value)
+    if kind(inner) == "Function" and function_name(body(inner)) == "named_struct":
+        given = arguments(body(inner))
+        fields = [_json(one, types, scalar) for one in given[1::2]]
+        return written(f"{JSON_OBJECT}(n, v)", n=_list("{}", given[::2]), v=_list("{}", fields))
+    if kind(inner) == "Array" and any(_is_json(unnested(one)) for one in body(inner)["elem"]):
+        return written(f"{JSON_LIST}(v)", v=_list("{}", [_json(one, types, scalar) for one in body(inner)["elem"]]))
+    of_bytes = f"{scalar}(encode({{}}, 'base64pad'), '{BASE64}')"
+    return written(json_form("v", types.of(value), scalar=scalar, of_bytes=of_bytes), v=value)
 
 
 def _is_json(value: Json) -> bool:
@@ -93,13 +120,17 @@ def _is_json(value: Json) -> bool:
 
 
 def _formatted(given: Sequence[Json], types: ExpressionTypes) -> Json:
-    texts = []
+    texts, kinds = list[Json](), list[Json]()
     for one in given[1:]:
         found = types.of(one)
         nested = found is not None and pa.types.is_nested(found)
+        if found is not None and (pa.types.is_binary(found) or pa.types.is_large_binary(found)):
+            texts.append(written("encode(v, 'hex')", v=one))
+            kinds.append(written(text_literal(HEXADECIMAL)))
+            continue
         texts.append(_json(one, types) if nested else written("CAST(v AS VARCHAR)", v=one))
-    kinds = _list("arrow_typeof({})", given[1:])
-    return written(f"{TYPED_FORMAT}(t, v, k)", t=given[0], v=_list("{}", texts), k=kinds)
+        kinds.append(written("arrow_typeof(v)", v=one))
+    return written(f"{TYPED_FORMAT}(t, v, k)", t=given[0], v=_list("{}", texts), k=_list("{}", kinds))
 
 
 def _safe(given: Sequence[Json], operator: str, types: ExpressionTypes) -> Json:

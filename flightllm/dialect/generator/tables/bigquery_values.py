@@ -7,6 +7,7 @@ from flightllm.common.names import (
     JSON_LIST_OF,
     JSON_OBJECT_OF,
     JSON_OF,
+    JSON_STRING_OF,
     SAFE_DIFFERENCE,
     SAFE_PRODUCT,
     SAFE_SUM,
@@ -17,7 +18,6 @@ from flightllm.functions.json_keys import JSON_KEYS
 from flightllm.functions.number_checks import ABOVE_ZERO, BIT_COUNT, NOT_NEGATIVE, RANGE_BUCKET
 from flightllm.functions.text_parts import SPLIT
 from flightllm.functions.text_places import SOUND
-from flightllm.functions.typed_texts import JSON_STRING
 from flightllm.functions.unicode_texts import CODE_POINTS, NORMAL_FORM, OF_CODE_POINTS
 
 _MOST_QUANTILES: Final = 200
@@ -180,8 +180,15 @@ _UNFAILING: Final = (
 """Functions without errors of their own: SAFE and a dot change nothing."""
 VALUES: Final[Table] = {
     "FORMAT": form(_all(FORMAT_OF), advice="write FORMAT('%d of %s', number, text)"),
-    "TO_JSON": form(f"coalesce({JSON_OF}({{0}}), 'null')"),
-    "TO_JSON_STRING": form(f"{JSON_STRING}({JSON_OF}({{0}}))", advice="write TO_JSON_STRING(value)"),
+    "TO_JSON": form(
+        f"coalesce({JSON_OF}({{0}}), 'null')",
+        advice="write TO_JSON(value), or TO_JSON_STRING for wide numbers as texts",
+    ),
+    "TO_JSON_STRING": form(
+        # The cast keeps the text apart from JSON: TO_JSON of it writes quotes.
+        f"CAST(coalesce({JSON_STRING_OF}({{0}}), 'null') AS VARCHAR)",
+        advice="write TO_JSON_STRING(value)",
+    ),
     "JSON_OBJECT": _object,
     "JSON_ARRAY": form(_all(JSON_LIST_OF)),
     "JSON_KEYS": _keys,

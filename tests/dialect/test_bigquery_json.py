@@ -1,0 +1,61 @@
+"""JSON and FORMAT of BigQuery write values as its table of encodings says."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from flightllm.errors import FlightLLMError
+from flightllm.session.session import Session
+from tests.databases import ask
+
+_TEXTS: Mapping[str, object] = {
+    "TO_JSON_STRING(b'Google')": '"R29vZ2xl"',
+    "TO_JSON_STRING(STRUCT([b'a'] AS x))": '{"x":["YQ=="]}',
+    "TO_JSON(b'Google')": '"R29vZ2xl"',
+    "JSON_OBJECT('a', b'Google')": '{"a":"R29vZ2xl"}',
+    "TO_JSON_STRING(NUMERIC '123.560')": '"123.56"',
+    "TO_JSON_STRING(NUMERIC '2.00')": "2",
+    "TO_JSON_STRING([NUMERIC '1.50'])": '["1.5"]',
+    "TO_JSON_STRING(STRUCT(NUMERIC '1.50' AS x, 9007199254740993 AS y))": '{"x":"1.5","y":"9007199254740993"}',
+    "TO_JSON_STRING(NUMERIC '9007199254740993')": '"9007199254740993"',
+    "TO_JSON_STRING(9007199254740992)": "9007199254740992",
+    "TO_JSON(9007199254740993)": "9007199254740993",
+    "TO_JSON(NUMERIC '1.50')": "1.5",
+    "TO_JSON(STRUCT(NUMERIC '1.50' AS x))": '{"x":1.5}',
+    "TO_JSON_STRING([1.0, CAST('inf' AS FLOAT64), CAST('nan' AS FLOAT64)])": '[1,"Infinity","NaN"]',
+    'TO_JSON_STRING(JSON \'{"a": 9007199254740993, "b": 1.0}\')': '{"a":9007199254740993,"b":1.0}',
+    "TO_JSON_STRING([JSON '1', JSON '[2]'])": "[1,[2]]",
+    "JSON_OBJECT('a', TO_JSON_STRING([1]))": '{"a":"[1]"}',
+    "TO_JSON_STRING(INTERVAL 1 SECOND)": '"PT1S"',
+    "TO_JSON_STRING(INTERVAL -25 MONTH)": '"P-2Y-1M"',
+    "TO_JSON_STRING(CAST(NULL AS INTERVAL))": "null",
+    "FORMAT('%T', b'abc')": 'b"abc"',
+    "FORMAT('%T', b'a\"\\x01\\xff')": "b'a\"\\x01\\xff'",
+    "FORMAT('%t', b'abc\\x01\\x02')": "abc\\x01\\x02",
+    "FORMAT('%T', 'a\"b')": "'a\"b'",
+    "FORMAT('%t', INTERVAL 90 MINUTE)": "0-0 0 1:30:0",
+    "CONCAT('a', CAST(TIMESTAMP '2024-01-01' AS STRING))": "a2024-01-01 00:00:00+00",
+    "CONCAT(DATE '2024-01-01', 'a')": "2024-01-01a",
+}
+
+
+def test_encodings(session: Session) -> None:
+    """Bytes, decimals, wide numbers, intervals and JSON have the documented texts."""
+    items = ", ".join(f"{text} AS c{place}" for place, text in enumerate(_TEXTS))
+    (row,) = ask(session, f"SELECT {items}", dialect="bigquery").rows
+    assert dict(zip(_TEXTS, row.values(), strict=True)) == _TEXTS
+
+
+@pytest.mark.parametrize("value", ["t", "(SELECT AS STRUCT t.a, t.b)"])
+def test_whole_row(session: Session, value: str) -> None:
+    """The JSON of a whole row has a field for each column."""
+    rows = "(SELECT 1 AS a, NUMERIC '2.5' AS b) AS t"
+    (row,) = ask(session, f"SELECT TO_JSON_STRING({value}) AS j FROM {rows}", dialect="bigquery").rows
+    assert row == {"j": '{"a":1,"b":"2.5"}'}
+
+
+@pytest.mark.parametrize("joined", ["CONCAT(t, 'x')", "t || ''", "'a' || t", "CONCAT(TIME(t), 'x')"])
+def test_no_time_joins_a_text(session: Session, joined: str) -> None:
+    """A time beside `||` or in CONCAT is an error, as in BigQuery."""
+    with pytest.raises(FlightLLMError, match=r"write CAST\(t AS STRING\)"):
+        ask(session, f"SELECT {joined} FROM (SELECT CURRENT_TIMESTAMP() AS t)", dialect="bigquery")
