@@ -82,7 +82,7 @@ def table_name(parts: Sequence[str]) -> TableName:
 
 
 ADD_UNITS, TRUNCATE_UNIT, TIME_BETWEEN = "__add_units", "__truncate_unit", "__time_between"
-VALUE_TEXT, AS_TIMESTAMP, IN_UTC = "__value_text", "__as_timestamp", "__in_utc"
+VALUE_TEXT, TIME_VALUE, IN_UTC = "__value_text", "__time_value", "__in_utc"
 FORMAT_OF, JSON_OF, JSON_OBJECT_OF, JSON_LIST_OF = "__format_of", "__json_of", "__json_object_of", "__json_list_of"
 JSON_STRING_OF = "__json_string_of"
 SAFE_SUM, SAFE_DIFFERENCE, SAFE_PRODUCT = "__safe_sum", "__safe_difference", "__safe_product"

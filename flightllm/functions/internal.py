@@ -5,6 +5,7 @@ from typing import Final
 from flightllm.functions import (
     ages,
     array_keys,
+    automatic_times,
     calendar_months,
     divisors,
     duckdb_json,
@@ -48,6 +49,7 @@ from flightllm.functions.own import OwnFunction
 _MODULES: Final = (
     ages,
     array_keys,
+    automatic_times,
     calendar_months,
     divisors,
     duckdb_json,

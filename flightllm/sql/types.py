@@ -145,6 +145,10 @@ _RETURNED: Final[Mapping[str, Type]] = {
 """The types of functions whose result has one type for all arguments."""
 
 
+_WITH_OFFSET: Final = re.compile(r'Timestamp\(Nanosecond, Some\("([+-]\d\d:\d\d)"\)\)')
+"""The type of a time at an offset from UTC, in the text of arrow_cast."""
+
+
 class ExpressionTypes:
     """The types of the expressions of one statement: of its own text, and of what passes make of that."""
 
@@ -381,7 +385,13 @@ def _function(fields: Json, types: Sequence[Type]) -> Type:
         case "timezone" | "map" | "__json_field" | "__variant_mixed" if len(types) == _COUNTS.get(name, len(types)):
             return _of_several(name, types)
         case _:
-            return answer_type(name, fields)
+            return _at_offset(fields) if name == "arrow_cast" else answer_type(name, fields)
+
+
+def _at_offset(fields: Json) -> Type:
+    """Return the type of a time at an offset from UTC; None for another arrow_cast."""
+    found = _WITH_OFFSET.search(str(arguments(fields)[1:]))
+    return pa.timestamp("ns", found[1]) if found else None
 
 
 def are_mixed(types: Sequence[Type]) -> bool:

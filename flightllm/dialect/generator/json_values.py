@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from flightllm.dialect.generator.automatic_times import time_cast
 from flightllm.dialect.generator.calls import vendor_call
 from flightllm.dialect.generator.dates import formatted
 from flightllm.dialect.generator.duckdb_forms import nested_cast
@@ -89,8 +90,6 @@ def _cast(generator: Any, found: Any) -> str:
         return nested
     if found.args.get("format") is not None:
         return formatted(generator, found)
-    if found.args.get("probe_date_format"):
-        _check_date(found)
     if generator.read_from == "postgres" and (made := _of_postgres(generator, found)) is not None:
         return made
     if generator.read_from == "snowflake" and to.this.name == "ARRAY":
@@ -102,16 +101,9 @@ def _cast(generator: Any, found: Any) -> str:
         return written
     # sqlglot reads each CAST of Spark as one that returns NULL; Spark raises an error.
     tries = isinstance(found, exp.TryCast) and (generator.read_from not in SPARKS or found.args.get("safe"))
+    if (made := time_cast(generator, found, tries=tries)) is not None:
+        return made
     return str(generator.trycast_sql(found) if tries else generator.cast_sql(found))
-
-
-def _check_date(found: Any) -> None:
-    """Raise `UnsupportedError` for TRY_CAST of a text that Snowflake reads as a date in another form."""
-    if re.search(r"[/A-Za-z]", str(found.this.name)):
-        raise UnsupportedError(
-            "a date with slashes or names of months is not read here: write TRY_CAST('2024-01-31' AS DATE)"
-        )
-    found.set("probe_date_format", None)
 
 
 def _of_postgres(generator: Any, found: Any) -> str | None:

@@ -126,7 +126,7 @@ def _arrow(generator: Any, found: Any) -> str:
 
 
 def subscript(generator: Any, found: Any) -> str:
-    """Write `j['labels'][0]` of Snowflake."""
+    """Write `j['labels'][0]` of Snowflake, and a place in a list of Spark."""
     from sqlglot import exp
 
     keys: list[Step] = []

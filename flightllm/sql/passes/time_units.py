@@ -6,7 +6,6 @@ import pyarrow as pa
 
 from flightllm.common.names import (
     ADD_UNITS,
-    AS_TIMESTAMP,
     BIGQUERY_JOINED,
     DUCKDB_JOINED,
     IN_UTC,
@@ -15,10 +14,12 @@ from flightllm.common.names import (
     SNOWFLAKE_ELEMENTS,
     SNOWFLAKE_JOINED,
     TIME_BETWEEN,
+    TIME_VALUE,
     TRUNCATE_UNIT,
     VALUE_TEXT,
 )
 from flightllm.errors import UnsupportedError
+from flightllm.functions.automatic_times import AUTOMATIC_TIME
 from flightllm.functions.json_scalars import JSON_SCALAR
 from flightllm.functions.value_texts import DOUBLE_TEXT, VENDOR_DOUBLE
 from flightllm.sql.nodes import Json, Node, body, kind, text_of_literal
@@ -27,7 +28,7 @@ from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, text_of, written
 from flightllm.sql.types import INTERVAL, ExpressionTypes, arguments, function_name, is_double
 
-UNITS: Final = frozenset({ADD_UNITS, TRUNCATE_UNIT, VALUE_TEXT, AS_TIMESTAMP, TIME_BETWEEN, IN_UTC})
+UNITS: Final = frozenset({ADD_UNITS, TRUNCATE_UNIT, VALUE_TEXT, TIME_BETWEEN, TIME_VALUE, IN_UTC})
 """The functions that the pass rewrites; only the generator of other dialects writes them."""
 _LENGTHS: Final = {"week": ("7 day", 7), "quarter": ("3 month", 3), "day": ("1 day", 1)}
 _OF_DAYS: Final = frozenset({"day", "week"})
@@ -38,9 +39,10 @@ def time_units(tree: Tree, columns_of: TableColumns) -> Tree:
     """Rewrite `__add_units('month', n, day)` as `CAST(day + n * INTERVAL '1 month' AS DATE)` for a date.
 
     A text is read as a timestamp. `__truncate_unit('month', day)` is `date_trunc` with the type of its argument.
-    `__as_timestamp(value)` reads a whole number as seconds since 1970.
     `__time_between(a, b)` is `a - b`, and the length of time between two dates.
     `__value_text(value, dialect)` is the text of a value as the dialect writes it.
+    `__time_value(value, kind, format)` is what a cast of Snowflake to a day or a time reads: a number is
+    seconds since 1970.
     `__in_utc(value)` is the same instant in UTC for a timestamp of another zone, and else the value.
     """
     types = ExpressionTypes(tree.root, columns_of)
@@ -62,10 +64,8 @@ def _written(node: Node, types: ExpressionTypes) -> Json:
         return written(text, t=given[0], s=given[1])
     if name == IN_UTC:
         return _in_utc(given[0], types.of(given[0]))
-    if name == AS_TIMESTAMP:
-        found = types.of(given[0])
-        whole = found is not None and pa.types.is_integer(found)
-        return written("CAST(to_timestamp_seconds(t) AS TIMESTAMP)" if whole else "CAST(t AS TIMESTAMP)", t=given[0])
+    if name == TIME_VALUE:
+        return _time_value(given, types.of(given[0]))
     unit, time = _word(given[0]), given[1 if name == TRUNCATE_UNIT else 2]
     found = types.of(time)
     day = found is not None and pa.types.is_date(found) and unit in _OF_DATES
@@ -86,6 +86,20 @@ def _added(count: Json, time: Json, unit: str, *, day: bool) -> Json:
         amount, name = length.split()
         text = f"(t + INTERVAL '{whole * int(amount)} {name}')"
     return written(f"CAST({text} AS DATE)" if day else text, t=time, n=count)
+
+
+def _time_value(given: list[Json], found: Type) -> Json:
+    """Return what a cast reads: a text in the form of ISO 8601, and a time without a zone on its own clock."""
+    value, of, format_ = given
+    if found is None or pa.types.is_string(found) or pa.types.is_large_string(found):
+        text = f"{AUTOMATIC_TIME}({'t' if found is not None else 'CAST(t AS VARCHAR)'}, k, f)"
+        return written(text, t=value, k=of, f=format_)
+    if pa.types.is_integer(found):
+        return written("to_timestamp_seconds(t)", t=value)
+    if pa.types.is_decimal(found):
+        return written("to_timestamp_micros(CAST(t * 1000000 AS BIGINT))", t=value)
+    zoned = pa.types.is_timestamp(found) and found.tz is not None
+    return written("to_local_time(t)", t=value) if zoned and _word(of).startswith("ntz") else value
 
 
 def _text(given: list[Json], found: Type) -> Json:

@@ -108,6 +108,66 @@ _FEW: Sequence[tuple[list[str], Any]] = [
     ),
     (["SELECT TRY_TO_NUMBER('123', '99') AS a, TRY_TO_DECIMAL('1,2', '9,999') AS b"], [(None, None)]),
     (["SELECT TRY_CAST('2024-01-05' AS DATE) AS a, TRY_CAST('2024-02-30' AS DATE) AS b"], [(date(2024, 1, 5), None)]),
+    (
+        [
+            (
+                "SELECT TRY_TO_DATE(x) AS a FROM VALUES (1, '31-JAN-2024'), (2, '01/31/2024'), (3, '1706659200'),"
+                " (4, '20240131'), (5, '2024-02-30'), (6, 'Jan 31, 2024'), (7, '2024-1-31 10:11'), (8, NULL)"
+                " AS v(id, x) ORDER BY id"
+            ),
+        ],
+        [(date(2024, 1, 31),)] * 3 + [(date(1970, 8, 23),), (None,), (None,), (date(2024, 1, 31),), (None,)],
+    ),
+    (
+        [
+            (
+                "SELECT TO_VARCHAR(TRY_TO_TIMESTAMP(x)) AS a FROM VALUES"
+                " (1, '01/31/2024 10:11:12'), (2, '1706659200123'),"
+                " (3, 'Wed, 31 Jan 2024 10:11:12.5 +0200'), (4, 'Wed Jan 31 10:11:12 +0200 2024'), (5, '2024-01-31T10')"
+                " AS v(id, x) ORDER BY id"
+            ),
+        ],
+        [
+            ("2024-01-31 10:11:12.000",),
+            ("2024-01-31 00:00:00.123",),
+            ("2024-01-31 10:11:12.500",),
+            ("2024-01-31 10:11:12.000",),
+            ("2024-01-31 10:00:00.000",),
+        ],
+    ),
+    (
+        ["SELECT TRY_TO_DATE(x, 'MON DD, YYYY') AS a FROM VALUES (1, 'Jan 31, 2024'), (2, '2024-01-31') AS v(id, x)"],
+        [(date(2024, 1, 31),), (None,)],
+    ),
+    (
+        [
+            (
+                "SELECT t::VARCHAR AS a, HOUR(t) AS b, t::DATE AS c, TO_VARCHAR(t::TIMESTAMP_NTZ) AS d,"
+                " t = '2024-01-03 04:04:05'::TIMESTAMP_LTZ AS e FROM"
+                " (SELECT '2024-01-02 23:04:05 -05:00'::TIMESTAMP_TZ AS t)"
+            ),
+        ],
+        [("2024-01-02 23:04:05.000 -0500", 23, date(2024, 1, 2), "2024-01-02 23:04:05.000", True)],
+    ),
+    (
+        [
+            (
+                "SELECT TO_VARCHAR(x::TIMESTAMP_NTZ) AS a, TO_VARCHAR(x::TIMESTAMP_LTZ) AS b"
+                " FROM (SELECT '2024-01-02 23:04:05 -0500' AS x)"
+            ),
+        ],
+        [("2024-01-02 23:04:05.000", "2024-01-03 04:04:05.000 +0000")],
+    ),
+    (
+        [
+            (
+                "CREATE OR REPLACE TABLE zoned AS SELECT"
+                " arrow_cast('2024-01-02 03:04:05', 'Timestamp(Microsecond, Some(\"America/New_York\"))') AS t"
+            ),
+            "SELECT t::TIMESTAMP_NTZ::VARCHAR AS a, TIME_SLICE(t, 4, 'HOUR')::TIMESTAMP_NTZ::VARCHAR AS b FROM zoned",
+        ],
+        [("2024-01-02 03:04:05.000", "2024-01-02 00:00:00.000")],
+    ),
     (["CREATE OR REPLACE TRANSIENT TABLE short AS SELECT 1 AS a", "SELECT a FROM short"], [(1,)]),
     (["SHOW TABLES LIKE 'EM%' IN SCHEMA public"], [("flightllm", "public", "emp", "BASE TABLE")]),
     (["SHOW TABLES IN DATABASE flightllm LIKE 'emp'"], [("flightllm", "public", "emp", "BASE TABLE")]),
@@ -146,7 +206,9 @@ _REFUSED = [
     ),
     ("SELECT TO_NUMBER('123', '99') AS a", "write another format"),
     ("SELECT TO_NUMBER('ff', 'XX') AS a", "write TO_NUMBER(replace"),
-    ("SELECT TRY_CAST('01/31/2024' AS DATE) AS a", "write TRY_CAST('2024-01-31' AS DATE)"),
+    ("SELECT 'Jan 31, 2024'::DATE AS a", "write TO_DATE(text, 'DD.MM.YYYY')"),
+    ("SELECT (name || '2024-01-02 03:04:05 -05:00')::TIMESTAMP_TZ AS a FROM (SELECT '' AS name)", "::TIMESTAMP_LTZ"),
+    ("SELECT TRY_TO_DATE('2024', 'XX') AS a", "'XX' in the format 'XX' is unknown: write one of YYYY"),
     ("SHOW TABLES IN DATABASE nope", "leave IN out"),
     ("SELECT CONDITIONAL_CHANGE_EVENT(id) OVER (ORDER BY id) AS c FROM emp", "write lag"),
     ("SELECT SNOWFLAKE.CORTEX.SPLIT_TEXT_RECURSIVE_CHARACTER(name, 'none', 5) FROM emp", "split it in a client"),

@@ -3,8 +3,8 @@
 import re
 from typing import Final
 
-from flightllm.common.names import AS_TIMESTAMP
 from flightllm.dialect.formats import from_letters
+from flightllm.dialect.generator.automatic_times import as_time
 from flightllm.dialect.generator.calls import Call, Rule, Table, form, named, no
 from flightllm.dialect.generator.dates import difference, in_units
 from flightllm.dialect.generator.forms import (
@@ -234,32 +234,21 @@ def _format(written: str) -> str:
     return text_literal(from_letters(text))
 
 
-def _time(kind: str, cast: str) -> Rule:
-    """Return a rule for TO_DATE(text, format) and its like."""
+def _time(kind: str, *, tries: bool = False) -> Rule:
+    """Return a rule for TO_DATE(text, format) and its like, by the kind of their times."""
 
     def rule(call: Call) -> str:
-        value = call.sql(0)
-        if len(call.args) == 1 or (call.text(1) or "").upper() == "AUTO":
-            if kind == "TIMESTAMP" and cast == "CAST":
-                return f"{AS_TIMESTAMP}({value})"
-            digits = call.text(0) or ""
-            if digits.isdecimal() and len(digits) < _SECONDS_END:  # seconds since 1970
-                return f"CAST({AS_TIMESTAMP}({int(digits)}) AS {kind})"
-            return f"{cast}({value} AS {kind})"
-        written = call.text(1)
+        written = call.text(1) or ""
         digits_after = call.number(1)
-        if kind == "TIMESTAMP" and cast == "CAST" and digits_after is not None and digits_after in _SCALES:
-            return f"CAST(arrow_cast(CAST({value} AS BIGINT), '{_SCALES[digits_after]}') AS TIMESTAMP)"
-        if written is None:
+        if kind == "ntz" and not tries and digits_after is not None and digits_after in _SCALES:
+            value = f"CAST({call.sql(0)} AS BIGINT)"
+            return f"CAST(arrow_cast({value}, '{_SCALES[digits_after]}') AS TIMESTAMP)"
+        if len(call.args) > 1 and not written:
             call.refuse(f"its format must be a text literal, as in {call.name}(text, 'YYYY-MM-DD')")
-        if cast != "CAST":
-            call.refuse(f"it reads no format: write {call.name}(text) for a text such as 2024-01-31")
-        try:
-            made = _format(written)
-        except ValueError as error:
-            call.refuse(str(error))
-        name = "to_date" if kind == "DATE" else "to_timestamp"
-        return f"CAST({name}({value}, {made}) AS {kind})"
+        if len(call.args) > 2:
+            call.refuse(f"write {call.name}(text, 'YYYY-MM-DD')")
+        format_ = "" if written.upper() == "AUTO" else written
+        return as_time(call.generator, call.args[0], kind, tries=tries, format_=format_)
 
     return rule
 
@@ -284,7 +273,8 @@ def _slice(call: Call) -> str:
         call.refuse("write a number of units but weeks, as in TIME_SLICE(t, 15, 'MINUTE')")
     time = call.sql(0)
     if name in {"second", "minute", "hour"}:
-        begin = f"date_bin(INTERVAL '{size} {name}', CAST({time} AS TIMESTAMP))"
+        clock = as_time(call.generator, call.args[0], "ntz", tries=False)
+        begin = f"date_bin(INTERVAL '{size} {name}', {clock})"
     else:
         count, each, length = _SLICED[name]
         since = f"CAST({count.format(time)} AS BIGINT)"
@@ -355,8 +345,6 @@ _SCALES: Final = {
     9: "Timestamp(Nanosecond, None)",
 }
 """The types of times that numbers count in, by their digits after the second."""
-_SECONDS_END: Final = 11
-"""The number of digits from which a number can count milliseconds since 1970."""
 SNOWFLAKE: Final[Table] = {
     **TEXTS,
     **NUMBERS,
@@ -447,21 +435,24 @@ SNOWFLAKE: Final[Table] = {
     **dict.fromkeys(("TIMESTAMP_FROM_PARTS", "TIMESTAMPFROMPARTS", "TIMESTAMP_NTZ_FROM_PARTS"), _from_parts),
     "TO_BOOLEAN": true_or_false("CAST"),
     **dict.fromkeys(("TO_CHAR", "TO_VARCHAR"), _text),
-    **dict.fromkeys(("TO_DATE", "DATE"), _time("DATE", "CAST")),
+    **dict.fromkeys(("TO_DATE", "DATE"), _time("date")),
     **dict.fromkeys(("TO_DECIMAL", "TO_NUMBER", "TO_NUMERIC"), _number("CAST")),
     "TO_DOUBLE": form("CAST({0} AS DOUBLE)"),
     "TO_TIME": form("CAST({0} AS TIME)"),
-    **dict.fromkeys(("TO_TIMESTAMP", "TO_TIMESTAMP_NTZ"), _time("TIMESTAMP", "CAST")),
-    **dict.fromkeys(("TO_TIMESTAMP_LTZ", "TO_TIMESTAMP_TZ"), _time("TIMESTAMPTZ", "CAST")),
+    **dict.fromkeys(("TO_TIMESTAMP", "TO_TIMESTAMP_NTZ"), _time("ntz")),
+    "TO_TIMESTAMP_LTZ": _time("ltz"),
+    "TO_TIMESTAMP_TZ": _time("tz"),
     **dict.fromkeys(("TRUNC", "TRUNCATE"), _truncated),
     "TRY_BASE64_DECODE_STRING": no("write BASE64_DECODE_STRING(text)"),
     "TRY_HEX_DECODE_STRING": no("write HEX_DECODE_STRING(text)"),
     "TRY_TO_BOOLEAN": true_or_false("TRY_CAST"),
-    "TRY_TO_DATE": _time("DATE", "TRY_CAST"),
+    "TRY_TO_DATE": _time("date", tries=True),
     **dict.fromkeys(("TRY_TO_DECIMAL", "TRY_TO_NUMBER", "TRY_TO_NUMERIC"), _number("TRY_CAST")),
     "TRY_TO_DOUBLE": form("TRY_CAST({0} AS DOUBLE)"),
     "TRY_TO_TIME": form("TRY_CAST({0} AS TIME)"),
-    **dict.fromkeys(("TRY_TO_TIMESTAMP", "TRY_TO_TIMESTAMP_NTZ"), _time("TIMESTAMP", "TRY_CAST")),
+    **dict.fromkeys(("TRY_TO_TIMESTAMP", "TRY_TO_TIMESTAMP_NTZ"), _time("ntz", tries=True)),
+    "TRY_TO_TIMESTAMP_LTZ": _time("ltz", tries=True),
+    "TRY_TO_TIMESTAMP_TZ": _time("tz", tries=True),
     "UNIFORM": _uniform,
     "UUID_STRING": form("uuid()"),
     "VECTOR_COSINE_SIMILARITY": form("(1 - cosine_distance({0}, {1}))"),
