@@ -100,7 +100,7 @@ def _cast(generator: Any, found: Any) -> str:
     if generator.read_from in SPARKS and (written := spark_cast(generator, found)) is not None:
         return written
     # sqlglot reads each CAST of Spark as one that returns NULL; Spark raises an error.
-    tries = isinstance(found, exp.TryCast) and (generator.read_from not in SPARKS or found.args.get("safe"))
+    tries = isinstance(found, exp.TryCast) and (generator.read_from not in SPARKS or bool(found.args.get("safe")))
     if (made := time_cast(generator, found, tries=tries)) is not None:
         return made
     return str(generator.trycast_sql(found) if tries else generator.cast_sql(found))
