@@ -8,7 +8,7 @@ from flightllm.dialect.generator.written import SPARKS
 from flightllm.errors import UnsupportedError
 from flightllm.functions.json_values import written_path
 from flightllm.functions.variant_objects import RAW
-from flightllm.functions.variants import FLATTENED, VARIANT_TEXT
+from flightllm.functions.variants import FLATTENED, VARIANT_TEXT, WITHOUT_THIS
 from flightllm.sql.literals import text_literal
 from flightllm.sql.passes.variants import LISTED
 
@@ -243,6 +243,9 @@ def _flatten(found: Any) -> None:
     if path is not None and not (isinstance(path, exp.Literal) and path.is_string):
         raise UnsupportedError("the path of FLATTEN must be a text literal: write path => 'a.b'")
     steps = "" if path is None or not path.name else f"${'' if path.name.startswith('[') else '.'}{path.name}"
+    mode = given.get("mode", exp.Literal.string("BOTH")).copy()
+    if not _reads_this(found.root()):
+        mode = exp.DPipe(this=mode, expression=exp.Literal.string(WITHOUT_THIS), safe=True)
     rows = exp.Anonymous(
         this=FLATTENED,
         expressions=[
@@ -250,10 +253,18 @@ def _flatten(found: Any) -> None:
             exp.Literal.string(steps),
             given.get("outer", exp.false()).copy(),
             given.get("recursive", exp.false()).copy(),
-            given.get("mode", exp.Literal.string("BOTH")).copy(),
+            mode,
         ],
     )
     _replace(found, _join(_FLATTENED, (), rows, alias))
+
+
+def _reads_this(root: Any) -> bool:
+    """Return whether a text can read the column `this` of FLATTEN: by its name, or by a star."""
+    from sqlglot import exp
+
+    stars = (one for one in root.find_all(exp.Star) if not isinstance(one.parent, exp.Count))
+    return any(True for _ in stars) or any(one.name.lower() == "this" for one in root.find_all(exp.Column))
 
 
 def _read_values(found: Any, alias: str) -> None:

@@ -42,6 +42,7 @@ from flightllm.functions import (
     value_texts,
     variant_objects,
     variants,
+    whole_numbers,
     zoned_time,
 )
 from flightllm.functions.own import OwnFunction
@@ -86,6 +87,7 @@ _MODULES: Final = (
     value_texts,
     variant_objects,
     variants,
+    whole_numbers,
     zoned_time,
 )
 INTERNAL: Final[tuple[OwnFunction, ...]] = tuple(one for module in _MODULES for one in module.FUNCTIONS)

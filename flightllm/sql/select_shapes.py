@@ -41,8 +41,16 @@ def changes_per_call(value: Json, own_functions: Collection[str] = ()) -> bool:
 
     `own_functions` are the server's own functions, which ask a model.
     """
-    names = (function_name(body(node)) for node in walk(value) if kind(node) == "Function")
-    return any(name in _VOLATILE or asks_model(name, own_functions) for name in names)
+    return is_random(value) or any(asks_model(name, own_functions) for name in _called(value))
+
+
+def is_random(value: Json) -> bool:
+    """Return whether a value calls a volatile function, also in a query in it."""
+    return not _VOLATILE.isdisjoint(_called(value))
+
+
+def _called(value: Json) -> Iterator[str]:
+    return (function_name(body(node)) for node in walk(value) if kind(node) == "Function")
 
 
 def keys_of(select: Json) -> list[Json]:

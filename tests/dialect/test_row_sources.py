@@ -215,6 +215,26 @@ def test_rows_of_postgres(session: Session, dialect: str, sql: str, rows: Sequen
     assert sorted(_rows(session, sql, dialect), key=str) == sorted(rows, key=str)
 
 
+@pytest.mark.parametrize(
+    ("value", "result"),
+    [
+        ("count(*)", 9_995),
+        ("sum(f.index)", 49_994_990),
+        ("max(length(f.path))", 6),
+        ("count(f.this)", None),
+        ("count(*) FROM (SELECT f.*", None),
+    ],
+)
+def test_long_lists(session: Session, value: str, result: int | None) -> None:
+    """A row of FLATTEN has no copy of the list, unless the text reads it: 10,000 copies would need a gigabyte."""
+    size = 10_001 if result is not None else 11
+    inner = ")" if "(SELECT" in value else ""
+    sql = f"SELECT {value} FROM TABLE(FLATTEN(ARRAY_GENERATE_RANGE(1, {size}))) f WHERE f.value > 5{inner}"
+    assert _rows(session, sql, "snowflake") == [(result or 5,)]
+    sql = "SELECT f.this FROM TABLE(FLATTEN(PARSE_JSON('[1, 2]'))) f WHERE f.index = 0"
+    assert _rows(session, sql, "snowflake") == [("[1, 2]",)]
+
+
 def test_prompts_read_elements(session: Session) -> None:
     """A prompt reads an element of a JSON list without quotes."""
     sql = "SELECT AI_FILTER('Is it good?', f.value::STRING) AS x FROM texts, LATERAL FLATTEN(input => j) f WHERE id = 4"

@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from flightllm.errors import SqlError
-from flightllm.sql.nodes import Json, Node, body, kind, unnested
+from flightllm.functions.whole_numbers import ADDED, MULTIPLIED, SUBTRACTED, SUMMED
+from flightllm.sql.nodes import Json, Node, body, kind, parts, unnested, walk
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.exact_numbers import decimal_of
 from flightllm.sql.query_columns import TableColumns, Type
@@ -21,6 +22,9 @@ _MOST: Final[Mapping[str, Callable[[int, int], int]]] = {"Plus": add, "Minus": a
 """The greatest size of a result, by the sizes of its operands."""
 _EXACT: Final[Mapping[str, Callable[[int, int], int]]] = {"Plus": add, "Minus": sub, "Multiply": mul}
 _SIGNS: Final = {"Plus": "+", "Minus": "-", "Multiply": "*"}
+_CHECKED: Final = {"Plus": ADDED, "Minus": SUBTRACTED, "Multiply": MULTIPLIED}
+"""The functions for 64-bit numbers."""
+_QUERIES: Final = frozenset({"Subquery", "Exists", "InSubquery"})
 _NAMES: Final = {16: "SMALLINT", 32: "INT", 64: "BIGINT"}
 _COUNTS: Final = frozenset({"count", "row_number", "rank", "dense_rank", "ntile"})
 """Functions that count rows, of which there are less than 2^31."""
@@ -62,7 +66,8 @@ def _is_between(before: Token, sign: Token, after: Token) -> bool:
 def integer_ranges(tree: Tree, columns_of: TableColumns) -> Tree:
     """Rewrite `a * b` of two columns INT as `CAST(CAST(a AS BIGINT) * b AS INT)`, which fails outside the range.
 
-    A result that always fits into the bits of DataFusion stays. Operands BIGINT become decimals, also in `sum`.
+    A result that always fits into the bits of DataFusion stays. `a * b` of columns BIGINT becomes a call that fails
+    outside the range, and `sum(a)` becomes `__summed(sum(a), sum(a * 1e0))`: see the functions of whole numbers.
 
     Raises:
         SqlError: an operator over literals has a result outside the range.
@@ -96,18 +101,20 @@ class _Checker:
             return self._known(node, _Range(64, abs(value), value))
         if most < 1 << (bits - 1):
             return self._known(node, _Range(bits, most))
-        wide = "BIGINT" if bits < 64 else "DECIMAL(19, 0)"
-        form = f"CAST(CAST(l AS {wide}) {_SIGNS[fields['op']]} CAST(r AS {wide}) AS {_NAMES[bits]})"
+        form = f"{_CHECKED[fields['op']]}(CAST(l AS BIGINT), CAST(r AS BIGINT))"
+        if bits < 64:
+            form = f"CAST(CAST(l AS BIGINT) {_SIGNS[fields['op']]} CAST(r AS BIGINT) AS {_NAMES[bits]})"
         return self._known(written(form, l=fields["left"], r=fields["right"]), _Range(bits, 1 << (bits - 1)))
 
     def _sum(self, node: Node) -> Json:
-        """Return the sum of 64-bit numbers as one of decimals."""
-        given = arguments(body(node))
+        """Return the sum of 64-bit numbers beside their sum as doubles, or their sum as decimals."""
+        call = body(node)
+        given = arguments(call)
         if len(given) != 1 or _bits(self._types.of(given[0])) != 64:
             return node
-        wide = {"Unnamed": {"Expr": written("CAST(v AS DECIMAL(38, 0))", v=given[0])}}
-        args = {"List": {**body(body(node)["args"]), "args": [wide]}}
-        return written("CAST(s AS BIGINT)", s={"Function": {**body(node), "args": args}})
+        if not body(call["args"])["duplicate_treatment"] and all(map(_is_cheap, parts(call))):
+            return written(f"{SUMMED}(s, near)", s=node, near=_summing(call, "CAST(v AS DOUBLE) * 1e0"))
+        return written("CAST(s AS BIGINT)", s=_summing(call, "CAST(v AS DECIMAL(38, 0))"))
 
     def _known(self, after: Json, found: _Range) -> Json:
         self._ranges[id(after)] = after, found
@@ -134,6 +141,18 @@ class _Checker:
                 f"the result {value} at {self._tree.position(node)} is out of range of {_NAMES[bits]}: write CAST(… AS"
                 f" {wider}) around an operand"
             )
+
+
+def _is_cheap(part: Json) -> bool:
+    """Return whether a part of a call can be computed twice: it has no query, and only functions of operators."""
+    calls = [function_name(body(one)) for one in walk(part) if kind(one) == "Function"]
+    return set(calls) <= set(_CHECKED.values()) and not any(kind(one) in _QUERIES for one in walk(part))
+
+
+def _summing(call: Json, form: str) -> Json:
+    """Return a call of `sum` over another form of its argument."""
+    other = {"Unnamed": {"Expr": written(form, v=arguments(call)[0])}}
+    return {"Function": {**call, "args": {"List": {**body(call["args"]), "args": [other]}}}}
 
 
 def _literal_bits(value: int) -> int:

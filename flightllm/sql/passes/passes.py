@@ -67,6 +67,7 @@ from flightllm.sql.passes.parsed_times import READERS, parsed_times
 from flightllm.sql.passes.postgres_calls import CALLS as POSTGRES_CALLS
 from flightllm.sql.passes.postgres_calls import postgres_calls
 from flightllm.sql.passes.precedence import OPERATORS, can_differ, precedence
+from flightllm.sql.passes.random_queries import RANDOM, random_queries
 from flightllm.sql.passes.regular_expressions import MATCHES, regular_expressions
 from flightllm.sql.passes.repeated_keys import has_ordered_rows, repeated_keys
 from flightllm.sql.passes.rounding import CASTS, has_integer_cast, integer_casts, round_calls
@@ -183,10 +184,11 @@ def _is_table_name(text: ParsedText, index: int) -> bool:
 PASSES = (
     # Before the passes that read columns.
     Pass(column_patterns, frozenset(), some=COLUMNS, of_duckdb=True, since=9),
+    Pass(random_queries, frozenset({"with", "from"}), some=RANDOM, of_duckdb=True, since=1),
     # Before all rows become structs: `json_build_object` has the spaces of PostgreSQL.
     Pass(row_values, frozenset({"from"}), some=TAKING, of_postgres=True, since=9),
     Pass(table_rows, frozenset({"from"}), _names_row, of_duckdb=True, since=9),
-    Pass(table_rows, frozenset({"from"}), _names_row, TYPED),
+    Pass(table_rows, frozenset({"from"}), _names_row, TYPED, since=9),
     Pass(order_by_all, frozenset({"order", "by", "all"}), has_order_by_all, since=9),
     Pass(using, frozenset({"join"}), some=frozenset({"using", "natural"}), check_unread=check_unread),
     Pass(precedence, frozenset(), can_differ, OPERATORS, since=1),

@@ -60,6 +60,26 @@ def test_sums(session: Session) -> None:
             rows(session, f"{sql} AND g > 0" if "WHERE" in sql else sql.replace("FROM most", "FROM most WHERE g <> 2"))
 
 
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("sum(DISTINCT b)", [9223372033817775308]),
+        ("sum(b - 1)", [9223372033817775306]),
+        ("sum(b) FILTER (WHERE g IN (SELECT g FROM most WHERE g > 2))", [3037000499]),
+        ("sum(abs(b)) FILTER (WHERE g > 2)", [3037000499]),
+        ("sum(b) - sum(b)", [0]),
+        ("sum(b) OVER (PARTITION BY g ORDER BY g ROWS 1 PRECEDING)", [-3037000499, 9223372036854775807]),
+        ("sum(CASE WHEN g = 3 THEN b ELSE 1 END)", [-3037000498]),
+        ("sum(b - row_number) FILTER (WHERE g = 3)", [-3037000502]),
+    ],
+)
+def test_sums_of_many_forms(session: Session, value: str, wanted: list[int]) -> None:
+    """A sum has the exact value, also where its check reads other columns than the sum."""
+    table = "(SELECT g, CASE g WHEN 3 THEN -b ELSE b END AS b, row_number() OVER (ORDER BY g) AS row_number FROM most)"
+    found = rows(session, f"SELECT {value} AS v FROM {table} WHERE g <> 2 ORDER BY v")
+    assert [abs(row["v"]) for row in found] == sorted(map(abs, wanted))
+
+
 def test_changes(session: Session) -> None:
     """A change stores no wrapped number."""
     session.update("CREATE TABLE kept (i int)")
