@@ -202,6 +202,8 @@ def _item(parsed: ParsedText, first: int, last: int, *, as_postgres: bool) -> It
     if end == begin + 1 and parsed.is_word(begin, "localtimestamp"):
         return Item("localtimestamp")
     column = read_item(parsed, begin, end).column
+    if _is_field_of_answer(parsed, begin, end):
+        return Item(parsed.tokens[end - 1].text)
     if read_item(parsed, first, last).alias is not None or column:
         plain = column[-1] if column and (as_postgres or (begin, end) == (first, last)) else ""
         return Item(None, field=column[-1] if len(column) > 1 else "", column=plain)
@@ -209,6 +211,12 @@ def _item(parsed: ParsedText, first: int, last: int, *, as_postgres: bool) -> It
     if len(name) > _LONGEST:
         return Item(None)
     return Item(name, _kept(parsed, first, last))
+
+
+def _is_field_of_answer(parsed: ParsedText, first: int, last: int) -> bool:
+    """Return whether an item is `AI.GENERATE(…).result`, whose column BigQuery names `result`."""
+    called = parsed.is_word(first, "ai") and parsed.is_symbol(first + 1, ".") and parsed.is_symbol(first + 3, "(")
+    return called and parsed.closing.get(first + 3) == last - 3 and parsed.is_symbol(last - 2, ".")
 
 
 def _kept(parsed: ParsedText, first: int, last: int) -> frozenset[str]:

@@ -42,6 +42,7 @@ from flightllm.dml.selection import (
     of_source,
     selection,
     source_aliases,
+    with_rows,
     without_hidden,
 )
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError, UnsupportedError
@@ -158,6 +159,9 @@ class _Planned:
             self.change = conflict_change(statement.change, entry)
         else:
             check_alias(self.change, entry.name)
+            if any(action.of_source for action in self.change.actions):
+                (alias,) = source_aliases(self.change.source)
+                self.change = with_rows(self.change, self.plan(columns_query(self.change, alias)).schema.names)
             if inserts_by_bare_names(self.change, entry):
                 (alias,) = source_aliases(self.change.source)
                 columns = self.plan(columns_query(self.change, alias)).schema.names

@@ -108,6 +108,15 @@ def of_source(change: RowChange, columns: Collection[str]) -> RowChange:
     return replace(change, actions=tuple(map(changed, change.actions)))
 
 
+def with_rows(change: RowChange, columns: Sequence[str]) -> RowChange:
+    """Return a MERGE whose INSERT ROW has the columns of the source as values: the first one for the first column."""
+    alias = quoted(_merged_alias(change.source))
+    values = tuple((str(place), f"{alias}.{quoted(name)}") for place, name in enumerate(columns))
+    return replace(
+        change, actions=tuple(replace(one, values=values) if one.of_source else one for one in change.actions)
+    )
+
+
 def _texts_of(action: Action) -> Iterator[str | None]:
     yield action.condition
     for _, value in action.values:

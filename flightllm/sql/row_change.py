@@ -20,6 +20,8 @@ class Action:
     values: tuple[tuple[str, str | None], ...] = ()
     positional: bool = False
     """True for an INSERT without a list of columns: its values go to the first columns, in order."""
+    of_source: bool = False
+    """True for INSERT ROW of a MERGE: the values are the columns of the source, in order."""
 
 
 @dataclass(frozen=True, slots=True)

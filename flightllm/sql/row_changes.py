@@ -122,9 +122,8 @@ def read_merge(tokens: Sequence[Token], sql: str, common: str = "") -> Statement
     Raises:
         SqlError: a part is missing or cannot be read.
     """
-    if not (len(tokens) > 1 and tokens[1].is_word("into")):
-        raise SqlError(_WHENS)
-    target, start = read_name(tokens, 2)
+    named = 2 if len(tokens) > 1 and tokens[1].is_word("into") else 1
+    target, start = read_name(tokens, named)
     parts = _Parts(tokens, start, sql)
     using = parts.at("using")
     alias = _alias(tokens[start:using], target, "MERGE INTO")
@@ -229,6 +228,8 @@ def _then(tokens: Sequence[Token], sql: str, rows: Rows, condition: str) -> Acti
 def _merge_insert(tokens: Sequence[Token], sql: str, condition: str) -> Action:
     names: list[str] = []
     at = 0
+    if len(tokens) == 1 and tokens[0].is_word("row"):
+        return Action("insert", "not_matched", condition, positional=True, of_source=True)
     if tokens and tokens[0].is_symbol("("):
         end = _Parts(tokens, 0, sql).closing(0)
         for part in split_list(tokens[1:end]):

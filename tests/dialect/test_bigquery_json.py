@@ -34,6 +34,7 @@ _TEXTS: Mapping[str, object] = {
     "FORMAT('%t', b'abc\\x01\\x02')": "abc\\x01\\x02",
     "FORMAT('%T', 'a\"b')": "'a\"b'",
     "FORMAT('%t', INTERVAL 90 MINUTE)": "0-0 0 1:30:0",
+    "CAST(INTERVAL 3 DAY AS STRING)": "0-0 3 0:0:0",
     "CONCAT('a', CAST(TIMESTAMP '2024-01-01' AS STRING))": "a2024-01-01 00:00:00+00",
     "CONCAT(DATE '2024-01-01', 'a')": "2024-01-01a",
 }
@@ -59,3 +60,25 @@ def test_no_time_joins_a_text(session: Session, joined: str) -> None:
     """A time beside `||` or in CONCAT is an error, as in BigQuery."""
     with pytest.raises(FlightLLMError, match=r"write CAST\(t AS STRING\)"):
         ask(session, f"SELECT {joined} FROM (SELECT CURRENT_TIMESTAMP() AS t)", dialect="bigquery")
+
+
+@pytest.mark.parametrize(
+    ("value", "write"),
+    [
+        ("JSON_OBJECT(ARRAY_AGG(name), ARRAY_AGG(note)) FROM people", r"JSON_OBJECT\('name', value\)"),
+        ("LPAD(b'abc', 10, b'ghd')", "SAFE_CONVERT_BYTES_TO_STRING"),
+        ("REGEXP_MATCH('ab', 'a')", "REGEXP_CONTAINS"),
+        ("JSON_SET(JSON '{}', '$.a', 1)", "JSON_OBJECT"),
+    ],
+)
+def test_names_the_line(session: Session, value: str, write: str) -> None:
+    """A call without a counterpart is an error with the text to write; some gave other rows."""
+    with pytest.raises(FlightLLMError, match=f"write.*{write}"):
+        ask(session, f"SELECT {value}", dialect="bigquery")
+
+
+@pytest.mark.parametrize("field", ["result", "status"])
+def test_field_of_an_answer(session: Session, field: str) -> None:
+    """The column of a field of AI.GENERATE has the name of the field."""
+    (row,) = ask(session, f"SELECT AI.GENERATE('x').{field}", dialect="bigquery").rows
+    assert list(row) == [field]

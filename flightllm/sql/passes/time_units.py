@@ -21,6 +21,7 @@ from flightllm.common.names import (
 from flightllm.errors import UnsupportedError
 from flightllm.functions.automatic_times import AUTOMATIC_TIME
 from flightllm.functions.json_scalars import JSON_SCALAR
+from flightllm.functions.typed_texts import TYPED_FORMAT
 from flightllm.functions.value_texts import DOUBLE_TEXT, VENDOR_DOUBLE
 from flightllm.sql.nodes import Json, Node, body, kind, text_of_literal
 from flightllm.sql.passes.nested_json import json_form
@@ -123,6 +124,8 @@ def _text(given: list[Json], found: Type) -> Json:
 
 def _plain_text(value: Json, found: pa.DataType, dialect: str) -> Json:
     """Return the text of a value without parts."""
+    if dialect == "bigquery" and found == INTERVAL:
+        return written(f"{TYPED_FORMAT}('%t', make_array(CAST(v AS VARCHAR)), make_array('Interval'))", v=value)
     if pa.types.is_timestamp(found):
         if dialect == "bigquery":
             value = _in_utc(value, found)

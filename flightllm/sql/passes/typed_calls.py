@@ -23,7 +23,7 @@ from flightllm.functions.variants import PARSED_JSON, VARIANT_JSON
 from flightllm.sql.literals import text_literal
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, unnested
 from flightllm.sql.passes.nested_json import json_form
-from flightllm.sql.query_columns import TableColumns, own_functions
+from flightllm.sql.query_columns import TableColumns, Type, own_functions
 from flightllm.sql.select_shapes import changes_per_call
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import ExpressionTypes, arguments, function_name
@@ -70,6 +70,10 @@ def typed_calls(tree: Tree, columns_of: TableColumns) -> Tree:
             return _formatted(given, types)
         if name == JSON_STRING_OF:
             return _string(given[0], types)
+        if name == JSON_OBJECT_OF and any(_is_list(types.of(one)) for one in given[::2]):
+            raise UnsupportedError(
+                "JSON_OBJECT takes no lists of names and values here: write them in turn: JSON_OBJECT('name', value)"
+            )
         json = [_json(one, types) for one in given]
         if name == JSON_OF:
             return json[0]
@@ -85,6 +89,10 @@ def _list(form: str, given: Sequence[Json]) -> Json:
         return written(_NO_VALUES)
     names = {f"v{place}": one for place, one in enumerate(given)}
     return written(f"make_array({', '.join(form.format(name) for name in names)})", **names)
+
+
+def _is_list(found: Type) -> bool:
+    return found is not None and bool(pa.types.is_nested(found))
 
 
 def _string(value: Json, types: ExpressionTypes) -> Json:

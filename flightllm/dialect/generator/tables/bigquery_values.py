@@ -133,6 +133,8 @@ def _normal(call: Call) -> str:
 
 def _of_length(call: Call) -> str:
     """Write a function whose second argument is a length."""
+    if call.args and _is_bytes(call.args[0]):
+        call.refuse(f"it takes a text here: write {call.name}(SAFE_CONVERT_BYTES_TO_STRING(bytes), …)")
     if len(call.args) > 2 and call.literal(2) == "":
         call.refuse("write a pattern that is not empty, as in LPAD(text, 5, ' ')")
     length = call.sql(1)
@@ -190,6 +192,25 @@ VALUES: Final[Table] = {
         advice="write TO_JSON_STRING(value)",
     ),
     "JSON_OBJECT": _object,
+    **dict.fromkeys(
+        ("JSON_SET", "JSON_REMOVE", "JSON_STRIP_NULLS", "JSON_ARRAY_APPEND", "JSON_ARRAY_INSERT"),
+        no("write JSON_OBJECT('name', value, …) or JSON_ARRAY(value, …) with JSON_QUERY(json, '$.name') as a value"),
+    ),
+    "JSON_FLATTEN": no("write UNNEST(JSON_QUERY_ARRAY(json)) in FROM"),
+    "JSON_CONTAINS": no("write JSON_VALUE(json, '$.name') = 'text'"),
+    **{
+        name: no("write ARRAY(SELECT SAFE_CAST(x AS INT64) FROM UNNEST(JSON_VALUE_ARRAY(json)) AS x)")
+        for name in (f"{mode}{kind}_ARRAY" for mode in ("", "LAX_") for kind in ("INT64", "FLOAT64", "BOOL", "STRING"))
+    },
+    "REGEXP_MATCH": no("write REGEXP_CONTAINS(text, r'^(?:pattern)$')"),
+    "REGEXP_EXTRACT_GROUPS": no("write REGEXP_EXTRACT(text, pattern) for each group"),
+    "SPLIT_SUBSTR": no("write SPLIT(text, '.')[SAFE_ORDINAL(1)] for one part"),
+    "ARRAY_IS_DISTINCT": no("write (SELECT COUNT(*) = COUNT(DISTINCT x) FROM UNNEST(list) AS x)"),
+    "ARRAY_INCLUDES": no("write x IN UNNEST(list)"),
+    "ARRAY_ZIP": no("write FROM UNNEST(a) AS x WITH OFFSET AS i, and b[SAFE_OFFSET(i)]"),
+    **dict.fromkeys(
+        ("TIMESTAMP_BUCKET", "DATETIME_BUCKET", "DATE_BUCKET"), no("write TIMESTAMP_TRUNC(value, DAY), or another unit")
+    ),
     "JSON_ARRAY": form(_all(JSON_LIST_OF)),
     "JSON_KEYS": _keys,
     "JSON_TYPE": form(
