@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
@@ -100,7 +101,7 @@ def _without_repeated(text: str) -> str:
     inner = objects[:-1] if isinstance(found, dict) else objects  # the parser ends the outer object last
     for names in ([name for name, _ in pairs] for pairs in inner):
         if len(names) > len(set(names)):
-            name = next(one for one in names if names.count(one) > 1)
+            [(name, _)] = Counter(names).most_common(1)
             raise SqlError(f"an object within the JSON has the name {name[:50]!r} twice: write each name once")
     return json.dumps(found, ensure_ascii=False)
 

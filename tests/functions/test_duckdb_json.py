@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pytest
 
+from flightllm.errors import SqlError
 from flightllm.functions.duckdb_json import duckdb_json
 
 
@@ -23,3 +24,10 @@ from flightllm.functions.duckdb_json import duckdb_json
 def test_writing(text: str | None, expected: str | None) -> None:
     """Spaces between parts go, numbers are short, and texts stay; what is not JSON stays."""
     assert duckdb_json(pa.array([text], pa.string())).to_pylist() == [expected]
+
+
+def test_a_name_twice_among_many() -> None:
+    """The error says the repeated name of an inner object of many names."""
+    names = ", ".join(f'"n{place}": 1' for place in range(60_000))
+    with pytest.raises(SqlError, match="has the name 'last' twice"):
+        duckdb_json(pa.array([f'[{{{names}, "last": 1, "last": 2}}]']))

@@ -1,11 +1,11 @@
 """Write functions that people know from DuckDB by DataFusion's functions."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
 
+from flightllm.common.interval_texts import interval_of
 from flightllm.errors import UnsupportedError
 from flightllm.functions.ages import AGE
 from flightllm.functions.list_sums import CHECKED_SUM, EXACT_SUM
@@ -79,8 +79,7 @@ _COUNT: Final = "CASE WHEN v IS NULL THEN NULL ELSE CAST(coalesce(array_length(v
 """The number of elements. `cardinality` counts those of inner lists too, and PostgreSQL's array_length has no 0."""
 _LENGTHS: Final = ("len", "length")
 """The functions that count the elements of a list or the characters of a text; the engine has `length` for texts."""
-_MONTHS: Final = re.compile(r"month|quarter|year|decade|centur|millenni", re.IGNORECASE)
-"""The units of an interval whose buckets begin with a month."""
+_BEGIN_OF_MONTH: Final = "date_trunc('month', CAST(v AS TIMESTAMP))"
 CALLS: Final = frozenset({"time_bucket", *_RENAMED, *_OF_ONE, *_OF_TWO, *_AGGREGATES, *_SUMS, *_LENGTHS, "struct_pack"})
 """The functions that the pass rewrites."""
 
@@ -152,15 +151,36 @@ def _bucket(given: Sequence[Json], types: ExpressionTypes) -> Json:
             "time_bucket takes an interval and a date or a timestamp without a zone: write"
             " time_bucket(INTERVAL '1 month', CAST(t AS TIMESTAMP))"
         )
-    begin = "2000-01-01" if _MONTHS.search(text_of(given[0])) else "2000-01-03"
-    origin = written(f"TIMESTAMP '{begin}'")
+    months = _has_months(given[0])
+    origin = written(f"TIMESTAMP '{'2000-01-01' if months else '2000-01-03'}'")
     if len(given) == 3:
         kinds = types.of(given[2])
         if kinds is None or not (pa.types.is_date(kinds) or pa.types.is_timestamp(kinds)):
             raise UnsupportedError("the third argument of time_bucket is a date or a time: write DATE '2000-01-01'")
-        origin = written("CAST(v AS TIMESTAMP)", v=given[2])
+        day = day and pa.types.is_date(kinds)
+        origin = written(_BEGIN_OF_MONTH if months else "CAST(v AS TIMESTAMP)", v=given[2])
     made = written("date_bin(i, CAST(v AS TIMESTAMP), o)", i=given[0], v=given[1], o=origin)
     return written("CAST(v AS DATE)", v=made) if day else made
+
+
+def _has_months(interval: Json) -> bool:
+    """Return whether the width of buckets is months, also in years.
+
+    Raises:
+        UnsupportedError: the width has months and days, or another unit.
+    """
+    fields = body(interval)
+    text = text_of_literal(fields["value"]) or text_of(fields["value"])
+    text = f"{text} {fields['leading_field'] or ''}"
+    try:
+        found = interval_of(text)
+    except ValueError as error:
+        raise UnsupportedError(
+            "the width of time_bucket is in months, days or smaller units: write time_bucket(INTERVAL '3 months', t)"
+        ) from error
+    if found.months and (found.days or found.nanoseconds):
+        raise UnsupportedError("time_bucket takes months or days, not both: write time_bucket(INTERVAL '1 month', t)")
+    return found.months != 0
 
 
 def _packed(fields: Json) -> Json:

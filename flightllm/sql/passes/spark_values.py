@@ -32,6 +32,7 @@ _CHECKED: Final = (
     " END))"
 )
 _WIDEST: Final = "CAST({} AS DECIMAL(19, 0))"
+_SUM: Final = body(written("sum(v)"))["name"]
 _DAYS: Final = "generate_series(a, b, CASE WHEN a <= b THEN INTERVAL '1 day' ELSE INTERVAL '-1 day' END)"
 
 
@@ -127,16 +128,12 @@ def _inner(node: Json) -> Json:
 
 
 def _sum_tried(fields: Node, value: Json, found: Type) -> Json:
-    """Return a sum that is NULL if it does not fit BIGINT.
-
-    Raises:
-        UnsupportedError: the sum has FILTER or OVER.
-    """
+    """Return a sum that is NULL if it does not fit BIGINT, with the call's DISTINCT, FILTER and OVER."""
     if found is None or not pa.types.is_integer(found):
-        return written("sum(v)", v=value)
-    if fields.get("over") or fields.get("filter"):
-        raise UnsupportedError("TRY_SUM has no counterpart with OVER or FILTER: write sum(CAST(x AS DECIMAL(38, 0)))")
-    return written("TRY_CAST(sum(CAST(v AS DECIMAL(38, 0))) AS BIGINT)", v=value)
+        return {"Function": {**fields, "name": _SUM}}
+    wide = {"Unnamed": {"Expr": written("CAST(v AS DECIMAL(38, 0))", v=value)}}
+    args = {"List": {**body(fields["args"]), "args": [wide]}}
+    return written("TRY_CAST(s AS BIGINT)", s={"Function": {**fields, "name": _SUM, "args": args}})
 
 
 def _is_bytes(value: Json) -> bool:

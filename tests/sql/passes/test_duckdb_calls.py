@@ -64,6 +64,16 @@ from tests.databases import ask, rows
         ("list_sum(CAST([] AS BIGINT[]))", None),
         ("array_sum(CAST([0.1, 0.2] AS DOUBLE[]))", 0.30000000000000004),
         ("typeof(list_sum([1, 2]))", "BIGINT"),
+        ("time_bucket(INTERVAL '1 mon', DATE '2024-03-15')", date(2024, 3, 1)),
+        ("time_bucket(INTERVAL '12 mons', DATE '2024-03-15')", date(2024, 1, 1)),
+        ("time_bucket(INTERVAL '1 yr', DATE '2024-03-15')", date(2024, 1, 1)),
+        ("time_bucket(INTERVAL 2 months, DATE '1999-06-15')", date(1999, 5, 1)),
+        ("time_bucket(INTERVAL '7 days', DATE '2024-03-15')", date(2024, 3, 11)),
+        ("time_bucket(INTERVAL '1 month', DATE '2024-03-15', DATE '2000-01-10')", date(2024, 3, 1)),
+        (
+            "time_bucket(INTERVAL '2 months', DATE '2024-03-15', TIMESTAMP '2001-02-10 05:00:00')",
+            datetime(2024, 2, 1),  # noqa: DTZ001 - no zone
+        ),
     ],
 )
 def test_values(session: Session, expression: str, value: object) -> None:
@@ -102,6 +112,13 @@ def test_inexact_sum(session: Session) -> None:
     assert rows(session, "SELECT list_sum(l) AS r FROM (SELECT array_agg(x) AS l FROM (VALUES (1), (2)) v(x)) q") == [
         {"r": 3}
     ]
+
+
+@pytest.mark.parametrize("width", ["1 month 1 day", "1 quarter"])
+def test_widths_of_buckets(session: Session, width: str) -> None:
+    """A width that is not months alone, or days and smaller units, says what to write."""
+    with pytest.raises(FlightLLMError, match="write time_bucket"):
+        rows(session, f"SELECT time_bucket(INTERVAL '{width}', DATE '2024-03-15') AS x")
 
 
 def test_names(session: Session) -> None:

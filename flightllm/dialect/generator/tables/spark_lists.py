@@ -9,7 +9,7 @@ from flightllm.functions.text_parts import SPLIT_BY_PATTERN
 from flightllm.sql.literals import text_literal
 from flightllm.sql.passes.spark_values import SIZE
 
-_PART: Final = "get_field(__e, '{}')"
+_PART: Final = "get_field({}, '{}')"
 _PLAIN: Final = re.compile(r"[\w ,;:=&/#@!%<>~-]+")
 """Separators that mean themselves in a pattern."""
 _POSITIONS: Final = "write LATERAL VIEW posexplode(list) v AS i, x for the places of elements"
@@ -119,21 +119,25 @@ def _of_entries(call: Call) -> str:
     from sqlglot import exp
 
     arrow = _arrow(call, 1, 2, f"write {call.name.lower()}(m, (k, v) -> v > 1)")
+    # The name of an outer lambda differs from those in its body: it counts them.
+    entry = f"__e{sum(1 for _ in arrow.this.find_all(exp.Lambda))}"
     parts = dict(zip((one.name.lower() for one in arrow.expressions), ("key", "value"), strict=True))
 
     def read(node: Any) -> Any:
         if isinstance(node, exp.Identifier) and node.name.lower() in parts:
-            return exp.Var(this=_PART.format(parts[node.name.lower()]))
+            return exp.Var(this=_PART.format(entry, parts[node.name.lower()]))
         return node
 
     found = call.generator.sql(arrow.this.copy().transform(read))
     given = call.sql(0)
     entries = f"map_entries({given})"
     if call.name == "MAP_FILTER":
-        entries = f"array_filter({entries}, __e -> {found})"
-        keys, values = (f"array_transform({entries}, __e -> {_PART.format(one)})" for one in ("key", "value"))
+        entries = f"array_filter({entries}, {entry} -> {found})"
+        keys, values = (
+            f"array_transform({entries}, {entry} -> {_PART.format(entry, one)})" for one in ("key", "value")
+        )
     else:
-        made = f"array_transform({entries}, __e -> {found})"
+        made = f"array_transform({entries}, {entry} -> {found})"
         keys, values = (made, f"map_values({given})") if call.name.endswith("KEYS") else (f"map_keys({given})", made)
     return f"(CASE WHEN {given} IS NOT NULL THEN map({keys}, {values}) END)"
 
