@@ -75,17 +75,35 @@ def _write_ties(found: Any) -> None:
 
 
 def _key_of(key: Any, select: Any) -> Any:
-    """Return a key of ORDER BY with the expression that its number or its alias means."""
+    """Return a key of ORDER BY with the expression that its number or its alias means.
+
+    Raises:
+        UnsupportedError: the number is that of no column, or a star is before its column.
+    """
     from sqlglot import exp
 
     made, value = key.copy(), key.this
-    named = value.name if isinstance(value, exp.Column) and not value.table else ""
-    if isinstance(value, exp.Literal) and not value.is_string and int(value.name) <= len(select.expressions):
-        item = select.expressions[int(value.name) - 1]
-    else:
-        item = next((one for one in select.expressions if isinstance(one, exp.Alias) and one.alias == named), value)
+    item = value
+    if isinstance(value, exp.Literal) and not value.is_string:
+        place = int(value.name) if value.name.isdecimal() else 0
+        items = select.expressions[:place]
+        if len(items) != place or not items or any(one.is_star for one in items):
+            raise UnsupportedError(
+                f"the key {value.name} of WITH TIES names no column after a star or outside of the list: write the"
+                " column's name in ORDER BY"
+            )
+        item = items[-1]
+    elif isinstance(value, exp.Column) and not value.table:
+        named = _folded(value.this)
+        aliased = [one for one in select.expressions if isinstance(one, exp.Alias)]
+        item = next((one for one in aliased if _folded(one.args["alias"]) == named), value)
     made.set("this", item.unalias().copy())
     return made
+
+
+def _folded(name: Any) -> str:
+    """Return a name as PostgreSQL knows it: without quotes it is in lower case."""
+    return str(name.name if name.quoted else name.name.lower())
 
 
 def _write_overlaps(found: Any) -> None:
@@ -168,6 +186,8 @@ def _write_literal(found: Any) -> None:
         raise UnsupportedError("times have no infinity here: write NULL, or '9999-12-31' for the last day")
     elif kind in _TIMES and text == "epoch":
         value.replace(exp.Literal.string("1970-01-01 00:00:00" if kind != "DATE" else "1970-01-01"))
+    elif kind in _TIMES and text == "now":
+        found.replace(exp.cast(exp.CurrentTimestamp(), found.to.copy()))
     elif kind in _TIMES and text in _DAYS:
         value.replace(exp.paren(exp.Add(this=exp.CurrentDate(), expression=exp.Literal.number(_DAYS[text]))))
 

@@ -22,6 +22,8 @@ _OF_CLASS = " for <class 'sqlglot."
 _TOO_MANY = re.compile(r"The number of provided arguments \((\d+)\) is greater than .* \((\d+)\)")
 _WITH_LAMBDAS = re.compile(r"(?:list|array)_(?:transform|filter|reduce|any_match)|(?:any|all|none)_match|exists|forall")
 """Functions in whose arguments `x -> 1` is a lambda; in those of others the arrow of postgres reads a field of JSON."""
+_NUMBERS = ("NUMBER", "DASH", "PLUS")
+"""The kinds of words that begin a number."""
 _NAME = "written_name"
 """The key under which a function keeps its name in the text."""
 
@@ -56,6 +58,10 @@ def _parser(dialect: str, own_functions: frozenset[str]) -> tuple[Any, Any]:
         """The parser of the dialect, which knows the functions of its table."""
 
         dialect_name = dialect
+        lambdas_by_place = (
+            {kind: one for kind, one in usual.LAMBDAS.items() if kind.name != "ARROW"},
+            usual.LAMBDAS,
+        )
         ID_VAR_TOKENS = usual.ID_VAR_TOKENS | names
         """Kinds of words that can be names: a table of Snowflake can have the name `sample`."""
         FUNCTIONS = {  # noqa: RUF012 - as sqlglot declares it
@@ -79,6 +85,8 @@ class _Reading(_Parser):  # type: ignore[misc] # a class that sqlglot chooses
     """Reads some parts otherwise than the parser of each dialect, and names functions in errors."""
 
     dialect_name: str = ""
+    lambdas_by_place: Sequence[Any] = ()
+    """The forms of a lambda in the arguments of postgres: those of most calls, and those of calls with lambdas."""
     around: list[str]
     """The names of the calls around the current token, from the outermost."""
 
@@ -113,12 +121,18 @@ class _Reading(_Parser):  # type: ignore[misc] # a class that sqlglot chooses
 
     def _parse_lambda(self, *args: Any, **options: Any) -> Any:
         """Parse an argument; `j -> 'a'` of postgres reads a field of JSON."""
-        usual: Any = type(self).LAMBDAS  # type: ignore[misc,has-type] # of a class that sqlglot chooses
-        of_json = self.dialect_name == "postgres" and not (
-            self.around and _WITH_LAMBDAS.fullmatch(self.around[-1].lower())
-        )
-        self.LAMBDAS = {kind: one for kind, one in usual.items() if kind.name != "ARROW"} if of_json else usual
+        if self.dialect_name == "postgres":
+            has_lambdas = bool(self.around and _WITH_LAMBDAS.fullmatch(self.around[-1].lower()))
+            self.LAMBDAS = self.lambdas_by_place[has_lambdas]
         return super()._parse_lambda(*args, **options)
+
+    def _parse_parameter(self) -> Any:
+        """Parse a parameter; `@ -5` of postgres is an operator, and sqlglot reads `@ 5` as `$5`."""
+        from sqlglot import exp
+
+        if self.dialect_name != "postgres" or self._prev.text != "@" or self._curr.token_type.name not in _NUMBERS:
+            return super()._parse_parameter()
+        return exp.Parameter(this=exp.paren(self._parse_unary()))
 
     def _parse_having_max(self, this: Any) -> Any:
         """Parse `ANY_VALUE(a HAVING MAX b + c)`; sqlglot reads only a column."""

@@ -84,12 +84,12 @@ def _listed(found: Any) -> Any:
     inner = given.this.unnest() if isinstance(given, exp.Cast) else given
     if isinstance(inner, exp.Literal) and inner.is_string:
         try:
-            items = [str(one) for one in array_items(inner.name) if one is not None]
+            items = array_items(inner.name)
         except ValueError as error:
             raise UnsupportedError(
                 f"{inner.name[:60]!r} after LIKE ANY cannot be read as a list: write x LIKE ANY (ARRAY['a%', 'b%'])"
             ) from error
-        inner = exp.Array(expressions=[exp.Literal.string(one) for one in items])
+        inner = exp.Array(expressions=[exp.null() if one is None else exp.Literal.string(str(one)) for one in items])
     if not isinstance(inner, exp.Array) or not inner.expressions:
         word = "any" if isinstance(made.expression, exp.Any) else "all"
         raise UnsupportedError(

@@ -10,6 +10,7 @@ from flightllm.sql.tokens import TokenKind
 from flightllm.sql.tree import Tree
 
 _WHOLE = frozenset({"Identifier", "CompoundIdentifier", "Value"})
+_ONE_COLUMN = frozenset({"UnnamedExpr", "ExprWithAlias"})
 
 
 def has_numbered_key(text: ParsedText) -> bool:
@@ -46,7 +47,8 @@ def _key(key: Json, items: Sequence[Json], own: Collection[str]) -> Json:
     inner = unnested(key["expr"])
     number = body(body(inner)["value"])[0] if kind(inner) == "Value" and kind(body(inner)["value"]) == "Number" else ""
     place = int(number) if str(number).isdecimal() else 0
-    if not 1 <= place <= len(items) or any(kind(item) != "UnnamedExpr" for item in items[place - 1 : place]):
+    known = {kind(item) for item in items[:place]} <= _ONE_COLUMN  # a star before it is more than one column
+    if not known or not 1 <= place <= len(items) or kind(items[place - 1]) != "UnnamedExpr":
         return key
     expression = body(items[place - 1])
     if kind(expression) in _WHOLE or changes_per_call(expression, own):

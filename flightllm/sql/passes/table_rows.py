@@ -14,9 +14,23 @@ _CLAUSES = ("selection", "having", "group_by", "qualify")
 def table_rows(tree: Tree, columns_of: TableColumns) -> Tree:
     """Rewrite `SELECT r FROM t AS r` as `SELECT {'a': r.a, 'b': r.b} AS r FROM t AS r`.
 
-    A column of this name comes first. A table whose columns are unknown stays.
+    A column of this name comes first. A table whose columns are unknown stays. A row that an outer join lacks has NULL
+    in each column, as in DuckDB.
     """
-    writer = _Writer(QueryColumns(tree.root, columns_of))
+    return _written(tree, columns_of, lacks_rows=True)
+
+
+def present_rows(tree: Tree, columns_of: TableColumns) -> Tree:
+    """Rewrite as `table_rows`, for dialects in which a row that an outer join lacks is NULL.
+
+    Raises:
+        UnsupportedError: an outer join can lack a row that a name means.
+    """
+    return _written(tree, columns_of, lacks_rows=False)
+
+
+def _written(tree: Tree, columns_of: TableColumns, *, lacks_rows: bool) -> Tree:
+    writer = _Writer(QueryColumns(tree.root, columns_of), lacks_rows=lacks_rows)
     root = rebuilt(tree.root, writer.changed, lambda value: is_query(value) or kind(value) == "SetOperation")
     return tree if root is tree.root else Tree(tree.sql, root)
 
@@ -24,8 +38,9 @@ def table_rows(tree: Tree, columns_of: TableColumns) -> Tree:
 class _Writer:
     """Writes the queries of one statement."""
 
-    def __init__(self, columns: QueryColumns) -> None:
+    def __init__(self, columns: QueryColumns, *, lacks_rows: bool) -> None:
         self._columns = columns
+        self._lacks_rows = lacks_rows
         self._references = References(columns)
 
     def changed(self, value: Json) -> Json:

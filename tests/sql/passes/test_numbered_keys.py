@@ -29,6 +29,10 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         ("SELECT k || '!', sum(n) * 2 FROM t GROUP BY k ORDER BY 2 DESC, 1", [("b!", 12), ("a!", 2)]),
         ("SELECT k || max(n) FROM t GROUP BY k HAVING count(*) > 0 ORDER BY 1", [("a1",), ("b4",)]),
         ("SELECT k AS x, count(*) * 2 FROM t GROUP BY k ORDER BY 2, x", [("a", 2), ("b", 4)]),
+        (
+            "SELECT s.*, n - 2 * count(*) FROM (SELECT k, -n AS m, n FROM t) s GROUP BY k, m, n ORDER BY 2",
+            [("b", -4, 4, 2), ("b", -2, 2, 0), ("a", -1, 1, -1)],
+        ),
     ],
 )
 def test_numbers(session: Session, dialect: str, sql: str, rows: list[tuple[Any, ...]]) -> None:
