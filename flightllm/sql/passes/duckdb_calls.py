@@ -180,7 +180,7 @@ def _has_months(interval: Json) -> bool:
         ) from error
     if found.months and (found.days or found.nanoseconds):
         raise UnsupportedError("time_bucket takes months or days, not both: write time_bucket(INTERVAL '1 month', t)")
-    return found.months != 0
+    return bool(found.months)
 
 
 def _packed(fields: Json) -> Json:
