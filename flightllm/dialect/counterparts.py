@@ -334,7 +334,7 @@ def _name_all(order: "exp.Order") -> None:
     if key is None or not is_word or key.name.upper() != "ALL":
         return
     if not isinstance(select, exp.Select) or select.is_star or select.find(exp.Columns):
-        key.replace(exp.var("ALL"))
+        keys[0].set("this", exp.Var(this="ALL"))  # a name would be written in quotes
         return
     written = [keys[0].copy() for _ in select.expressions]
     for place, key in enumerate(written, 1):

@@ -17,6 +17,7 @@ from flightllm.dialect.integer_casts import ROUNDING, round_integer_casts
 from flightllm.dialect.json_fields import write_json_fields
 from flightllm.dialect.json_operators import operand
 from flightllm.dialect.kept_names import keep_names, quote_error_fields
+from flightllm.dialect.path_orders import order_by_paths
 from flightllm.dialect.plain_texts import plain_texts
 from flightllm.dialect.postgres_forms import write_postgres_forms
 from flightllm.dialect.quoted_columns import check_quoted_columns
@@ -318,6 +319,7 @@ def _write_places(tree: "exp.Expr", dialect: str) -> None:
         write_bigquery_values(tree)
     elif dialect == "snowflake":
         write_value_places(tree)
+        order_by_paths(tree)
         _name_unpivots(tree)
 
 

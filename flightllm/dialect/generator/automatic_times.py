@@ -3,7 +3,8 @@
 from typing import Any, Final
 
 from flightllm.common.names import TIME_VALUE
-from flightllm.functions.automatic_times import check_format, offset_of, plain_time
+from flightllm.errors import SqlError
+from flightllm.functions.automatic_times import offset_of, plain_time
 from flightllm.sql.literals import text_literal
 
 _KINDS: Final = {
@@ -27,29 +28,32 @@ def time_cast(generator: Any, cast: Any, *, tries: bool) -> str | None:
 
 
 def as_time(generator: Any, value: Any, kind: str, *, tries: bool, format_: str = "", to: str = "") -> str:
-    """Return the text of a value as a day or a time of a kind: `date`, `ntz`, `ltz` or `tz`.
-
-    Raises:
-        SqlError: a literal does not have the format, or the format has an unknown letter.
-    """
+    """Return the text of a value as a day or a time of a kind: `date`, `ntz`, `ltz` or `tz`."""
     from sqlglot import exp
 
-    check_format(format_)
     to = to or _TYPES[kind]
     name = "TRY_CAST" if tries else "CAST"
     inner = value.unnest() if isinstance(value, exp.Paren) else value
     if isinstance(inner, exp.Cast) and _is_clear(inner.to.this, kind):
         return f"{name}({generator.sql(value)} AS {to})"
-    if not (isinstance(inner, exp.Literal) and inner.is_string):
+    plain = _plain(inner, kind, format_) if isinstance(inner, exp.Literal) and inner.is_string else None
+    if plain is None:
         of = text_literal(f"{kind} try" if tries else kind)
         return f"{name}({TIME_VALUE}({generator.sql(value)}, {of}, {text_literal(format_)}) AS {to})"
-    text = str(inner.name)
-    offset = offset_of(text) if kind == "tz" and not format_ else None
-    if offset not in {None, "+00:00"}:
-        instant = f"{name}({text_literal(plain_time(text, 'ltz') or '')} AS {to})"
-        return f"arrow_cast({instant}, 'Timestamp(Nanosecond, Some(\"{offset}\"))')"
-    plain = plain_time(text, f"{kind} try" if tries else kind, format_)
-    return f"{name}({'NULL' if plain is None else text_literal(plain)} AS {to})"
+    offset = offset_of(str(inner.name)) if kind == "tz" and not format_ else None
+    text = f"{name}({text_literal(plain)} AS {to})"
+    if offset in {None, "+00:00"}:
+        return text
+    return f"arrow_cast({text}, 'Timestamp(Nanosecond, Some(\"{offset}\"))')"
+
+
+def _plain(literal: Any, kind: str, format_: str) -> str | None:
+    """Return the text of a literal in the form of ISO 8601, or None for another text, which is an error of its row."""
+    of = "ltz" if kind == "tz" and not format_ else kind  # a literal keeps its offset
+    try:
+        return plain_time(str(literal.name), f"{of} try", format_)
+    except SqlError:
+        return None
 
 
 def _is_clear(type_: Any, kind: str) -> bool:

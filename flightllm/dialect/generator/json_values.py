@@ -37,7 +37,7 @@ def json_values() -> Mapping[type, Written]:
         exp.FromJson: _from_json,
         exp.ParseJSON: _parsed,
         exp.SafeFunc: _safe,
-        exp.StripNullValue: lambda generator, found: generator.sql(found, "this"),
+        exp.StripNullValue: _stripped,
         exp.ToBoolean: _boolean,
         exp.ToVariant: lambda generator, found: generator.sql(found, "this"),
     }
@@ -104,6 +104,14 @@ def _cast(generator: Any, found: Any) -> str:
     if (made := time_cast(generator, found, tries=tries)) is not None:
         return made
     return str(generator.trycast_sql(found) if tries else generator.cast_sql(found))
+
+
+def _stripped(generator: Any, found: Any) -> str:
+    """Write a VARIANT that is NULL for null of JSON; the text at a path is NULL already."""
+    from sqlglot import exp
+
+    value = generator.sql(found, "this")
+    return str(value) if isinstance(found.this, exp.JSONExtract | exp.GetExtract) else f"nullif({value}, 'null')"
 
 
 def _of_postgres(generator: Any, found: Any) -> str | None:

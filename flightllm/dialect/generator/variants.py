@@ -28,6 +28,8 @@ _OF_LISTS = (
     "LIST_COUNT",
 )
 """Functions of lists: a JSON list becomes one for them."""
+_ORDERING = ("GREATEST", "LEAST", "GREATEST_IGNORE_NULLS", "LEAST_IGNORE_NULLS")
+"""Functions that compare their values."""
 _MAKING_JSON = (
     *("OBJECT_CONSTRUCT", "OBJECT_CONSTRUCT_KEEP_NULL", "OBJECT_AGG", "OBJECT_INSERT", "OBJECT_PICK", "OBJECT_DELETE"),
     JSON_LIST.upper(),
@@ -200,6 +202,8 @@ def _read(generator: Any, found: Any, value: Any, steps: Sequence[Step]) -> str:
         return f"{RAW}({generator.sql(value)}, {path})"
     if called in _OF_LISTS:
         return f"{ELEMENTS}({json})"
+    if generator.read_from == "snowflake" and called in _ORDERING:
+        raise _order_error(called, f"{called}(d:price::NUMBER, 0)")
     if generator.read_from == "snowflake" and _is_collected(around):
         return f"{RAW}({generator.sql(value)}, {path})"
     if isinstance(around, exp.Cast):
@@ -248,16 +252,29 @@ def _as_scalar(generator: Any, around: Any, text: str) -> str | None:
         case exp.Is() if untyped:  # null of JSON is not NULL in Snowflake
             return text.replace(VARIANT_TEXT, RAW, 1)
         case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE() | exp.Between() | exp.In():
+            if untyped and isinstance(around, exp.LT | exp.LTE | exp.GT | exp.GTE) and _are_paths(around):
+                raise _order_error("a comparison", "d:price::NUMBER > d:cost::NUMBER")
             return _compared(around, text, number, truth)
         case exp.Min() | exp.Max() if untyped:
-            raise UnsupportedError(
-                f"{around.key.upper()} of a value without a type orders it by its kind: write a type after the path,"
-                " as in MAX(d:price::NUMBER)"
-            )
+            raise _order_error(around.key.upper(), "MAX(d:price::NUMBER)")
         case exp.Ordered() if untyped:
             return f"{number}{' DESC NULLS FIRST' if around.args.get('desc') else ' NULLS LAST'}, {text}"
         case _:
             return None
+
+
+def _order_error(what: str, line: str) -> UnsupportedError:
+    """Return the error of an operation that would order values by their kinds."""
+    return UnsupportedError(
+        f"{what} of a value without a type orders it by its kind: write a type after the path, as in {line}"
+    )
+
+
+def _are_paths(around: Any) -> bool:
+    """Return whether both sides of a comparison are paths."""
+    from sqlglot import exp
+
+    return all(isinstance(one.unnest(), exp.JSONExtract | exp.GetExtract) for one in around.iter_expressions())
 
 
 def _compared(around: Any, text: str, number: str, truth: str) -> str:

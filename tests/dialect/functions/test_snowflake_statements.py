@@ -57,6 +57,12 @@ _FEW: Sequence[tuple[list[str], Any]] = [
     (["SELECT dept, COUNT(*) AS n FROM emp GROUP BY ALL ORDER BY ALL"], [("a", 2), ("b", 2), (None, 1)]),
     (["SELECT id FROM emp WHERE id < 3 ORDER BY ALL DESC"], [(2,), (1,)]),
     (["SELECT * FROM (SELECT id FROM emp WHERE id < 3) ORDER BY ALL DESC"], [(2,), (1,)]),
+    (["SELECT * EXCLUDE (name, dept, sal, mgr) FROM emp WHERE id < 3 ORDER BY ALL DESC"], [(2,), (1,)]),
+    (
+        ["""SELECT f.value:a AS a FROM TABLE(FLATTEN(PARSE_JSON('[{"a":10},{"a":9}]'))) f ORDER BY a"""],
+        [("9",), ("10",)],
+    ),
+    (["SELECT ARRAY_SORT(PARSE_JSON('[10, 9]')::ARRAY(NUMBER)) AS a"], [([9, 10],)]),
     (["SELECT LISTAGG(DISTINCT mgr, '|') WITHIN GROUP (ORDER BY mgr DESC) AS l FROM emp"], [("2|1",)]),
     (["SELECT LISTAGG(DISTINCT mgr) AS a, LISTAGG(mgr) AS b FROM emp WHERE id = 1"], [("", "")]),
     (
@@ -200,6 +206,10 @@ _REFUSED = [
     ("SELECT TYPEOF(t::VARIANT) AS k FROM (SELECT CURRENT_TIMESTAMP() AS t)", "write TYPEOF(t::TIMESTAMP_TZ::VARIANT)"),
     ("SELECT LISTAGG(DISTINCT name) WITHIN GROUP (ORDER BY id) AS l FROM emp", "ORDER BY a)"),
     ("SELECT id, LISTAGG(DISTINCT name) OVER (PARTITION BY dept) AS l FROM emp", "write it in a subquery"),
+    ("SELECT ARRAY_SORT(PARSE_JSON('[10, 9]')) AS a", "write ARRAY_SORT(PARSE_JSON(text)::ARRAY(NUMBER))"),
+    ("SELECT ARRAY_MAX([20, PARSE_JSON('5')]) AS a", "write ARRAY_MAX(PARSE_JSON(text)::ARRAY(NUMBER))"),
+    ("SELECT v:a > v:b AS a FROM (SELECT PARSE_JSON('{}') AS v)", "d:price::NUMBER > d:cost::NUMBER"),
+    ("SELECT GREATEST(v:a, v:b) AS a FROM (SELECT PARSE_JSON('{}') AS v)", "GREATEST(d:price::NUMBER, 0)"),
     (
         "SELECT * FROM emp MATCH_RECOGNIZE (ORDER BY id MEASURES a.id AS x PATTERN (a+) DEFINE a AS TRUE)",
         "lag(a)",

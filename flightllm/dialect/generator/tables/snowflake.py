@@ -32,6 +32,8 @@ from flightllm.dialect.generator.tables.shared import (
     true_or_false,
 )
 from flightllm.dialect.generator.tables.snowflake_values import VALUES
+from flightllm.errors import SqlError
+from flightllm.functions.automatic_times import check_format
 from flightllm.functions.list_moments import KURTOSIS, SKEWNESS
 from flightllm.functions.text_parts import ALL_MATCHES, NTH_REPLACED, SPLIT_BY_PATTERN
 from flightllm.functions.text_places import CAPITALS, PLACE_IN_TEXT, WORD_OF_TEXT
@@ -248,6 +250,10 @@ def _time(kind: str, *, tries: bool = False) -> Rule:
         if len(call.args) > 2:
             call.refuse(f"write {call.name}(text, 'YYYY-MM-DD')")
         format_ = "" if written.upper() == "AUTO" else written
+        try:
+            check_format(format_)
+        except SqlError as error:
+            call.refuse(str(error))
         return as_time(call.generator, call.args[0], kind, tries=tries, format_=format_)
 
     return rule
@@ -390,7 +396,7 @@ SNOWFLAKE: Final[Table] = {
     "HOUR": part("hour"),
     "INITCAP": _capitals,
     "INSERT": form("(substr({0}, 1, {1} - 1) || {3} || substr({0}, {1} + {2}))"),
-    "JAROWINKLER_SIMILARITY": form(f"CAST(round(100 * {JARO_WINKLER}(lower({{0}}), lower({{1}}))) AS BIGINT)"),
+    "JAROWINKLER_SIMILARITY": form(f"CAST(floor(100 * {JARO_WINKLER}(lower({{0}}), lower({{1}})) + 1e-9) AS BIGINT)"),
     "KURTOSIS": form(f"{KURTOSIS}(array_agg(CAST({{0}} AS DOUBLE)))"),
     "LEAST": known("least({*})"),
     "LEAST_IGNORE_NULLS": form("least({*})"),

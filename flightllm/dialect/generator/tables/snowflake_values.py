@@ -29,6 +29,20 @@ def _listed(call: Call, place: int) -> str:
     return f"{LISTED}({text})" if isinstance(value, exp.Column | exp.Array | exp.Anonymous) else text
 
 
+def _sortable(call: Call) -> str:
+    """Return an argument whose values have one order; the elements of a VARIANT are ordered by their kinds."""
+    from sqlglot import exp
+
+    value = call.args[0]
+    untyped = isinstance(value, exp.ParseJSON | exp.JSONExtract | exp.GetExtract)
+    to_array = isinstance(value, exp.Cast) and value.to.this.name in {"ARRAY", "VARIANT"} and not value.to.expressions
+    items = value.expressions if isinstance(value, exp.Array) else []
+    texts = {one.is_string for one in items if isinstance(one, exp.Literal)}
+    if untyped or to_array or len(texts) > 1 or any(isinstance(one, exp.ParseJSON) for one in items):
+        call.refuse(f"values without a type have several orders: write {call.name}(PARSE_JSON(text)::ARRAY(NUMBER))")
+    return call.sql(0)
+
+
 def _lists(text: str, *places: int, count: int) -> Rule:
     """Return a rule that writes a text with some arguments as lists, for a number of arguments."""
 
@@ -68,7 +82,7 @@ def _sorted(call: Call) -> str:
     last = _NULLS.get(written[1] if len(written) > 1 else nulls)
     if rising is None or last is None:
         call.refuse("write the order as TRUE or FALSE, as in ARRAY_SORT(a, FALSE)")
-    return f"array_sort({_listed(call, 0)}, '{rising}', '{last}')"
+    return f"array_sort({_sortable(call)}, '{rising}', '{last}')"
 
 
 def _is_distinct(value: Any) -> bool:
@@ -209,7 +223,10 @@ VALUES: Final[Table] = {
     "ARRAY_COMPACT": _lists("array_compact({0})", 0, count=1),
     "ARRAY_CONSTRUCT_COMPACT": form("array_compact(make_array({*}))"),
     "ARRAY_CONTAINS": _lists(
-        "coalesce(array_has({1}, {0}), CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN false END)", 1, count=2
+        "coalesce(array_has({1}, {0}), CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN false"
+        " WHEN coalesce(array_length(array_compact({1})), 0) < array_length({1}) THEN true END)",
+        1,
+        count=2,
     ),
     "ARRAY_DISTINCT": _lists("array_distinct({0})", 0, count=1),
     "ARRAY_EXCEPT": _common("array_except", either=False),
@@ -217,8 +234,8 @@ VALUES: Final[Table] = {
     "ARRAY_GENERATE_RANGE": _range,
     "ARRAY_INSERT": _inserted,
     "ARRAY_INTERSECTION": _common("array_intersect", either=True),
-    "ARRAY_MAX": _lists("array_max({0})", 0, count=1),
-    "ARRAY_MIN": _lists("array_min({0})", 0, count=1),
+    "ARRAY_MAX": lambda call: f"array_max({_sortable(call)})",
+    "ARRAY_MIN": lambda call: f"array_min({_sortable(call)})",
     "ARRAY_POSITION": _lists("(CAST(array_position({1}, {0}) AS BIGINT) - 1)", 1, count=2),
     "ARRAY_PREPEND": _lists("array_prepend({1}, {0})", 0, count=2),
     "ARRAY_REMOVE": _lists("array_remove_all({0}, {1})", 0, count=2),
