@@ -8,9 +8,10 @@ from typing import Final
 
 from flightllm.functions.divisors import DIVISOR
 from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, parts, rebuilt, replaced, walk
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.query_columns import Known, TableColumns, own_functions
 from flightllm.sql.select_shapes import aggregates, changes_per_call
-from flightllm.sql.tree import written
+from flightllm.sql.tree import parse, written
 from flightllm.sql.types import arguments, function_name
 
 _FILTERS: Final = ("selection", "having", "qualify")
@@ -23,14 +24,20 @@ def guarded_zeros(root: Json, columns_of: TableColumns) -> Json:
     """Return a statement whose checks of divisors in conditions let the zeros pass that other conditions rule out.
 
     In `f <> 0 AND g / f > 1`, the check reads `CASE WHEN f <> 0 THEN f END`. A zero gives NULL where other conditions
-    can rule it out that are not beside it: in ON, over a view or a subquery with a condition, and in CASE.
+    can rule it out that are not beside it: in ON, over a view or a subquery with a condition, and in CASE. A view
+    without conditions is as its table.
     """
-    known = {name_of(one["alias"]["name"]): one["query"] for node in walk(root) for one in _common_tables(node)}
+    known = _named(root)
     changes = {
         id(one): _guarded(one, (), own_functions(columns_of)) if is_whole else _without_errors(one)
         for one, is_whole in _conditions(root, known, columns_of)
     }
     return replaced(root, changes)
+
+
+def _named(root: Json) -> Mapping[str, Json]:
+    """Return the queries of WITH by their names."""
+    return {name_of(one["alias"]["name"]): one["query"] for node in walk(root) for one in _common_tables(node)}
 
 
 def _common_tables(node: Node) -> Sequence[Json]:
@@ -85,7 +92,15 @@ def _is_stored(relation: Json, known: Mapping[str, Json], columns_of: TableColum
     if len(names) == 1 and names[0] in known:
         others = {name: query for name, query in known.items() if name != names[0]}
         return _is_unfiltered(known[names[0]], others, columns_of)
-    return bool(columns_of(names)) and not (isinstance(columns_of, Known) and columns_of.view_of(names))
+    text = columns_of.view_of(names) if isinstance(columns_of, Known) else ""
+    return _is_unfiltered_view(text, columns_of) if text else bool(columns_of(names))
+
+
+def _is_unfiltered_view(text: str, columns_of: TableColumns) -> bool:
+    tree = parse(ParsedText(text))
+    if tree is None or kind(tree.root) != "Query":
+        return False
+    return _is_unfiltered(body(tree.root), _named(tree.root), columns_of)
 
 
 def _is_unfiltered(query: Json, known: Mapping[str, Json], columns_of: TableColumns) -> bool:
@@ -129,6 +144,8 @@ def _guarded(condition: Json, guards: Sequence[Json], own: frozenset[str]) -> Js
         others = [other for other in operands if other is not one and not _has_check(other)]
         if fields["op"] == "Or":
             others = [written("(v) IS NOT TRUE", v=other) for other in others]
+        else:  # PostgreSQL computes the cheap conditions first, so a model's answer and a random value guard nothing
+            others = [other for other in others if not changes_per_call([other], own)]
         changes[id(one)] = _guarded(one, (*guards, *others), own)
     return replaced(condition, changes)
 

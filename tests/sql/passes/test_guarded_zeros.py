@@ -9,10 +9,11 @@ from tests.databases import ask, rows, small_database
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
-    """Return a session with a table of doubles and a view without the zeros."""
+    """Return a session with a table of doubles, a view of it, and one without the zeros."""
     session = small_database(tmp_path_factory.mktemp("zeros")).session()
     session.update("CREATE TABLE parts (id int, g double precision, f double precision)")
     session.update("INSERT INTO parts VALUES (1, 1, 0), (2, 1, 2), (3, 1, 4), (4, NULL, NULL)")
+    session.update("CREATE VIEW every_part AS WITH v AS (SELECT * FROM parts) SELECT * FROM v")
     session.update("CREATE VIEW whole AS SELECT * FROM parts WHERE f <> 0")
     return session
 
@@ -30,6 +31,9 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
         "(VALUES (CAST(1 AS double precision), CAST(0 AS double precision))) AS v(g, f) WHERE g / f > 0.3",
         "(SELECT id AS n, g, f FROM parts) AS v WHERE g / f > 0.3",
         "parts GROUP BY id HAVING sum(g) / sum(f) > 0.3",
+        "every_part WHERE g / f > 0.3",
+        "parts WHERE g / f > 0.3 AND random() < 2",
+        "parts WHERE ai_if('{id}?', id => id) AND g / f > 0.3",
     ],
 )
 def test_zeros(session: Session, dialect: str, rest: str) -> None:
@@ -52,6 +56,8 @@ def test_zeros(session: Session, dialect: str, rest: str) -> None:
         ("(SELECT * FROM parts WHERE f <> 0) AS v WHERE g / f > 0.3", [2]),
         ("whole WHERE g / f > 0.3", [2]),
         ("parts WHERE g / nullif(f, 0) > 0.3", [2]),
+        ("parts WHERE (f = 0 OR random() < 2) AND f > 0 AND g / f > 0.3", [2]),
+        ("parts WHERE random() > 2 OR g / f > 0.3", [2]),
         ("parts GROUP BY id HAVING sum(f) > 0 AND sum(g) / sum(f) > 0.3", [2]),
         ("parts WHERE f > 0 GROUP BY id, g, f HAVING g / f > 0.3", [2]),
     ],
