@@ -13,7 +13,7 @@ from datafusion.catalog import Table
 from pyarrow import dataset
 
 from flightllm.catalog.view_reads import Reads, Weight
-from flightllm.common.json_columns import ColumnTypes
+from flightllm.common.json_columns import JSONB, ColumnTypes, json_types
 from flightllm.common.names import STORED_SUFFIX, TableName, table_name
 from flightllm.common.principal import LOCAL
 from flightllm.errors import (
@@ -276,7 +276,8 @@ def _named(entries: Mapping[TableName, Entry], test: Callable[[pa.DataType], boo
 
 
 def _compared(entries: Mapping[TableName, Entry]) -> frozenset[str]:
-    found = set(_named(entries, _is_compared))
+    of_json = {key.name.lower() for key, entry in entries.items() if JSONB in json_types(entry.schema).values()}
+    found = _named(entries, _is_compared) | of_json
     views = {one.name.name.lower(): ParsedText(one.query) for one in entries.values() if one.kind == "view"}
     while more := {
         name
@@ -284,7 +285,7 @@ def _compared(entries: Mapping[TableName, Entry]) -> frozenset[str]:
         if name not in found and (not text.mentions.isdisjoint(_MAKES_INTERVALS | found) or text.makes_arrays())
     }:
         found |= more
-    return frozenset(found)
+    return found
 
 
 def _is_compared(given: pa.DataType) -> bool:

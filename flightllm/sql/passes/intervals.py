@@ -20,7 +20,7 @@ def intervals(tree: Tree, columns_of: TableColumns) -> Tree:
     Raises:
         UnsupportedError: a clause that has no such form compares intervals, such as GROUP BY.
     """
-    return tree.rebuilt(_Writer(tree, columns_of, _Lengths()).changed)
+    return tree.rebuilt(EqualWriter(tree, columns_of, _Lengths()).changed)
 
 
 class _Lengths:
@@ -42,8 +42,8 @@ class _Lengths:
         return written("CAST(round(date_part('epoch', v) * 1000000) AS BIGINT)", v=given)
 
 
-class _Writer(KeyWriter):
-    """Writes the comparisons of intervals; equal lengths are equal intervals."""
+class EqualWriter(KeyWriter):
+    """Writes the comparisons of values that are equal if their keys are."""
 
     def more_writers(self) -> Mapping[str, Callable[[str, Json], Node | None]]:
         """Return the writers of equality, and of the clauses that find equal values."""

@@ -10,6 +10,7 @@ from flightllm.errors import UnsupportedError
 from flightllm.functions import jsonb
 from flightllm.functions.json_texts import JSON_LIST, JSON_OBJECT
 from flightllm.functions.value_texts import INTERVAL_TEXT
+from flightllm.sql.json_types import JsonTypes
 from flightllm.sql.nodes import NOWHERE, SPAN, Json, Node, body, kind, unnested
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.nested_json import json_form
@@ -19,7 +20,7 @@ from flightllm.sql.tokens import TokenKind
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import INTERVAL, ExpressionTypes, arguments, function_name, other_aggregate
 
-_Rule = Callable[[Node, Sequence[Json], ExpressionTypes], Json]
+_Rule = Callable[[Node, Sequence[Json], "_Types"], Json]
 _NO_VALUES: Final = "arrow_cast(make_array(), 'List(Utf8)')"
 _TEXTS: Final = frozenset({"SingleQuotedString", "EscapedStringLiteral"})
 _OF_JSON: Final = frozenset(
@@ -32,6 +33,14 @@ _EQUALS: Final = frozenset({"Eq", "NotEq"})
 _SIDES: Final = {"AtArrow": ("left", "right"), "ArrowAt": ("right", "left")}
 
 
+class _Types(ExpressionTypes):
+    """The types of expressions, for which a JSON is a text, and as declared."""
+
+    def __init__(self, root: Json, columns_of: TableColumns) -> None:
+        super().__init__(root, columns_of)
+        self.declared = JsonTypes(root, columns_of)
+
+
 def json_calls(tree: Tree, columns_of: TableColumns) -> Tree:
     """Rewrite `jsonb_build_object('a', b)` and `j #>> '{a,b}'` by functions over JSON texts.
 
@@ -39,11 +48,11 @@ def json_calls(tree: Tree, columns_of: TableColumns) -> Tree:
         UnsupportedError: a value calls a model, and its type would call it again; or a name lacks a value.
     """
     own = own_functions(columns_of)
-    types = ExpressionTypes(tree.root, columns_of)
+    types = _Types(tree.root, columns_of)
     return tree.rebuilt(lambda node: _written(node, own, types))
 
 
-def _written(node: Node, own: Collection[str], types: ExpressionTypes) -> Json:
+def _written(node: Node, own: Collection[str], types: _Types) -> Json:
     fields = body(node)
     if kind(node) == "BinaryOp":
         return _operation(node, types)
@@ -58,7 +67,7 @@ def _written(node: Node, own: Collection[str], types: ExpressionTypes) -> Json:
     return _RULES[name](node, given, types)
 
 
-def _operation(node: Node, types: ExpressionTypes) -> Json:
+def _operation(node: Node, types: _Types) -> Json:
     fields = body(node)
     left, right, operator = fields["left"], fields["right"], fields["op"]
     if operator in _PATHS:
@@ -67,35 +76,39 @@ def _operation(node: Node, types: ExpressionTypes) -> Json:
         whole, part = (fields[side] for side in _SIDES[operator])
         texts = types.of(whole) == pa.string() or types.of(part) == pa.string()
         known = (
-            _is_json(whole) or _is_json(part) or (texts and not _is_list(whole, types) and not _is_list(part, types))
+            _is_json(whole, types)
+            or _is_json(part, types)
+            or (texts and not _is_list(whole, types) and not _is_list(part, types))
         )
         return written(f"{jsonb.CONTAINS}(v, w)", v=whole, w=part) if known else node
-    if operator in _EQUALS and _is_json(left) and _is_json(right):
+    if operator in _EQUALS and _is_json(left, types) and _is_json(right, types):
         sides = {side: written(f"{jsonb.SAME}(v)", v=fields[side]) for side in ("left", "right")}
         return {"BinaryOp": {**fields, **sides}}
-    if operator == "StringConcat" and (_is_json(left) or _is_json(right)):
-        if not all(_is_json(one) or _literal(one) is not None or _is_column(one) for one in (left, right)):
+    if operator == "StringConcat" and (_is_json(left, types) or _is_json(right, types)):
+        if not all(_is_json(one, types) or _literal(one) is not None or _is_column(one) for one in (left, right)):
             return node
         return written(f"{jsonb.MERGED}(v, w)", v=left, w=right)
-    if operator == "Minus" and (_is_json(left) or types.of(left) == pa.string()):
+    if operator == "Minus" and (_is_json(left, types) or types.of(left) == pa.string()):
         return _without(node, left, right, types)
     return node
 
 
-def _without(node: Node, left: Json, right: Json, types: ExpressionTypes) -> Json:
+def _without(node: Node, left: Json, right: Json, types: _Types) -> Json:
     """Return `j - 'name'`, `j - 1` and `j - ARRAY['a', 'b']`."""
     given = types.of(right)
     if given == pa.string():
         return written(f"{jsonb.WITHOUT}(v, make_array(w), 'keys')", v=left, w=right)
     if given is not None and pa.types.is_list(given):
         return written(f"{jsonb.WITHOUT}(v, w, 'keys')", v=left, w=right)
-    if given is not None and pa.types.is_integer(given) and _is_json(left):
+    if given is not None and pa.types.is_integer(given) and _is_json(left, types):
         return written(f"{jsonb.WITHOUT}(v, make_array(CAST(w AS VARCHAR)), 'place')", v=left, w=right)
     return node
 
 
-def _is_json(value: Json) -> bool:
-    """Return whether a value is surely JSON: the result of a cast or of a function."""
+def _is_json(value: Json, types: "_Types") -> bool:
+    """Return whether a value is surely JSON: the result of a cast or of a function, or a stored JSON."""
+    if types.declared.is_json(value):
+        return True
     inner = unnested(value)
     name = function_name(body(inner)) if kind(inner) == "Function" else ""
     return (name in _OF_JSON and name not in _NOT_JSON) or name in _MAKING
@@ -105,7 +118,7 @@ def _is_column(value: Json) -> bool:
     return kind(unnested(value)) in {"Identifier", "CompoundIdentifier"}
 
 
-def _is_list(value: Json, types: ExpressionTypes) -> bool:
+def _is_list(value: Json, types: _Types) -> bool:
     found = types.of(value)
     return found is not None and bool(pa.types.is_list(found))
 
@@ -138,8 +151,8 @@ def _list(form: str, given: Sequence[Json]) -> Json:
     return written(f"make_array({', '.join(form.format(name) for name in names)})", **names)
 
 
-def _json(value: Json, types: ExpressionTypes) -> Json:
-    if _is_json(value):
+def _json(value: Json, types: _Types) -> Json:
+    if _is_json(value, types):
         return value
     found = types.of(value)
     if found == INTERVAL:
@@ -148,7 +161,7 @@ def _json(value: Json, types: ExpressionTypes) -> Json:
 
 
 def _object(*, binary: bool) -> _Rule:
-    def rule(node: Node, given: Sequence[Json], types: ExpressionTypes) -> Json:
+    def rule(node: Node, given: Sequence[Json], types: _Types) -> Json:
         if len(given) % 2:
             name = function_name(body(node))
             raise UnsupportedError(f"{name} takes names and values in turn: write {name}('name', value)")
@@ -163,7 +176,7 @@ def _object(*, binary: bool) -> _Rule:
 def _list_of(*, binary: bool) -> _Rule:
     made = f"{jsonb.BUILT_LIST}(v)"
 
-    def rule(_: Node, given: Sequence[Json], types: ExpressionTypes) -> Json:
+    def rule(_: Node, given: Sequence[Json], types: _Types) -> Json:
         values = _list("{}", [_json(one, types) for one in given])
         return written(f"{jsonb.JSONB}({made})" if binary else made, v=values)
 
@@ -171,7 +184,7 @@ def _list_of(*, binary: bool) -> _Rule:
 
 
 def _one(*, binary: bool) -> _Rule:
-    def rule(node: Node, given: Sequence[Json], types: ExpressionTypes) -> Json:
+    def rule(node: Node, given: Sequence[Json], types: _Types) -> Json:
         if len(given) != 1:
             return node
         made = _json(given[0], types)
@@ -183,7 +196,7 @@ def _one(*, binary: bool) -> _Rule:
 def _collected(*, binary: bool) -> _Rule:
     """Return the rule of `jsonb_agg(a ORDER BY b)`: a list of the JSON of each row."""
 
-    def rule(node: Node, given: Sequence[Json], types: ExpressionTypes) -> Json:
+    def rule(node: Node, given: Sequence[Json], types: _Types) -> Json:
         if len(given) != 1:
             return node
         value = other_aggregate("array_agg", _json(given[0], types), node)
@@ -194,7 +207,7 @@ def _collected(*, binary: bool) -> _Rule:
 
 
 def _by_name(*, binary: bool) -> _Rule:
-    def rule(node: Node, given: Sequence[Json], types: ExpressionTypes) -> Json:
+    def rule(node: Node, given: Sequence[Json], types: _Types) -> Json:
         if len(given) != 2:
             return node
         names = other_aggregate("array_agg", written("CAST(v AS VARCHAR)", v=given[0]), node)
@@ -206,7 +219,7 @@ def _by_name(*, binary: bool) -> _Rule:
 
 
 def _at(called: str) -> _Rule:
-    def rule(node: Node, given: Sequence[Json], _: ExpressionTypes) -> Json:
+    def rule(node: Node, given: Sequence[Json], _: _Types) -> Json:
         if len(given) < 2:
             return node
         return written(f"{called}(v, p)", v=given[0], p=_list("{}", given[1:]))
@@ -214,7 +227,7 @@ def _at(called: str) -> _Rule:
     return rule
 
 
-def _set(node: Node, given: Sequence[Json], _: ExpressionTypes) -> Json:
+def _set(node: Node, given: Sequence[Json], _: _Types) -> Json:
     if not 3 <= len(given) <= 4:
         return node
     create = given[3] if len(given) == 4 else written("true")
@@ -225,7 +238,7 @@ def _named(form: str) -> _Rule:
     return lambda node, given, _: written(form, v=given[0]) if len(given) == 1 else node
 
 
-def _length(node: Node, given: Sequence[Json], _: ExpressionTypes) -> Json:
+def _length(node: Node, given: Sequence[Json], _: _Types) -> Json:
     return written("json_array_length(v)", v=given[0]) if len(given) == 1 else node
 
 

@@ -49,6 +49,7 @@ from flightllm.sql.passes.interval_texts import interval_texts
 from flightllm.sql.passes.intervals import intervals
 from flightllm.sql.passes.json_calls import MARKS as JSON_MARKS
 from flightllm.sql.passes.json_calls import can_have_json, json_calls
+from flightllm.sql.passes.jsonb_order import jsonb_order
 from flightllm.sql.passes.lambda_bodies import lambda_bodies
 from flightllm.sql.passes.like_lists import has_like_list, like_lists
 from flightllm.sql.passes.meetings import WORDS as MEETING
@@ -214,7 +215,9 @@ PASSES = (
     Pass(postgres_calls, frozenset(), some=POSTGRES_CALLS, of_postgres=True),
     Pass(parsed_times, frozenset(), some=READERS),
     Pass(text_lists, frozenset(), some=TEXT_LISTS),
-    Pass(json_calls, frozenset(), can_have_json, JSON_MARKS, of_postgres=True),
+    Pass(json_calls, frozenset(), can_have_json, JSON_MARKS, of_columns=True, of_postgres=True),
+    # After the functions of JSON: the parts of a jsonb are calls.
+    Pass(jsonb_order, frozenset(), lambda _: False, of_columns=True, of_postgres=True, since=9),
     Pass(text_calls, frozenset(), some=TEXT_CALLS, of_duckdb=True),
     Pass(moments, frozenset(), some=MOMENTS, of_duckdb=True),
     Pass(whole_division, frozenset(), some=frozenset({"//"}), of_duckdb=True),
