@@ -67,7 +67,10 @@ class ScriptVariables:
         """
         types = assigned.types or ()
         made = [(name, _type(kind, value)) for name, kind, value in zip(assigned.names, types, values, strict=True)]
-        literals = [_literal(value, kind) for (_, kind), value in zip(made, values, strict=True)]
+        try:
+            literals = [_literal(value, kind) for (_, kind), value in zip(made, values, strict=True)]
+        except pa.ArrowInvalid as error:
+            raise InvalidInputError(f"the value does not fit the type of its variable: {error}") from error
         self._literals = {**self._literals, **dict(zip(assigned.names, literals, strict=True))}
         self._types = {**self._types, **dict(made)}
         self.state = tuple(f"@{name}={literal}" for name, literal in sorted(self._literals.items()))
@@ -162,7 +165,7 @@ def _declared(read: _Read) -> Assignment:
             "write DECLARE x INT64 DEFAULT 3, with one of the types BOOL, INT64, FLOAT64, NUMERIC, STRING, DATE,"
             " DATETIME, TIME and TIMESTAMP"
         )
-    value = _cast(read.sent(given + 1, end - 1), kind) if has_value else f"CAST(NULL AS {kind})"
+    value = _value(read, given + 1, end - 1, kind) if has_value else f"CAST(NULL AS {kind})"
     return Assignment(names, f"SELECT {', '.join([value] * len(names))}", (kind,) * len(names))
 
 
@@ -171,7 +174,7 @@ def _set(read: _Read, names: tuple[str, ...], at: int, types: tuple[str, ...]) -
     if not text.is_symbol(at, "=") or at + 1 >= end:
         raise SqlError(f"write the value of a variable, as in SET {names[0]} = 5")
     if not text.is_symbol(1, "("):
-        return Assignment(names, f"SELECT {_cast(read.sent(at + 1, end - 1), types[0])}", types)
+        return Assignment(names, f"SELECT {_value(read, at + 1, end - 1, types[0])}", types)
     if not text.is_symbol(at + 1, "(") or text.closing.get(at + 1) != end - 1 or at + 3 == end:
         raise SqlError("write a value for each variable, as in SET (a, b) = (1, 'x')")
     given = read.sent(at + 2, end - 2)
@@ -192,20 +195,37 @@ def _is_item(text: ParsedText, at: int) -> bool:
     return after and not inside and (text.is_word(at - 1, "select") or text.is_symbol(at - 1, ","))
 
 
-def _cast(value: str, kind: str) -> str:
-    """Return a value of the type of its variable: a whole number is only checked, because a cast rounds."""
-    return f"({value})" if kind in {"", "INT64"} else f"CAST(({value}) AS {kind})"
+def _value(read: _Read, first: int, last: int, kind: str) -> str:
+    """Return the value of a variable: BigQuery converts a literal of a text to a time, and one of a number to NUMERIC.
+
+    Other values have no cast, so `assign` can check their type.
+    """
+    value, tokens = read.sent(first, last), read.text.tokens
+    signed = first + 1 == last and (read.text.is_symbol(first, "-") or read.text.is_symbol(first, "+"))
+    converts = _LITERALS.get(kind) if first == last or signed else None
+    return f"CAST(({value}) AS {kind})" if converts is tokens[last].kind else f"({value})"
+
+
+_LITERALS: Final = {
+    **dict.fromkeys(("DATE", "DATETIME", "TIME", "TIMESTAMP"), TokenKind.STRING),
+    "NUMERIC": TokenKind.NUMBER,
+}
+"""The literals that BigQuery converts to a type."""
 
 
 def _type(kind: str, value: pa.Scalar) -> str:
     """Return the type of a variable, which is that of its first value without a type in DECLARE.
 
     Raises:
-        InvalidInputError: a variable of the type INT64 gets no whole number, or no variable has such values.
+        InvalidInputError: a variable gets a value of another type, or no variable has such values.
     """
     found = value.type
-    if kind == "INT64" and value.is_valid and not pa.types.is_integer(found):
-        raise InvalidInputError("the variable has the type INT64: write CAST(value AS INT64)")
+    if (
+        kind
+        and value.is_valid
+        and not any(matches(found) for matches, name in _KINDS if name in _TAKES.get(kind, {kind}))
+    ):
+        raise InvalidInputError(f"the variable has the type {kind}: write CAST(value AS {kind})")
     if kind:
         return kind
     for matches, name in _KINDS:
@@ -221,11 +241,20 @@ _KINDS: Final = (
     (pa.types.is_boolean, "BOOL"),
     (pa.types.is_string, "STRING"),
     (pa.types.is_large_string, "STRING"),
+    (pa.types.is_string_view, "STRING"),
     (pa.types.is_date, "DATE"),
     (pa.types.is_time, "TIME"),
     (lambda kind: pa.types.is_timestamp(kind) and kind.tz is None, "DATETIME"),
     (pa.types.is_timestamp, "TIMESTAMP"),
 )
+
+
+_TAKES: Final[Mapping[str, Collection[str]]] = {
+    "FLOAT64": ("INT64", "NUMERIC", "FLOAT64"),
+    "NUMERIC": ("INT64", "NUMERIC"),
+    "DATETIME": ("DATE", "DATETIME"),
+}
+"""The types that a variable takes where they are not its own alone: BigQuery converts these without CAST."""
 
 
 def _literal(value: pa.Scalar, kind: str) -> str:
@@ -240,7 +269,7 @@ def _literal(value: pa.Scalar, kind: str) -> str:
         number = value.as_py()
         return str(number) if number >= 0 else f"({number})"  # in parentheses: `--1` would be a comment
     if kind == "TIMESTAMP":
-        value = value.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
+        value = value.cast(pa.timestamp("us", "UTC"), safe=False).cast(pa.timestamp("us"))
         return f"CAST('{value.cast(pa.string())}+00:00' AS TIMESTAMP)"
     return f"CAST('{value.cast(pa.string())}' AS {kind})"
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -52,6 +53,8 @@ def _rows(session: Session, sql: str) -> list[dict[str, Any]]:
         ("TIMESTAMP DEFAULT '2024-01-05 10:00:00+02'", datetime(2024, 1, 5, 8, tzinfo=UTC)),
         ("DEFAULT (SELECT MAX(id) FROM emp)", 2),
         ("BOOL DEFAULT TRUE", True),
+        ("NUMERIC DEFAULT -1.5", Decimal("-1.5")),
+        ("DATETIME DEFAULT DATE '2024-01-05'", datetime(2024, 1, 5)),  # noqa: DTZ001 - no zone
     ],
 )
 def test_value(session: Session, declared: str, expected: object) -> None:
@@ -77,6 +80,24 @@ def test_type_stays(session: Session) -> None:
     _do(session, "DECLARE n INT64")
     with pytest.raises(InvalidInputError, match=r"write CAST\(value AS INT64\)"):
         _do(session, "SET n = 2.7")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("BOOL", "7"), ("STRING", "5"), ("DATE", "TIMESTAMP '2024-01-02 10:00:00'"), ("FLOAT64", "'1'"), ("INT64", "'1'")],
+)
+def test_type_is_checked(session: Session, kind: str, value: str) -> None:
+    """A value of another type says to write CAST, as in BigQuery, in each form of the statement."""
+    _do(session, f"DECLARE a, b {kind}")
+    for sql in (f"SET a = {value}", f"SET (a, b) = ({value}, NULL)", f"DECLARE c {kind} DEFAULT {value}"):
+        with pytest.raises(InvalidInputError, match=rf"write CAST\(value AS {kind}\)"):
+            _do(session, sql)
+
+
+def test_current_timestamp(session: Session) -> None:
+    """A variable keeps the microseconds of the current time."""
+    _do(session, "DECLARE t TIMESTAMP DEFAULT CURRENT_TIMESTAMP()")
+    assert _rows(session, "SELECT t = t AS same, t <= CURRENT_TIMESTAMP() AS past") == [{"same": True, "past": True}]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from flightllm.common.names import COLUMNS_OF
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.joins import merged_names
@@ -26,8 +29,8 @@ from flightllm.sql.types import arguments, function_name
 
 COLUMNS: Final = frozenset({COLUMNS_OF})
 """The function that the pass rewrites; only the generator of other dialects writes it."""
-_Found = tuple[str, Node, re.Match[str] | None]
-"""The name of a column, the node that reads it, and the match of its name."""
+_Found = tuple[str, Node, str | None]
+"""The name of a column, the node that reads it, and the pattern that its name matches."""
 _GROUP: Final = re.compile(r"\\(\d)")
 
 
@@ -65,22 +68,31 @@ def _items(item: Json, tables: Sequence[Json], columns: QueryColumns) -> Iterato
         return
     alias = name_of(body(item)["alias"]) if kind(item) == "ExprWithAlias" else None
     value = body(item)["expr"] if alias is not None else body(item)
-    for name, column, match in _chosen(calls, tables, columns):
-        named = name if alias is None else _named(alias, match)
+    for name, column, pattern in _chosen(calls, tables, columns):
+        named = name if alias is None else _named(alias, name, pattern)
         made = replaced(value, {id(one): column for one in calls})
         yield {"ExprWithAlias": {"expr": made, "alias": new_identifier(named)}}
 
 
-def _named(alias: str, match: re.Match[str] | None) -> str:
-    """Return an alias with the groups of the match in place of their numbers."""
+def _named(alias: str, name: str, pattern: str | None) -> str:
+    """Return an alias with the groups of the match in place of their numbers; number 0 is the name.
+
+    Raises:
+        SqlError: the pattern lacks such a group.
+    """
 
     def group(found: re.Match[str]) -> str:
-        number = int(found[1])
-        if match is None or number > match.re.groups:
-            raise SqlError(
-                f"the alias of COLUMNS has the group {number}, which the pattern lacks: write \\0 for the name"
-            )
-        return match[number] or ""
+        if found[1] == "0":
+            return name
+        whole = f"^(?s:.*?)(?:{pattern})(?s:.*)$"
+        try:
+            if pattern is not None:
+                return str(pc.replace_substring_regex(name, whole, rf"\{found[1]}").as_py())
+        except pa.ArrowInvalid:
+            pass
+        raise SqlError(
+            f"the alias of COLUMNS has the group {found[1]}, which the pattern lacks: write \\0 for the name"
+        )
 
     return _GROUP.sub(group, alias)
 
@@ -118,18 +130,20 @@ def _chosen(calls: Sequence[Node], tables: Sequence[Json], columns: QueryColumns
         chosen = [one for one in found if one[0].lower() in wanted]
         chosen = chosen if wanted <= {name.lower() for name, _, _ in chosen} else []
     else:
-        chosen = [(name, column, match) for name, column, _ in found if (match := _pattern(given[0]).search(name))]
+        matched = _matches(given[0], [name for name, _, _ in found])
+        chosen = [(name, column, given[0]) for (name, column, _), one in zip(found, matched, strict=True) if one]
     if not chosen:
         names = ", ".join(name for name, _, _ in found)
         raise SqlError(f"COLUMNS({', '.join(map(repr, given))}) finds no column: write names among {names[:300]}")
     return chosen
 
 
-def _pattern(text: str) -> re.Pattern[str]:
+def _matches(pattern: str, names: Sequence[str]) -> list[bool]:
+    """Return which names have a match: Arrow has DuckDB's RE2, which takes no longer for any pattern."""
     try:
-        return re.compile(text)
-    except (re.error, RecursionError) as error:
-        raise SqlError(f"the pattern {text[:60]!r} of COLUMNS cannot be read: write one as 'a|b.*'") from error
+        return list(pc.match_substring_regex(pa.array(names, pa.string()), pattern).to_pylist())
+    except pa.ArrowInvalid as error:
+        raise SqlError(f"the pattern {pattern[:60]!r} of COLUMNS cannot be read: write one as 'a|b.*'") from error
 
 
 def _columns(items: Sequence[Json], columns: QueryColumns) -> Iterator[tuple[str, str, Node]]:

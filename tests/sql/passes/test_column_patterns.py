@@ -43,6 +43,9 @@ def vendor() -> Any:
         "SELECT COLUMNS('n') FROM many ORDER BY ALL",
         "SELECT COLUMNS('^n'), 1 AS one FROM many ORDER BY n",
         "SELECT COLUMNS(lambda c: c LIKE '%n') FROM many ORDER BY n",
+        r"""SELECT COLUMNS('(x)?(n)') AS "c_\1\2_\0" FROM many ORDER BY ALL""",
+        r"""SELECT COLUMNS('[[:alpha:]]') AS "c\0" FROM many ORDER BY 1""",
+        r"""SELECT COLUMNS('(w|n$)') AS "c\1_\0" FROM many ORDER BY 1""",
         "SELECT COLUMNS(* EXCLUDE (w)) FROM many ORDER BY n",
         "SELECT sum(COLUMNS(['xn', 'n'])) FROM many",
         "SELECT COLUMNS(*)::VARCHAR FROM many ORDER BY 1",
@@ -65,6 +68,8 @@ def test_columns(session: Session, vendor: Any, sql: str) -> None:
     [
         ("SELECT COLUMNS('zz') FROM many", "write names among n, w, xn"),
         ("SELECT COLUMNS('(') FROM many", "write one as"),
+        ("SELECT COLUMNS('(?=n)') FROM many", "write one as"),
+        (r"""SELECT COLUMNS('(n)') AS "c\2" FROM many""", "write .0 for the name"),
         ("SELECT COLUMNS('n') + COLUMNS('w') FROM many", "one item for each column"),
         ("SELECT n FROM many GROUP BY COLUMNS('n')", "name the columns"),
         ("SELECT COLUMNS(lambda c: upper(c) = 'N') FROM many", "name each column"),
@@ -74,3 +79,9 @@ def test_refused(session: Session, sql: str, said: str) -> None:
     """An error says what to write."""
     with pytest.raises(FlightLLMError, match=said):
         ask(session, sql, dialect="duckdb")
+
+
+def test_nested_repeats(session: Session) -> None:
+    """A pattern with nested repeats ends at once for a long name that it does not match."""
+    with pytest.raises(FlightLLMError, match="finds no column"):
+        ask(session, f"SELECT COLUMNS('^(a+)+$') FROM (SELECT 1 AS \"{'a' * 60}!\") AS v", dialect="duckdb")
