@@ -12,6 +12,7 @@ from flightllm.execution.planning import plan_extracted
 from flightllm.execution.query import Query
 from flightllm.plan.client_plan import read_client_plan
 from flightllm.sql.calls import Extracted
+from flightllm.sql.own_calls import check_no_own_names
 from flightllm.sql.parsed_text import ParsedText
 
 
@@ -20,7 +21,7 @@ def plan_substrait(encoded: bytes, services: Services, settings: Settings) -> Qu
 
     Raises:
         FlightLLMError: the plan is too large or is not a plan of one query. The plan reads a table that is not in the
-            catalog, or calls a function in a wrong way.
+            catalog, calls a function in a wrong way, or calls one that only the server's own texts call.
     """
     limits = services.config.limits
     if len(encoded) > limits.sql_bytes:
@@ -41,7 +42,9 @@ def plan_substrait(encoded: bytes, services: Services, settings: Settings) -> Qu
 
     read = list[str]()
     names = call_names(services)
-    found = read_client_plan(encoded, services.functions, check_table, names, most_terms=limits.sql_terms)
+    found = read_client_plan(
+        encoded, services.functions, check_table, check_no_own_names, names, most_terms=limits.sql_terms
+    )
     reading = ", ".join(f"(SELECT 1 FROM {table})" for table in read)
     services.catalog.inline_views(ParsedText(f"SELECT {reading}"))  # this refuses too many uses of large views
     try:

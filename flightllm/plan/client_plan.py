@@ -1,6 +1,6 @@
 """Checks the Substrait plans that clients send, and binds their AI calls as in SQL."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -39,6 +39,7 @@ def read_client_plan(
     encoded: bytes,
     registry: FunctionRegistry,
     check_table: Callable[[Sequence[str]], None],
+    check_called: Callable[[Iterable[str]], None],
     names: NameResolver,
     *,
     most_terms: int,
@@ -50,7 +51,8 @@ def read_client_plan(
     table's column: `{x}` is the column `x`. If the first field is computed, its name is `{field1}`.
 
     `check_table` gets the name of every table, and raises an error if the user must not read the table. `names` does
-    the same for models.
+    the same for models. `check_called` gets the names of the functions, and raises an error for one that clients must
+    not call.
 
     Raises:
         InvalidInputError: the bytes are not a plan with one query.
@@ -78,6 +80,7 @@ def read_client_plan(
         for extension in plan.extensions
         if extension.HasField("extension_function")
     }
+    check_called(functions.values())
     binder = _Binder(registry, functions, names)
     binder.visit(plan.relations[0].root.input, ())
     binder.declare(plan)

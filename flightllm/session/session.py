@@ -115,6 +115,7 @@ class Session:
             services.catalog.store, lambda: self._services.catalog, principal.name, services.functions.own_names
         )
         self._reader = StatementReader(self._place, lambda: self._services, services.config.limits, lambda: self.id)
+        self._reader.restores = principal.is_admin
         self._transactions = Transactions()
         self._files = KeptRows()
         self._record = sessions.open(self._changed, principal.name, peer)

@@ -118,6 +118,11 @@ def replaced(value: Json, changes: Mapping[int, Json]) -> Json:
     return done[0]
 
 
+def factors(items: Sequence[Json]) -> list[Json]:
+    """Return the tables of the items of a FROM and of their joins, in the order of the text."""
+    return [factor for item in items for factor in (item["relation"], *(join["relation"] for join in item["joins"]))]
+
+
 def parts(value: Json) -> Sequence[Json]:
     """Return the dicts, lists and tuples with content directly inside a value, without tokens and places."""
     if type(value) is dict:

@@ -395,6 +395,13 @@ def _column(place: int) -> Expression:
     return found
 
 
+def test_own_functions(session: Session, client: SessionContext) -> None:
+    """A plan calls no function that only the server's own texts call, as in SQL."""
+    client.register_udf(udf(lambda given: given, [TEXTS], TEXT, "volatile", "__hash"))
+    with pytest.raises(PermissionDeniedError, match="__hash is a function that only the server can call"):
+        _run(session, _plan(client, "SELECT __hash(make_array(name)) FROM people"))
+
+
 def test_models(database: Database, client: SessionContext) -> None:
     """A model that a plan names must be there, and be granted, as in SQL."""
     admin = database.session()

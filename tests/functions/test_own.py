@@ -13,9 +13,11 @@ import pyarrow as pa
 import pytest
 
 from flightllm import functions
+from flightllm.common.principal import Principal
 from flightllm.errors import FlightLLMError, PermissionDeniedError, SqlError
 from flightllm.functions.internal import INTERNAL
 from flightllm.functions.own import OWN_PREFIX, OwnFunction
+from flightllm.session.database import Database
 from flightllm.session.session import Session
 from flightllm.sql.own_calls import PLACEHOLDERS, check_no_own_calls
 from flightllm.sql.parsed_text import ParsedText
@@ -23,10 +25,16 @@ from tests.databases import ask, small_database
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """Return a session with the small tables."""
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """Open a database with the small tables."""
     with closing(small_database(tmp_path_factory.mktemp("own"))) as database:
-        yield database.session()
+        yield database
+
+
+@pytest.fixture(scope="module")
+def session(database: Database) -> Session:
+    """Return a session of an administrator."""
+    return database.session()
 
 
 def test_every_module_is_gathered() -> None:
@@ -131,11 +139,21 @@ def test_only_the_server_calls_them(session: Session) -> None:
     ):
         with pytest.raises(PermissionDeniedError, match="only the server can call"):
             ask(session, sql, dialect=dialect)
-    sql = "WITH __hash(a) AS (SELECT 1) SELECT __hash.a, '__hash(1)' AS __half_even FROM __hash"
-    with pytest.raises(PermissionDeniedError):
-        ask(session, sql)
-    sql = "WITH __dbt__cte(a) AS (SELECT 1) SELECT __dbt__cte.a, '__hash(1)' AS __half_even FROM __dbt__cte"
-    assert ask(session, sql).rows == [{"a": 1, "__half_even": "__hash(1)"}]
+    for name in ("__hash", "__dbt__cte"):
+        sql = f"WITH {name}(a) AS (SELECT 1) SELECT {name}.a, '__hash(1)' AS __half_even FROM {name}"
+        assert ask(session, sql).rows == [{"a": 1, "__half_even": "__hash(1)"}]
+
+
+def test_only_views_come_back(database: Database, session: Session) -> None:
+    """A table of the name `view` is no view, and only an administrator sends definitions again."""
+    definition = ParsedText("CREATE OR REPLACE TEMP VIEW w AS SELECT __hash(['a']) AS x")
+    check_no_own_calls(definition, restores=True)
+    with pytest.raises(PermissionDeniedError, match="only the server can call"):
+        check_no_own_calls(definition)
+    with pytest.raises(PermissionDeniedError, match="only the server can call"):
+        ask(session, "CREATE TABLE view AS SELECT __hash(['a']) AS x")
+    with pytest.raises(PermissionDeniedError, match="only the server can call"):
+        ask(database.session(Principal("eve", "user")), "CREATE VIEW w AS SELECT __hash(['a']) AS x")
 
 
 def test_views_come_back(session: Session) -> None:

@@ -84,7 +84,7 @@ from flightllm.sql.passes.struct_stars import struct_stars
 from flightllm.sql.passes.subqueries.subqueries import subqueries
 from flightllm.sql.passes.substring_places import SUBSTRINGS, substring_places
 from flightllm.sql.passes.table_functions import has_table_function, table_functions
-from flightllm.sql.passes.table_rows import table_rows
+from flightllm.sql.passes.table_rows import present_rows, table_rows
 from flightllm.sql.passes.text_calls import CALLS as TEXT_CALLS
 from flightllm.sql.passes.text_calls import text_calls
 from flightllm.sql.passes.text_lengths import TYPES, text_lengths
@@ -171,6 +171,9 @@ def _names_row(text: ParsedText) -> bool:
     """Return whether a text can have the name or the alias of a table in the place of a column."""
     scopes = {id(scope): scope for scope in text.scopes.of}
     names = {table.alias.lower() for scope in scopes.values() for table in scope.tables if table.alias}
+    lowered = text.sql.lower()
+    if not any(lowered.count(name) > 1 or '"' in name for name in names):
+        return False  # most texts name a table once, and this needs no look at each token
     return any(
         token.text.lower() in names and not text.is_symbol(index + 1, ".") and not _is_table_name(text, index)
         for index, token in enumerate(text.tokens)
@@ -188,8 +191,10 @@ PASSES = (
     Pass(random_queries, frozenset({"with", "from"}), some=RANDOM, of_duckdb=True, since=1),
     # Before all rows become structs: `json_build_object` has the spaces of PostgreSQL.
     Pass(row_values, frozenset({"from"}), some=TAKING, of_postgres=True, since=9),
+    # Before DuckDB's: a row that an outer join lacks is NULL in the other dialects.
+    Pass(present_rows, frozenset({"from"}), _names_row, of_postgres=True, since=9),
     Pass(table_rows, frozenset({"from"}), _names_row, of_duckdb=True, since=9),
-    Pass(table_rows, frozenset({"from"}), _names_row, TYPED, since=9),
+    Pass(present_rows, frozenset({"from"}), _names_row, TYPED, since=9),
     Pass(order_by_all, frozenset({"order", "by", "all"}), has_order_by_all, since=9),
     Pass(using, frozenset({"join"}), some=frozenset({"using", "natural"}), check_unread=check_unread),
     Pass(precedence, frozenset(), can_differ, OPERATORS, since=1),

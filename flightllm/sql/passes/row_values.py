@@ -1,6 +1,6 @@
 """Write the row of a table as a JSON object where PostgreSQL's JSON functions take it: `row_to_json(t)`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -8,7 +8,7 @@ from flightllm.common.names import quoted
 from flightllm.errors import UnsupportedError
 from flightllm.functions.json_texts import JSON_OBJECT
 from flightllm.sql.literals import text_literal
-from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, rebuilt, unnested
+from flightllm.sql.nodes import Json, Node, body, factors, is_query, kind, name_of, rebuilt, unnested
 from flightllm.sql.passes.whole_rows import lacking_rows
 from flightllm.sql.query_columns import QueryColumns, TableColumns
 from flightllm.sql.tree import Tree, written
@@ -50,7 +50,7 @@ def row_values(tree: Tree, columns_of: TableColumns) -> Tree:
 
 def _changed(clause: Json, select: Json, columns: QueryColumns) -> Json:
     """Return a clause of a SELECT in which calls take objects in place of rows."""
-    tables = dict(_tables(select, columns))
+    tables = dict(columns.table(factor) for factor in factors(select["from"]))
     lacking = {name for item in select["from"] for name in lacking_rows(item)}
 
     def change(node: Node) -> Json:
@@ -64,13 +64,6 @@ def _changed(clause: Json, select: Json, columns: QueryColumns) -> Json:
         return {"Function": {**fields, "args": {"List": {**listed, "args": given}}}}
 
     return rebuilt(clause, change)
-
-
-def _tables(select: Json, columns: QueryColumns) -> Iterator[tuple[str, Sequence[str] | None]]:
-    """Yield the name and the columns of each item of FROM."""
-    for item in select["from"]:
-        for factor in (item["relation"], *(join["relation"] for join in item["joins"])):
-            yield columns.table(factor)
 
 
 def _argument(given: Json, tables: Mapping[str, Sequence[str] | None], lacking: set[str]) -> Json:

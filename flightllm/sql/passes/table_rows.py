@@ -2,13 +2,29 @@
 
 from collections.abc import Mapping, Sequence
 
+from flightllm.errors import UnsupportedError
 from flightllm.sql.literals import text_literal
-from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, new_identifier, rebuilt, replaced, walk
+from flightllm.sql.nodes import (
+    Json,
+    Node,
+    body,
+    factors,
+    is_query,
+    kind,
+    name_of,
+    new_identifier,
+    rebuilt,
+    replaced,
+    walk,
+)
+from flightllm.sql.passes.whole_rows import lacking_rows
 from flightllm.sql.query_columns import QueryColumns, TableColumns
 from flightllm.sql.references import References
 from flightllm.sql.tree import Tree, written
 
 _CLAUSES = ("selection", "having", "group_by", "qualify")
+_Rows = Mapping[str, Node | str]
+"""The struct of each table by its name, or its first column if an outer join can lack its row."""
 
 
 def table_rows(tree: Tree, columns_of: TableColumns) -> Tree:
@@ -62,20 +78,20 @@ class _Writer:
         same = all(fields[key] is side for key, side in sides.items())
         return value if same else {"SetOperation": {**fields, **sides}}
 
-    def _rows(self, items: Sequence[Json]) -> Mapping[str, Node]:
+    def _rows(self, items: Sequence[Json]) -> _Rows:
         """Return the struct of each table of a FROM by its name; empty if the columns of a table are unknown."""
-        factors = [
-            factor for item in items for factor in (item["relation"], *(join["relation"] for join in item["joins"]))
-        ]
-        tables = [self._columns.table(factor) for factor in factors]
+        tables = [self._columns.table(factor) for factor in factors(items)]
         if any(columns is None for _, columns in tables):
             return {}
         every = {column for _, columns in tables for column in columns or ()}
+        lacking = set[str]() if self._lacks_rows else {name for item in items for name in lacking_rows(item)}
         return {
-            name: _struct(name, columns or ()) for name, columns in tables if name and columns and name not in every
+            name: columns[0] if name in lacking else _struct(name, columns)
+            for name, columns in tables
+            if name and columns and name not in every
         }
 
-    def _select(self, select: Node, rows: Mapping[str, Node]) -> Node:
+    def _select(self, select: Node, rows: _Rows) -> Node:
         fields = body(select)
         if not rows:
             return select
@@ -86,21 +102,37 @@ class _Writer:
         same = all(one is item for one, item in pairs) and all(made[clause] is fields[clause] for clause in _CLAUSES)
         return select if same else {"Select": {**fields, **made}}
 
-    def _item(self, item: Json, rows: Mapping[str, Node]) -> Json:
+    def _item(self, item: Json, rows: _Rows) -> Json:
         column = body(item) if kind(item) == "UnnamedExpr" else None
         if column is not None and kind(column) == "Identifier" and (name := name_of(body(column))) in rows:
-            return {"ExprWithAlias": {"expr": rows[name], "alias": new_identifier(name)}}
+            return {"ExprWithAlias": {"expr": _row(rows, name), "alias": new_identifier(name)}}
         return self._replaced(item, rows)
 
-    def _replaced(self, value: Json, rows: Mapping[str, Node]) -> Json:
+    def _replaced(self, value: Json, rows: _Rows) -> Json:
         free = self._references.free(value) if value and rows else ()
         stars = {id(part) for node in free and walk(value) if "Wildcard" in kind(node) for part in walk(body(node))}
         plain = ((node, name_of(body(node))) for node in free if kind(node) == "Identifier" and id(node) not in stars)
-        found = {id(node): rows[name] for node, name in plain if name in rows}
+        found = {id(node): _row(rows, name) for node, name in plain if name in rows}
         return replaced(value, found) if found else value
 
 
-def _unnamed(select: Node, rows: Mapping[str, Node]) -> Mapping[str, Node]:
+def _row(rows: _Rows, name: str) -> Node:
+    """Return the struct of a table.
+
+    Raises:
+        UnsupportedError: an outer join can lack its row.
+    """
+    row = rows[name]
+    if isinstance(row, str):
+        column = f"{name}.{row}"
+        raise UnsupportedError(
+            f"an outer join can lack a row of {name}: write its column, as in count({column}), or CASE WHEN {column} IS"
+            f" NOT NULL THEN named_struct({text_literal(row)}, {column}) END"
+        )
+    return row
+
+
+def _unnamed(select: Node, rows: _Rows) -> _Rows:
     """Return the rows without an alias of this name in a SELECT: other clauses can read its results."""
     items = body(select)["projection"]
     aliases = {name_of(body(item)["alias"]) for item in items if kind(item) == "ExprWithAlias"}
