@@ -35,8 +35,11 @@ def plain_texts(sql: str, dialect: str) -> Rewritten:
         what = f"a quoted part is unterminated, its closing {missing[1]} is missing" if missing else error
         raise SqlError(f"the text cannot be read as {dialect}: {what}") from error
     whole = Rewritten(sql, sql)
-    if any(token.token_type == TokenType.COMMAND for token in tokens):
-        return whole  # sqlglot keeps the rest of such a statement as one text
+    begins = True
+    for token in tokens:
+        if begins and token.token_type == TokenType.COMMAND:
+            return whole  # sqlglot keeps the rest of such a statement as one text; elsewhere the word is a name
+        begins = token.token_type == TokenType.SEMICOLON
     edits, at = list[Edit](), head
     for token in tokens:
         start, end = head + token.start, head + token.end + 1
