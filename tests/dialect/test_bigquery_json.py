@@ -55,6 +55,21 @@ def test_whole_row(session: Session, value: str) -> None:
     assert row == {"j": '{"a":1,"b":"2.5"}'}
 
 
+def test_json_of_a_column(session: Session) -> None:
+    """A column that a query computes as JSON stays JSON, and is no text with quotes."""
+    rows = """(SELECT JSON '{"a": [1]}' AS j, '[2]' AS t) AS s"""
+    select = "TO_JSON_STRING(j) AS j, TO_JSON_STRING(STRUCT(s.j AS k, t)) AS b, TO_JSON_STRING(t) AS t"
+    (row,) = ask(session, f"SELECT {select} FROM {rows}", dialect="bigquery").rows
+    assert row == {"j": '{"a":[1]}', "b": '{"k":{"a":[1]},"t":"[2]"}', "t": '"[2]"'}
+
+
+def test_two_columns_of_a_name(session: Session) -> None:
+    """A column that can be JSON or a text is an error that says to name one of them otherwise."""
+    rows = "(SELECT JSON '1' AS j) AS a, (SELECT '1' AS j) AS b"
+    with pytest.raises(FlightLLMError, match="AS j_json"):
+        ask(session, f"SELECT TO_JSON_STRING(a.j) FROM {rows}", dialect="bigquery")
+
+
 @pytest.mark.parametrize("joined", ["CONCAT(t, 'x')", "t || ''", "'a' || t", "CONCAT(TIME(t), 'x')"])
 def test_no_time_joins_a_text(session: Session, joined: str) -> None:
     """A time beside `||` or in CONCAT is an error, as in BigQuery."""

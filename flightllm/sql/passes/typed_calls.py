@@ -21,7 +21,7 @@ from flightllm.functions.typed_texts import BASE64, HEXADECIMAL, JSON_STRING, TY
 from flightllm.functions.variant_objects import COMPACT
 from flightllm.functions.variants import PARSED_JSON, VARIANT_JSON
 from flightllm.sql.literals import text_literal
-from flightllm.sql.nodes import Json, Node, body, kind, name_of, unnested
+from flightllm.sql.nodes import Json, Node, body, kind, name_of, unnested, walk
 from flightllm.sql.passes.nested_json import json_form
 from flightllm.sql.query_columns import TableColumns, Type, own_functions
 from flightllm.sql.select_shapes import changes_per_call
@@ -46,6 +46,39 @@ _OF_JSON: Final = frozenset(
     }
 )
 """Functions whose values are JSON already."""
+_LIKE_FIRST: Final = frozenset({"coalesce", "nullif", COMPACT, "json_extract"})
+"""Functions whose values are JSON if their first argument is JSON; JSON_QUERY of a text gives a text."""
+
+
+class _Types(ExpressionTypes):
+    """The types of expressions, and which of them are JSON, whose values are texts."""
+
+    def __init__(self, root: Json, columns_of: TableColumns) -> None:
+        super().__init__(root, columns_of)
+        self._named: dict[str, set[bool]] = {}
+        """For the name of each item of a query, whether values of this name are JSON."""
+        outermost = {id(item) for item in _items(root)}  # no other item can read their names
+        for node in walk(root):
+            if kind(node) == "ExprWithAlias" and id(node) not in outermost:
+                name = name_of(body(node)["alias"])
+                self._named.setdefault(name, set()).add(_is_json(unnested(body(node)["expr"])))
+
+    def is_json(self, value: Json) -> bool:
+        """Return whether a value is JSON already: a call, or a column that a query computes by such a call.
+
+        Raises:
+            UnsupportedError: a column can be JSON or a text, because two items have its name.
+        """
+        name = kind(value)
+        if name not in {"Identifier", "CompoundIdentifier"}:
+            return _is_json(value)
+        column = name_of(body(value) if name == "Identifier" else body(value)[-1])
+        found = self._named.get(column, {False})
+        if len(found) > 1:
+            raise UnsupportedError(
+                f"{column} names JSON and another value in this text: give one another name, as in AS {column}_json"
+            )
+        return True in found
 
 
 def typed_calls(tree: Tree, columns_of: TableColumns) -> Tree:
@@ -55,7 +88,7 @@ def typed_calls(tree: Tree, columns_of: TableColumns) -> Tree:
         UnsupportedError: a type is unknown, or a value calls a model and would call it twice.
     """
     own = own_functions(columns_of)
-    types = ExpressionTypes(tree.root, columns_of)
+    types = _Types(tree.root, columns_of)
 
     def change(node: Node) -> Json:
         fields = body(node)
@@ -69,7 +102,7 @@ def typed_calls(tree: Tree, columns_of: TableColumns) -> Tree:
         if name == FORMAT_OF:
             return _formatted(given, types)
         if name == JSON_STRING_OF:
-            return _string(given[0], types)
+            return _json(given[0], types, JSON_STRING)
         if name == JSON_OBJECT_OF and any(_is_list(types.of(one)) for one in given[::2]):
             raise UnsupportedError(
                 "JSON_OBJECT takes no lists of names and values here: write them in turn: JSON_OBJECT('name', value)"
@@ -91,20 +124,20 @@ def _list(form: str, given: Sequence[Json]) -> Json:
     return written(f"make_array({', '.join(form.format(name) for name in names)})", **names)
 
 
+def _items(root: Json) -> Sequence[Json]:
+    """Return the items of the outermost SELECT."""
+    query = body(root) if kind(root) == "Query" else {}
+    return body(query["body"])["projection"] if query and kind(query["body"]) == "Select" else ()
+
+
 def _is_list(found: Type) -> bool:
     return found is not None and bool(pa.types.is_nested(found))
 
 
-def _string(value: Json, types: ExpressionTypes) -> Json:
-    """Return the JSON of a value as TO_JSON_STRING writes it; JSON keeps its numbers, and loses its blanks."""
+def _json(value: Json, types: _Types, scalar: str = TYPED_JSON) -> Json:
     inner = unnested(value)
-    return written(f"{COMPACT}(v)", v=inner) if _is_json(inner) else _json(value, types, JSON_STRING)
-
-
-def _json(value: Json, types: ExpressionTypes, scalar: str = TYPED_JSON) -> Json:
-    inner = unnested(value)
-    if _is_json(inner):
-        return inner
+    if types.is_json(inner):  # JSON keeps its numbers, and loses its blanks
+        return written(f"{COMPACT}(v)", v=inner)
     if kind(inner) == "Dictionary" and body(inner):
         fields = [_json(one["value"], types, scalar) for one in body(inner)]
         keys = [text_literal(name_of(one["key"])) for one in body(inner)]
@@ -113,7 +146,7 @@ def _json(value: Json, types: ExpressionTypes, scalar: str = TYPED_JSON) -> Json
         given = arguments(body(inner))
         fields = [_json(one, types, scalar) for one in given[1::2]]
         return written(f"{JSON_OBJECT}(n, v)", n=_list("{}", given[::2]), v=_list("{}", fields))
-    if kind(inner) == "Array" and any(_is_json(unnested(one)) for one in body(inner)["elem"]):
+    if kind(inner) == "Array" and any(types.is_json(unnested(one)) for one in body(inner)["elem"]):
         return written(f"{JSON_LIST}(v)", v=_list("{}", [_json(one, types, scalar) for one in body(inner)["elem"]]))
     of_bytes = f"{scalar}(encode({{}}, 'base64pad'), '{BASE64}')"
     return written(json_form("v", types.of(value), scalar=scalar, of_bytes=of_bytes), v=value)
@@ -123,11 +156,13 @@ def _is_json(value: Json) -> bool:
     """Return whether a value is JSON already; TO_JSON is a `coalesce` of JSON and the text of null."""
     if kind(value) != "Function":
         return False
-    name = function_name(body(value))
-    return name in _OF_JSON or (name == "coalesce" and _is_json(arguments(body(value))[0]))
+    name, given = function_name(body(value)), arguments(body(value))
+    if name in _OF_JSON:
+        return True
+    return name in _LIKE_FIRST and given != [] and _is_json(unnested(given[0]))
 
 
-def _formatted(given: Sequence[Json], types: ExpressionTypes) -> Json:
+def _formatted(given: Sequence[Json], types: _Types) -> Json:
     texts, kinds = list[Json](), list[Json]()
     for one in given[1:]:
         found = types.of(one)
@@ -141,7 +176,7 @@ def _formatted(given: Sequence[Json], types: ExpressionTypes) -> Json:
     return written(f"{TYPED_FORMAT}(t, v, k)", t=given[0], v=_list("{}", texts), k=_list("{}", kinds))
 
 
-def _safe(given: Sequence[Json], operator: str, types: ExpressionTypes) -> Json:
+def _safe(given: Sequence[Json], operator: str, types: _Types) -> Json:
     found = [types.of(one) for one in given]
     if None in found:
         raise UnsupportedError(
