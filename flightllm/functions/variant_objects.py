@@ -11,6 +11,7 @@ from flightllm.functions.json_values import as_json, at_paths, value_at
 from flightllm.functions.json_values import keys as names_of
 from flightllm.functions.own import OwnFunction
 from flightllm.functions.rows import TEXTS, each_row
+from flightllm.functions.variants import answer
 
 RAW, KIND, GOT = "__variant_raw", "__variant_kind", "__variant_got"
 """The names in SQL of the functions that read a value, the name of its kind, and the value at a computed place."""
@@ -26,8 +27,9 @@ _Fields = dict[str, msgspec.Raw]
 
 
 def raw_values(texts: pa.Array, paths: pa.Array) -> pa.Array:
-    """Return the JSON text of the value at each row's path; null is the text `null`."""
-    return pa.array(at_paths(texts, paths, as_json), pa.string())
+    """Return the JSON text of the value at each row's path; null is the text `null`. An answer is its own value."""
+    rows = zip(texts.to_pylist(), paths.to_pylist(), at_paths(texts, paths, as_json), strict=True)
+    return pa.array([answer(text, path) if value is None else value for text, path, value in rows], pa.string())
 
 
 def kinds(texts: pa.Array, types: pa.Array) -> pa.Array:

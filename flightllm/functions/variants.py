@@ -39,14 +39,14 @@ _ANSWERS: Final = frozenset(
 def variant_texts(texts: pa.Array, paths: pa.Array) -> pa.Array:
     """Return the value at each row's path as text. An answer that is not JSON is its own value."""
     rows = zip(texts.to_pylist(), paths.to_pylist(), at_paths(texts, paths, as_text), strict=True)
-    return pa.array([_answer(text, path) if value is None else value for text, path, value in rows], pa.string())
+    return pa.array([answer(text, path) if value is None else value for text, path, value in rows], pa.string())
 
 
 def variant_jsons(texts: pa.Array, paths: pa.Array) -> pa.Array:
     """Return the JSON text of the value at each row's path; NULL for null."""
     values = at_paths(texts, paths, _not_null)
     rows = zip(texts.to_pylist(), paths.to_pylist(), values, strict=True)
-    return pa.array([_answer(text, path) if value is None else value for text, path, value in rows], pa.string())
+    return pa.array([answer(text, path) if value is None else value for text, path, value in rows], pa.string())
 
 
 def elements(texts: pa.Array) -> pa.Array:
@@ -98,16 +98,21 @@ def of_lists(lists: pa.Array) -> pa.Array:
     return pa.array(written, pa.string())
 
 
-def _not_null(value: bytes) -> str | None:
-    return None if value == b"null" else as_json(value)
+def answer(text: str | None, path: str | None) -> str | None:
+    """Return a text itself if the path leads to an answer, and the text is not an object or a list; else None.
 
-
-def _answer(text: str | None, path: str | None) -> str | None:
-    """Return a text itself if the path leads to an answer, and the text is not an object or a list."""
+    A label is a list of one label at the path `labels`.
+    """
     if text is None or path is None or text.lstrip()[:1] in {"{", "["}:
         return None
     steps = tuple(step.lower() if isinstance(step, str) else step for step in read_path(path))
+    if steps == ("labels",):
+        return msgspec.json.encode([text]).decode()
     return text if steps in _ANSWERS else None
+
+
+def _not_null(value: bytes) -> str | None:
+    return None if value == b"null" else as_json(value)
 
 
 def _elements(text: str | None, read: Callable[[bytes], str | None]) -> list[str | None] | None:
@@ -129,6 +134,8 @@ def _scalars(text: str | None) -> list[str | None] | None:
 def _rows(text: str | None, path: str | None, outer: bool | None, recursive: bool | None, mode: str) -> list[str]:  # noqa: FBT001 - one row
     steps = read_path(path) if path else ()
     value = None if text is None else value_at(text, steps)
+    if value is None and steps and (labels := answer(text, path)) is not None:
+        value = value_at(labels, ())
     found = [] if value is None else list(_below(value, steps, recursive=bool(recursive), mode=mode))
     return found or (["{}"] if outer else [])
 

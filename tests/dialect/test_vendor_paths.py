@@ -151,6 +151,44 @@ def test_paths_over_answers(session: Session, dialect: str, path: str, plain: st
     assert any(row[1] is not None for row in found)
 
 
+@pytest.mark.parametrize(
+    ("path", "listed"),
+    [
+        ("j:labels::STRING", "'[\"' || j || '\"]'"),
+        ("j:labels", "'[\"' || j || '\"]'"),
+        ("ARRAY_SIZE(j:labels)", "CASE WHEN j IS NOT NULL THEN 1 END"),
+        ("ARRAY_CONTAINS('a'::VARIANT, j:labels)", "j = 'a'"),
+        ("ARRAY_TO_STRING(j:labels, ',')", "j"),
+        ("j:labels[0]", "j"),
+    ],
+)
+def test_list_of_one_label(session: Session, path: str, listed: str) -> None:
+    """The labels of a stored answer with one label are a list of it, as Snowflake returns them."""
+    found = _values(session, f"SELECT id, {path} AS x FROM kept ORDER BY id", "snowflake")
+    assert found == _values(session, f"SELECT id, {listed} AS x FROM kept ORDER BY id", "default")
+    assert any(row[1] is not None for row in found)
+
+
+def test_rows_of_one_label(session: Session) -> None:
+    """FLATTEN makes one row of the labels of each stored answer with one label."""
+    sql = "SELECT id, f.value::STRING AS v FROM kept, LATERAL FLATTEN(input => j:labels) f ORDER BY id"
+    found = _values(session, sql, "snowflake")
+    assert found == _values(session, "SELECT id, j FROM kept WHERE j IS NOT NULL ORDER BY id", "default") != []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "CORTEX.CLASSIFY_TEXT('x', [{'label': 'a', 'examples': ['t']}, {'label': 'b'}])",
+        "AI_CLASSIFY('x', [{'label': 'a', 'description': 'd'}, {'label': 'b', 'examples': ['t', 'u']}])",
+        "AI_CLASSIFY('x', ARRAY_CONSTRUCT({'label': 'a', 'examples': ['t']}, {'label': 'b'}))",
+    ],
+)
+def test_labels_with_several_keys(session: Session, call: str) -> None:
+    """Each label can have other keys than the label before it."""
+    assert _values(session, f"SELECT {call}", "snowflake")[0][0] in {"a", "b"}
+
+
 def test_paths_over_cte(session: Session) -> None:
     """A path over a CTE asks nothing twice, and filters by the label."""
     sql = (

@@ -58,9 +58,15 @@ def makes_json(value: Any) -> bool:
 
 
 def _can_mix(value: Any) -> bool:
-    """Return whether a value is an array whose elements are not all texts, and not all numbers, as written."""
+    """Return whether a value is an array whose elements are not all texts, and not all numbers, as written.
+
+    The labels of a call can have several keys, and stay as written: the call reads them itself.
+    """
     from sqlglot import exp
 
+    around = value.parent.parent if isinstance(value.parent, exp.Kwarg) else value.parent
+    if around is not None and str(around.args.get("this")).lower() == "ai_classify":
+        return False
     kinds = {one.is_string if isinstance(one, exp.Literal) else None for one in value.expressions}
     return isinstance(value, exp.Array) and (len(kinds) > 1 or None in kinds)
 
