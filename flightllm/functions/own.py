@@ -1,7 +1,7 @@
 """A function that only rewritten texts call."""
 
 from collections.abc import Callable
-from traceback import extract_tb
+from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
@@ -47,10 +47,18 @@ class OwnFunction(NamedTuple):
         except (FlightLLMError, MemoryError):
             raise
         except Exception as error:  # each other error is a value of which the function did not think
-            at = extract_tb(error.__traceback__)[-1].name
+            at = _place_of(error)
             _log.warning("function failed", function=self.name, error=type(error).__name__, at=at)
             told = f": {str(error).splitlines()[0][:_TOLD]}" if isinstance(error, pa.ArrowInvalid) else ""
             raise SqlError(
                 f"the function {self.name.removeprefix(OWN_PREFIX)} of the server cannot compute with a value{told}:"
                 " leave this value out with WHERE or CASE, or write it in another form"
             ) from error
+
+
+def _place_of(error: Exception) -> str:
+    """Return the name of the function that raised an error."""
+    at: TracebackType | None = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return "" if at is None else at.tb_frame.f_code.co_name

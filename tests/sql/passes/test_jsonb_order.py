@@ -17,7 +17,7 @@ SETUP = [
         (13, '{"bb":1,"a":{"c":[1,{"d":null}]}}'), (14, '-0.5e1'), (15, '"É"'), (16, '[[]]'), (17, '{}'),
         (18, '1e2'), (19, '"y"'), (20, 'false'), (21, '[3]'), (22, '-17'), (23, '0'), (24, '0.10')""",
 ]
-CASES = (
+CASES: tuple[tuple[str, list[tuple[object, ...]]], ...] = (
     ("SELECT id FROM docs WHERE j = '1' ORDER BY id", [("3",), ("4",)]),
     ('SELECT id FROM docs WHERE j = \'{"b": 1.00, "a": 2}\' ORDER BY id', [("1",), ("2",)]),
     (
