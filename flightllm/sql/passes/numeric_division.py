@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from flightllm.functions.divisors import DIVISOR
 from flightllm.sql.nodes import Json, Node, body, kind, unnested
-from flightllm.sql.passes.exact_numbers import decimal_of
+from flightllm.sql.passes.exact_numbers import decimal_of, is_inexact
 from flightllm.sql.passes.guarded_zeros import guarded_zeros
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, written
@@ -19,6 +19,8 @@ _KEPT: Final = frozenset({"sum", "min", "max", "abs", "coalesce", "nullif", "gre
 """Functions that return a decimal for decimals."""
 _COLUMNS: Final = frozenset({"Identifier", "CompoundIdentifier", "Cast"})
 _OPERATORS: Final = frozenset({"Plus", "Minus", "Modulo", "Multiply"})
+_OF_LITERALS: Final = pa.decimal128(38, 10)
+"""The type that a column of literals with a point or an exponent seems to have."""
 _SINGLE: Final = 32
 """The bits of a number of single precision."""
 _ARITHMETIC: Final = _OPERATORS | {"Divide"}
@@ -44,13 +46,14 @@ def numeric_division(tree: Tree, columns_of: TableColumns) -> Tree:
         ):
             return _checked(node, is_single=all(_is_narrow(one) for one in given))
         if fields["op"] == "Modulo":
-            return node
+            return _apart(node, fields["right"]) if given[1] == _OF_LITERALS else node
         if not all(_is_exact(one, types) for one in sides) or not all(map(_is_whole_or_decimal, given)):
             return node
         if not any(one is not None and pa.types.is_decimal(one) for one in given):
             return node
         wide = "CAST(CAST(l AS DECIMAL(38, 13)) / r AS DECIMAL(38, 16))"
-        return written(wide, l=fields["left"], r=fields["right"])
+        quotient = written(wide, l=fields["left"], r=fields["right"])
+        return _apart(quotient, fields["right"]) if given[1] == _OF_LITERALS else quotient
 
     after = tree.rebuilt(change)
     if after is tree:
@@ -61,9 +64,8 @@ def numeric_division(tree: Tree, columns_of: TableColumns) -> Tree:
 def _is_real(value: Json, types: ExpressionTypes) -> bool:
     """Return whether DataFusion computes a value as a double, and no decimal is part of it."""
     inner = unnested(value)
-    number = decimal_of(inner)
-    if number is not None:
-        return number.as_tuple().exponent != 0
+    if decimal_of(inner) is not None:
+        return is_inexact(inner)
     fields = body(inner)
     if is_double(types.of(inner)):
         return True
@@ -78,6 +80,13 @@ def _is_real(value: Json, types: ExpressionTypes) -> bool:
 def _is_binary(value: Json, types: ExpressionTypes) -> bool:
     """Return whether a value is a whole number or a double."""
     return _is_whole(value, types) or _is_real(value, types)
+
+
+def _apart(quotient: Json, divisor: Json) -> Json:
+    """Return a quotient whose divisor is checked apart, because it can be a double: a column of literals in VALUES."""
+    if kind(unnested(divisor)) not in {"Identifier", "CompoundIdentifier"}:
+        return quotient
+    return written(f"CASE WHEN {DIVISOR}(CAST(r AS DOUBLE)) IS NOT NULL THEN q END", q=quotient, r=divisor)
 
 
 def _checked(node: Node, *, is_single: bool) -> Json:
@@ -128,9 +137,8 @@ def _is_exact(value: Json, types: ExpressionTypes) -> bool:
 def _is_whole(value: Json, types: ExpressionTypes) -> bool:
     """Return whether DataFusion computes a value as a whole number."""
     inner = unnested(value)
-    number = decimal_of(inner)
-    if number is not None:
-        return number.as_tuple().exponent == 0
+    if decimal_of(inner) is not None:
+        return not is_inexact(inner)
     if kind(inner) == "Function" and function_name(body(inner)) == "sum":
         return all(_is_whole(one, types) for one in arguments(body(inner)))
     given = types.of(inner)

@@ -66,6 +66,15 @@ def test_zero_below_doubles(session: Session, value: str) -> None:
         rows(session, f"SELECT {value} AS v FROM people WHERE id < 3")
 
 
+@pytest.mark.parametrize("value", ["a / b", "a % b", "CAST(2 AS numeric) / b", "2 / 0e0"])
+def test_zero_among_literals(session: Session, value: str) -> None:
+    """A literal with an exponent is no whole number, and a column of such literals can have a zero."""
+    with pytest.raises(FlightLLMError, match="division by zero: write nullif"):
+        rows(session, f"SELECT {value} AS v FROM (VALUES (1.5e0, 0e0)) AS v(a, b)")
+    found = rows(session, f"SELECT {value} AS v FROM (VALUES (1.5e0, 0.5)) AS v(a, b)".replace("0e0", "5e-1"))
+    assert float(found[0]["v"]) in {3.0, 4.0, 0.0}
+
+
 def test_doubles_without_zero(session: Session) -> None:
     """Other divisors keep values and types, and `nullif` and CASE keep a zero away."""
     sql = """SELECT 5.5 % 2 AS a, 7 / 2 AS b, 7 / 2.5 AS c, d / nullif(z, 0) AS e, CASE WHEN z > 0 THEN d / z END AS f,
