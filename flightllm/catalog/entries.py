@@ -13,7 +13,7 @@ from datafusion.catalog import Table
 from pyarrow import dataset
 
 from flightllm.catalog.view_reads import Reads, Weight
-from flightllm.common.json_columns import JSONB, ColumnTypes, json_types
+from flightllm.common.json_columns import ColumnTypes, json_types
 from flightllm.common.names import STORED_SUFFIX, TableName, table_name
 from flightllm.common.principal import LOCAL
 from flightllm.errors import (
@@ -211,7 +211,11 @@ def columns_in(entries: Mapping[TableName, Entry]) -> Known:
 
     def columns_of(parts: Sequence[str]) -> Mapping[str, pa.DataType]:
         entry = found(parts)
-        return ColumnTypes(entry.schema) if entry else {}
+        if entry is None:
+            return {}
+        types = ColumnTypes(zip(entry.schema.names, entry.schema.types, strict=True))
+        types.schema = entry.schema
+        return types
 
     def view_of(parts: Sequence[str]) -> str:
         entry = found(parts)
@@ -276,7 +280,11 @@ def _named(entries: Mapping[TableName, Entry], test: Callable[[pa.DataType], boo
 
 
 def _compared(entries: Mapping[TableName, Entry]) -> frozenset[str]:
-    of_json = {key.name.lower() for key, entry in entries.items() if JSONB in json_types(entry.schema).values()}
+    of_json = {
+        key.name.lower()
+        for key, entry in entries.items()
+        if any(field.metadata for field in entry.schema) and json_types(entry.schema)
+    }
     found = _named(entries, _is_compared) | of_json
     views = {one.name.name.lower(): ParsedText(one.query) for one in entries.values() if one.kind == "view"}
     while more := {

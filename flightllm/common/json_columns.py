@@ -15,11 +15,17 @@ _KEY, _PG_TYPE = b"json_type", b"pg_type"
 
 
 class ColumnTypes(dict[str, pa.DataType]):
-    """The Arrow types of a table's columns by name; `json` has the declared type of each column of JSON."""
+    """The Arrow types of a table's columns by name; `json` has the declared type of each column of JSON.
 
-    def __init__(self, schema: pa.Schema) -> None:
-        super().__init__(zip(schema.names, schema.types, strict=True))
-        self.json = json_types(schema)
+    `schema` is the schema of the table, which the maker sets: most queries read no column of JSON.
+    """
+
+    schema: pa.Schema = pa.schema([])
+
+    @property
+    def json(self) -> Mapping[str, str]:
+        """Return the declared types of the columns of JSON by name."""
+        return json_types(self.schema)
 
 
 def with_json_types(schema: pa.Schema, types: Mapping[str, str]) -> pa.Schema:

@@ -200,7 +200,11 @@ class _Planned:
 
         def found(parts: Sequence[str]) -> Mapping[str, pa.DataType]:
             schema = own.get(tuple(parts))
-            return stored(parts) if schema is None else ColumnTypes(schema)
+            if schema is None:
+                return stored(parts)
+            types = ColumnTypes(zip(schema.names, schema.types, strict=True))
+            types.schema = schema
+            return types
 
         return replace(stored, columns_of=found, own_functions=self.services.functions.own_names)
 

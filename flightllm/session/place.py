@@ -100,7 +100,9 @@ class SessionPlace:
             schema = self._catalog().table(name).schema
         except FlightLLMError:
             return {}
-        return ColumnTypes(schema)
+        found = ColumnTypes(zip(schema.names, schema.types, strict=True))
+        found.schema = schema
+        return found
 
     def _restricted(self) -> list[TableName]:
         return [name for name, entry in self._catalog().entries.items() if entry.restricted]

@@ -25,7 +25,7 @@ class JsonType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
         super().__init__(pa.string(), "flightllm.json")
 
     def __hash__(self) -> int:
-        """Return the hash of the name; pyarrow's class has none."""
+        """Return the hash of the name: the hash of pyarrow's class is an error."""
         return hash(self._name)
 
     def __arrow_ext_serialize__(self) -> bytes:

@@ -52,7 +52,7 @@ class _Jsonb:
         literal = kind(inner) == "Value" and (given is None or pa.types.is_string(given) or pa.types.is_null(given))
         if given != JSONB_TYPE and not literal and given is not None and not pa.types.is_null(given):
             raise SqlError(
-                f"the value at {tree.position(value)} is no jsonb, and is compared with one: write to_jsonb(value), or"
+                f"a jsonb is compared with a value of another type at {tree.position(value)}: write to_jsonb(value), or"
                 " text::jsonb for the text of a JSON value"
             )
         return written(f"{JSON_KEY}(v)", v=value)

@@ -11,6 +11,7 @@ from flightllm.functions.json_texts import JSON_LIST, JSON_OBJECT, JSON_TEXT
 from flightllm.functions.json_values import Step, read_path, written_path
 from flightllm.functions.variant_objects import COMPACT, DELETED, GOT, INSERTED, OBJECT, PICKED, RAW
 from flightllm.functions.variants import ELEMENTS, FLATTENED, OF_LIST, OF_TYPED, PARSED_JSON, VARIANT_JSON, VARIANT_TEXT
+from flightllm.sql.json_types import JsonTypes
 from flightllm.sql.literals import text_literal
 from flightllm.sql.nodes import Json, Node, body, kind, text_of_literal, unnested
 from flightllm.sql.passes.nested_json import json_form
@@ -74,17 +75,25 @@ _ERRORS: Final = frozenset({"error", "errormessage"})
 """The fields of errors. A struct with one of them has the answer in another field."""
 
 
+class _Types(ExpressionTypes):
+    """The types of expressions, for which a JSON is a text, and as declared."""
+
+    def __init__(self, root: Json, columns_of: TableColumns) -> None:
+        super().__init__(root, columns_of)
+        self.declared = JsonTypes(root, columns_of)
+
+
 def variants(tree: Tree, columns_of: TableColumns) -> Tree:
     """Rewrite `e:response:city` as `e['city']` for the answer of `ai_extract`, and as the value of a JSON text.
 
     Raises:
         UnsupportedError: the path leads to a value that the answer does not have.
     """
-    types = ExpressionTypes(tree.root, columns_of)
+    types = _Types(tree.root, columns_of)
     return tree.rebuilt(lambda node: _written(node, types, tree))
 
 
-def _written(node: Node, types: ExpressionTypes, tree: Tree) -> Json:
+def _written(node: Node, types: _Types, tree: Tree) -> Json:
     if kind(node) == "JsonAccess":
         fields = body(node)
         steps = [_step(one, tree) for one in fields["path"]["path"]]
@@ -112,7 +121,7 @@ def _written(node: Node, types: ExpressionTypes, tree: Tree) -> Json:
     return node if path is None else _value(given[0], list(read_path(path)), name, types)
 
 
-def _mixed(given: Sequence[Json], types: ExpressionTypes) -> Json:
+def _mixed(given: Sequence[Json], types: _Types) -> Json:
     """Return the list of values of one type, or the JSON list of values of several types."""
     named = {f"v{place}": value for place, value in enumerate(given)}
     if are_mixed([types.of(value) for value in given]):
@@ -126,7 +135,7 @@ def _made_list(value: Json) -> Json | None:
     return value if kind(value) == "Function" and function_name(body(value)) == JSON_LIST else None
 
 
-def _of_one(node: Node, name: str, value: Json, types: ExpressionTypes) -> Json:
+def _of_one(node: Node, name: str, value: Json, types: _Types) -> Json:
     """Return the list or the JSON of a value by its type."""
     found = _type_of(value, types)
     if name == COMPACT:
@@ -138,7 +147,7 @@ def _of_one(node: Node, name: str, value: Json, types: ExpressionTypes) -> Json:
     return _made_json(value, types, quoted=name == QUOTED)
 
 
-def _type_of(value: Json, types: ExpressionTypes) -> Type:
+def _type_of(value: Json, types: _Types) -> Type:
     """Return the type of a value, also of a field of a struct, such as `answer['categories']`."""
     value = unnested(value)
     found = types.of(value)
@@ -153,7 +162,7 @@ def _type_of(value: Json, types: ExpressionTypes) -> Type:
     return found
 
 
-def _json_field(given: Sequence[Json], types: ExpressionTypes) -> Json:
+def _json_field(given: Sequence[Json], types: _Types) -> Json:
     """Return the field of a JSON text, or the field as written for a value of another type.
 
     Raises:
@@ -182,7 +191,7 @@ def _last(value: Json, change: Callable[[Json], Json], tree: Tree) -> Json:
     return change(value)
 
 
-def _as_json(value: Json, types: ExpressionTypes) -> Json | None:
+def _as_json(value: Json, types: _Types) -> Json | None:
     """Return the JSON text of a list or a struct; None for another value, or a value of an unknown type."""
     found = _type_of(value, types)
     if found is not None and pa.types.is_nested(found):
@@ -190,9 +199,10 @@ def _as_json(value: Json, types: ExpressionTypes) -> Json | None:
     return written(f"{OF_LIST}(arrow_cast(v, 'List(Utf8)'))", v=value) if _returns_list(value) else None
 
 
-def _made_json(value: Json, types: ExpressionTypes, *, quoted: bool) -> Json:
+def _made_json(value: Json, types: _Types, *, quoted: bool) -> Json:
     """Return the JSON of a value; a text is JSON itself, unless it is quoted."""
-    if kind(value) == "Function" and function_name(body(value)) in _OF_JSON:
+    made = kind(value) == "Function" and function_name(body(value)) in _OF_JSON
+    if made or types.declared.is_json(value):
         return value
     found = types.of(value)
     if (nested := _as_json(value, types)) is not None:
@@ -203,7 +213,7 @@ def _made_json(value: Json, types: ExpressionTypes, *, quoted: bool) -> Json:
     return value if not quoted and found in {None, pa.string()} else written(json_form("v", found), v=value)
 
 
-def _got(node: Json, given: Sequence[Json], types: ExpressionTypes) -> Json:
+def _got(node: Json, given: Sequence[Json], types: _Types) -> Json:
     """Return the element of a list at a computed place from 0; a JSON text keeps its function."""
     found = types.of(given[0])
     if not _returns_list(given[0]) and (found is None or not is_list(found)):
@@ -217,7 +227,7 @@ def _returns_list(value: Json) -> bool:
     return kind(value) == "Array" or (kind(value) == "Function" and function_name(body(value)) in _LISTS)
 
 
-def _joined(given: Sequence[Json], types: ExpressionTypes) -> Json:
+def _joined(given: Sequence[Json], types: _Types) -> Json:
     """Return `concat_ws` with a text for each list; an empty list adds no separator."""
     between, parts, values = given[0], list[str](), dict[str, Json]()
     for place, value in enumerate(given[1:]):
@@ -228,7 +238,7 @@ def _joined(given: Sequence[Json], types: ExpressionTypes) -> Json:
     return written(f"concat_ws(s, {', '.join(parts)})" if parts else "concat_ws(s, '')", s=between, **values)
 
 
-def _value(value: Json, steps: Sequence[Step], reader: str, types: ExpressionTypes) -> Json:
+def _value(value: Json, steps: Sequence[Step], reader: str, types: _Types) -> Json:
     """Return the value at a path by the type of the value before it."""
     if kind(value) == "Function" and function_name(body(value)) in _PATHS:  # `a:b:c` is one path
         inner = arguments(body(value))

@@ -469,6 +469,14 @@ def test_views(docs: Session) -> None:
     assert [row["i"] for row in ask(docs, "SELECT i FROM seen_twice WHERE k = '1.00' ORDER BY i").rows] == [3, 4]
 
 
+@pytest.mark.parametrize("made", ["OBJECT_CONSTRUCT('q', v)", "OBJECT_INSERT(OBJECT_CONSTRUCT(), 'q', v)"])
+def test_variants(docs: Session, made: str) -> None:
+    """In snowflake, a stored VARIANT is a part of an object as it is, and no string."""
+    docs.update("CREATE OR REPLACE TABLE parts (v VARIANT)")
+    docs.update("""INSERT INTO parts VALUES ('{"a":[1]}')""")
+    assert ask(docs, f"SELECT {made} AS o FROM parts", dialect="snowflake").rows == [{"o": '{"q":{"a":[1]}}'}]
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(binaries() is None, reason="PostgreSQL is not installed")
 def test_reference() -> None:
