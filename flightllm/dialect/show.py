@@ -28,11 +28,15 @@ def show(source: Source) -> Iterator[Edit]:
     """Rewrite `SHOW SCHEMAS` as `SELECT schema_name FROM information_schema.schemata ORDER BY 1`, and so on.
 
     `SHOW TABLES` leaves out the tables of the system: `SHOW ALL TABLES` and `SHOW TABLES FROM system` list them.
-    `DESCRIBE TABLE t` is `DESCRIBE t`.
+    `DESCRIBE TABLE t` is `DESCRIBE t`, and `SHOW COLUMNS IN TABLE t` is `SHOW COLUMNS IN t`.
     """
     if source.is_word(0, "describe", "desc") and source.is_word(1, "table") and len(source.tokens) > 2:
         yield Edit(source.tokens[1].start, source.tokens[2].start, "")
     if not source.is_word(0, "show"):
+        return
+    if source.is_word(1, "columns") and source.is_word(2, "in", "from") and source.is_word(3, "table"):
+        if len(source.tokens) > 4:
+            yield Edit(source.tokens[3].start, source.tokens[4].start, "")
         return
     query = _query(source)
     if query is not None:

@@ -13,6 +13,7 @@ from flightllm.dialect.generator.reading import read, written_name
 from flightllm.dialect.generator.variants import makes_json
 from flightllm.dialect.generator.written import SPARKS
 from flightllm.dialect.inner_names import name_inner_columns
+from flightllm.dialect.inserted_times import cast_inserted_times
 from flightllm.dialect.integer_casts import ROUNDING, round_integer_casts
 from flightllm.dialect.json_fields import write_json_fields
 from flightllm.dialect.json_operators import operand
@@ -80,7 +81,7 @@ def transpile(sql: str, dialect: str, place: NameContext) -> Rewritten:
     except (SqlError, UnsupportedError) as error:
         raise type(error)(plain.said(str(error))) from error
     begin = source.tokens[start].start
-    written = _written(ours, begin, dialect, place.own_functions)
+    written = _written(ours, begin, dialect, place)
     edit = Edit(begin, len(plain.text), written)
     return Rewritten(sql, plain.text[:begin] + written, (*plain.edits, (edit,)), read_from=dialect)
 
@@ -212,7 +213,7 @@ def _is_ai(token: Token) -> bool:
     return token.kind is TokenKind.WORD and token.text[:3].lower() == "ai_"
 
 
-def _written(ours: Rewritten, begin: int, dialect: str, own_functions: frozenset[str]) -> str:
+def _written(ours: Rewritten, begin: int, dialect: str, place: NameContext) -> str:
     """Return a text of a dialect as DataFusion reads it; its literals are already in standard form."""
     from sqlglot import exp
     from sqlglot.errors import ParseError, SqlglotError
@@ -221,7 +222,7 @@ def _written(ours: Rewritten, begin: int, dialect: str, own_functions: frozenset
     marked, marks = _masked(ours, begin)
     text = marked.text[begin:]
     try:
-        parsed = read(text, dialect, own_functions)
+        parsed = read(text, dialect, place.own_functions)
         statements = [one for one in parsed if one is not None and not isinstance(one, exp.Semicolon)]
         if len(statements) != 1:
             raise SqlError("one statement at a time: send the statements separated by ';' one after the other")
@@ -229,6 +230,8 @@ def _written(ours: Rewritten, begin: int, dialect: str, own_functions: frozenset
         if isinstance(tree, exp.Command):
             raise SqlError(f"the text cannot be read as {dialect}")
         _unmask(tree, marks, dialect)
+        if dialect == "snowflake":
+            cast_inserted_times(tree, place)
         _make_exact(tree, dialect)
         return _without_marks(write(tree, dialect), marks, dialect)
     except TooLongError as error:

@@ -26,6 +26,7 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "ai.classify": ("input", "labels", "multi", "categories", "output_mode", "examples"),
         **dict.fromkeys(_CHATS, ("prompt", "messages", "response_format")),
         "ai.openai_chat_complete_simple": ("prompt", "message", "response_format"),
+        "ai_complete": ("prompt", "model_parameters", "response_format", "return_error_details", "show_details"),
         **dict.fromkeys(("cortex.complete", "cortex.try_complete"), ("prompt", "response_format")),
     }
 )

@@ -179,6 +179,21 @@ _FEW: Sequence[tuple[list[str], Any]] = [
     (["SHOW TABLES IN DATABASE flightllm LIKE 'emp'"], [("flightllm", "public", "emp", "BASE TABLE")]),
     (["SHOW VIEWS IN SCHEMA public"], []),
     (
+        ["CREATE OR REPLACE TABLE two (a DATE)", "SHOW COLUMNS IN TABLE two"],
+        [("flightllm", "public", "two", "a", "DATE", "YES")],
+    ),
+    (
+        [
+            "CREATE OR REPLACE TABLE clocks (a TIMESTAMP_NTZ, b TIMESTAMP_LTZ, c DATE)",
+            (
+                "INSERT INTO clocks (a, c, b) VALUES ('2024-01-02 16:00:00 -0500', '31-JAN-2024',"
+                " '2024-01-02 16:00:00 -0500'::TIMESTAMP_LTZ)"
+            ),
+            "SELECT a::VARCHAR AS a, b::VARCHAR AS b, c FROM clocks",
+        ],
+        [("2024-01-02 16:00:00.000", "2024-01-02 21:00:00.000 +0000", date(2024, 1, 31))],
+    ),
+    (
         [
             "CREATE OR REPLACE TABLE a AS SELECT AI_SENTIMENT(name, ['food']) AS s FROM emp WHERE id = 1",
             "CREATE OR REPLACE TABLE parts AS SELECT TO_JSON(s:categories) AS j, ARRAY_SIZE(s:categories) AS n FROM a",
@@ -218,6 +233,8 @@ _REFUSED = [
     ("SELECT TO_NUMBER('ff', 'XX') AS a", "write TO_NUMBER(replace"),
     ("SELECT 'Jan 31, 2024'::DATE AS a", "write TO_DATE(text, 'DD.MM.YYYY')"),
     ("SELECT (name || '2024-01-02 03:04:05 -05:00')::TIMESTAMP_TZ AS a FROM (SELECT '' AS name)", "::TIMESTAMP_LTZ"),
+    ("INSERT INTO clocks VALUES ('2024-01-02 16:00:00 -0500')", "'2024-01-02 16:00:00 -0500'::TIMESTAMP_LTZ"),
+    ("SELECT AI_COMPLETE('default', name, zz => dept) AS a FROM emp", "write one of prompt, model_parameters"),
     ("SELECT TRY_TO_DATE('2024', 'XX') AS a", "'XX' in the format 'XX' is unknown: write one of YYYY"),
     ("SHOW TABLES IN DATABASE nope", "leave IN out"),
     ("SELECT CONDITIONAL_CHANGE_EVENT(id) OVER (ORDER BY id) AS c FROM emp", "write lag"),
@@ -278,6 +295,7 @@ def test_few_rows(session: Session) -> None:
 
 def test_says_what_to_write(session: Session) -> None:
     """The error of a statement without a counterpart has the text to write."""
+    session.update("CREATE TABLE clocks (a TIMESTAMP_TZ)", settings={"dialect": "snowflake"})
     for text, said in _REFUSED:
         with pytest.raises(FlightLLMError, match=re.escape(said)):
             _rows(session, [text])
