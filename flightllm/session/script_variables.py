@@ -11,7 +11,7 @@ from flightllm.dialect.text import Edit, Rewritten
 from flightllm.errors import FlightLLMError, InvalidInputError, SqlError
 from flightllm.session.variables import Assignment
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.tokens import TokenKind
+from flightllm.sql.tokens import Token, TokenKind
 
 DIALECT: Final = "bigquery"
 _BEGINS: Final = re.compile(r"(?:\s++|--[^\n]*+|#[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+(?:declare|set)\b", re.IGNORECASE)
@@ -25,6 +25,30 @@ _TYPES: Final[Mapping[str, str]] = {
 """The types of variables by the words of DECLARE."""
 _WITH_COLUMNS: Final = ("from", "update", "merge", "delete", "insert", "create")
 """Words of a statement in which a bare name can be that of a column."""
+
+
+_CLAUSES: Final = ("select", "from", "where", "by", "having", "qualify", "window", "limit", "offset", "rows", "range")
+"""Words that begin a clause."""
+_UNITS: Final = frozenset(
+    [
+        "microsecond",
+        "millisecond",
+        "second",
+        "minute",
+        "hour",
+        "day",
+        "dayofweek",
+        "dayofyear",
+        "week",
+        "isoweek",
+        "month",
+        "quarter",
+        "year",
+        "isoyear",
+    ]
+)
+"""Units of times, which functions and intervals take as bare words."""
+_WHOLE: Final = re.compile(r"\d+|\(-\d+\)")
 
 
 class ScriptVariables:
@@ -99,21 +123,43 @@ class ScriptVariables:
 
     def _edits(self, text: ParsedText, bound: frozenset[str]) -> Iterator[Edit]:
         columns = any(token.is_word(*_WITH_COLUMNS) for token in text.tokens)
+        clauses = [""]
         for at, token in enumerate(text.tokens):
+            _enter(clauses, token)
             literal = self._literals.get(token.text.lower()) if token.kind is TokenKind.WORD else None
             if literal is None or text.is_symbol(at + 1, "(") or _is_part(text, at):
                 continue
+            if clauses[-1] == "by" and _WHOLE.fullmatch(literal):
+                literal = f"CAST({literal} AS INT64)"  # a number alone would be the place of an item
             if text.is_symbol(at - 1, "@"):
                 if token.text not in bound:
                     yield Edit(text.tokens[at - 1].start, token.end, literal)
-            elif columns:
-                name = token.text
+                continue
+            name = token.text
+            if at and text.tokens[at - 1].kind in {TokenKind.NUMBER, TokenKind.STRING}:
+                continue  # a unit after a number, or an alias
+            if columns:
                 raise SqlError(
                     f"{name} is a variable of the session, and can be a column here: write @{name} for the value of the"
                     f" variable, or t.{name} for the column of a table t"
                 )
-            else:
-                yield Edit(token.start, token.end, f"{literal} AS {token.text}" if _is_item(text, at) else literal)
+            is_item = clauses == ["select"] and _is_item(text, at)
+            if name.lower() in _UNITS and not is_item:
+                raise SqlError(
+                    f"{name} is a variable of the session, and can be a unit of time here: write @{name} for the value"
+                    " of the variable, or give the variable another name"
+                )
+            yield Edit(token.start, token.end, f"{literal} AS {name}" if is_item else literal)
+
+
+def _enter(clauses: list[str], token: Token) -> None:
+    """Change the clauses around a token, the inner one last."""
+    if token.is_symbol("("):
+        clauses.append("")
+    elif token.is_symbol(")"):
+        del clauses[max(len(clauses) - 1, 1) :]
+    elif token.is_word(*_CLAUSES):
+        clauses[-1] = token.text.lower()
 
 
 @dataclass(frozen=True)
@@ -189,10 +235,10 @@ def _is_part(text: ParsedText, at: int) -> bool:
 
 
 def _is_item(text: ParsedText, at: int) -> bool:
-    """Return whether a word is a whole item of the only SELECT, whose column has the name of the variable."""
+    """Return whether a word after SELECT or a comma is a whole item, whose column has the name of the variable."""
     after = at + 1 >= len(text.tokens) or text.is_symbol(at + 1, ",") or text.is_symbol(at + 1, ";")
-    inside = any(opening < at < closing for opening, closing in text.closing.items())
-    return after and not inside and (text.is_word(at - 1, "select") or text.is_symbol(at - 1, ","))
+    ends = at + 1 < len(text.tokens) and text.is_word(at + 1, "order", "limit", "union", "where")
+    return (after or ends) and (text.is_word(at - 1, "select", "all", "distinct") or text.is_symbol(at - 1, ","))
 
 
 def _value(read: _Read, first: int, last: int, kind: str) -> str:

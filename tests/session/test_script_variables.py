@@ -116,6 +116,24 @@ def test_refused(session: Session, sql: str, said: str) -> None:
         _do(session, sql) if sql.startswith(("DECLARE", "SET")) else _rows(session, sql)
 
 
+def test_units(session: Session) -> None:
+    """A word after a number is a unit, and such a word elsewhere is an error with the text to write."""
+    _do(session, "DECLARE day INT64 DEFAULT 5")
+    assert _rows(session, "SELECT DATE '2024-01-02' + INTERVAL 1 day AS a") == [{"a": datetime(2024, 1, 3)}]  # noqa: DTZ001
+    assert _rows(session, "SELECT day") == [{"day": 5}]
+    with pytest.raises(SqlError, match="write @day for the value of the variable"):
+        _rows(session, "SELECT DATE_DIFF(DATE '2024-01-05', DATE '2024-01-02', day) AS a")
+
+
+def test_order(session: Session) -> None:
+    """A variable of ORDER BY is a value, not the place of an item and not an item."""
+    _do(session, "DECLARE b INT64 DEFAULT 2")
+    assert _rows(session, "SELECT 1 AS a ORDER BY 1, b") == [{"a": 1}]
+    found = _rows(session, "SELECT t.id, -t.id AS n FROM emp AS t ORDER BY @b, 1")
+    assert [one["n"] for one in found] == [-1, -2]
+    assert _rows(session, "SELECT 1 AS a, b ORDER BY 1 LIMIT 3") == [{"a": 1, "b": 2}]
+
+
 def test_columns_stay(session: Session) -> None:
     """A column after the name of its table, an alias and a bound parameter are no variables."""
     _do(session, "DECLARE id INT64 DEFAULT 1")

@@ -42,6 +42,7 @@ def write(tree: Any, dialect: str) -> str:
     generator.left = _MOST_PARTS + _MOST_COPIES * sum(1 for _ in tree.walk())
     generator.read_from = dialect
     generator.has_random = next(random_calls(tree), None) is not None
+    generator.random_texts = {}
     generator.table = table_of(dialect)
     return str(generator.generate(tree))
 
@@ -100,6 +101,7 @@ def _ours() -> Any:
 
             left = 0
             has_random = False
+            random_texts: dict[int, tuple[Any, str]]
             read_from = ""
             table: Table = {}  # noqa: RUF012 - set for each text
 

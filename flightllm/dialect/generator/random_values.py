@@ -26,9 +26,12 @@ def checked_once(generator: Any, part: "exp.Expr | str | None", text: str) -> st
     """
     from sqlglot import exp
 
-    if not isinstance(part, exp.Condition) or is_random(part):
+    if not isinstance(part, exp.Condition):
         return text
-    calls = [str(generator.sql(one)) for one in random_calls(part)]
+    if is_random(part):
+        generator.random_texts[id(part)] = part, text  # the part stays alive, so no other one has its identity
+        return text
+    calls = [_text(generator, one) for one in random_calls(part)]
     for call in set(calls):
         if text.count(call) > sum(one.count(call) for one in calls):
             raise UnsupportedError(
@@ -36,3 +39,9 @@ def checked_once(generator: Any, part: "exp.Expr | str | None", text: str) -> st
                 " write the random value as a column x of a subquery, as in FROM (SELECT *, … AS x FROM t)"
             )
     return text
+
+
+def _text(generator: Any, call: Any) -> str:
+    """Return the text of a random call, which is written once, also for the parts around it."""
+    known = generator.random_texts.get(id(call))
+    return str(generator.sql(call) if known is None else known[1])

@@ -1,12 +1,14 @@
 """No text computes a random value twice."""
 
 from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
 
 import pytest
 from sqlglot import exp
 
 from flightllm.dialect.generator.calls import Table, vendor_call
 from flightllm.dialect.generator.ours import write
+from flightllm.dialect.generator.random_values import checked_once
 from flightllm.dialect.generator.tables import table_of
 from flightllm.dialect.generator.tables.duckdb import DUCKDB
 from flightllm.dialect.generator.tables.postgres import POSTGRES
@@ -53,6 +55,16 @@ def test_refuses_a_second_value(dialect: str, sql: str) -> None:
 def test_keeps_each_value(sql: str, times: int) -> None:
     """Each random call of a text stands in the written text once."""
     assert transpile(sql, "bigquery", EMPTY).text.lower().count("random()") == times
+
+
+def test_writes_each_call_once() -> None:
+    """The parts around a random call compare its written text, and do not write the call again."""
+    call = exp.Rand()
+    generator = SimpleNamespace(random_texts={}, read_from="bigquery")
+    assert checked_once(generator, call, "random()") == "random()"
+    assert checked_once(generator, exp.Upper(this=call), "upper(random())") == "upper(random())"
+    with pytest.raises(UnsupportedError, match="write the random value as a column x"):
+        checked_once(generator, exp.Upper(this=call), "random() + random()")
 
 
 def _calls(name: str) -> Iterator[exp.Expression]:
