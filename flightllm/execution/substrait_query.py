@@ -21,7 +21,7 @@ def plan_substrait(encoded: bytes, services: Services, settings: Settings) -> Qu
 
     Raises:
         FlightLLMError: the plan is too large or is not a plan of one query. The plan reads a table that is not in the
-            catalog, calls a function in a wrong way, or calls one that only the server's own texts call.
+            catalog, or calls a function in a wrong way. The plan calls a function that only the server can call.
     """
     limits = services.config.limits
     if len(encoded) > limits.sql_bytes:

@@ -30,7 +30,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 )
 def test_rows_are_decided_alone(session: Session, sql: str) -> None:
     """About half of 10,000 rows stay, and neither none nor all, nor a multiple of 100."""
-    found = [rows(session, sql)[0]["n"] for _ in range(2)]
+    found = [rows(session, sql)[0]["n"] for _ in range(3)]
     assert all(4500 < n < 5500 for n in found)
     assert any(n % 100 for n in found)
 
@@ -51,9 +51,13 @@ def test_dialects(session: Session, dialect: str, sql: str) -> None:
 def test_groups_keep_their_rows(session: Session) -> None:
     """The rows of a group and the places of a window are counted before the condition drops any."""
     grouped = f"SELECT c FROM (SELECT x % 10 AS g, count(*) AS c {_MANY} GROUP BY x % 10) WHERE random() < 0.7"
-    assert {row["c"] for row in rows(session, grouped)} <= {10}
+    tried = [row["c"] for _ in range(3) for row in rows(session, grouped)]
+    assert set(tried) == {10}
+    assert len(tried) <= 30
     placed = f"SELECT x, k FROM (SELECT x, row_number() OVER (ORDER BY x) AS k {_MANY}) WHERE random() < 0.5"
-    assert all(row["x"] == row["k"] for row in rows(session, placed))
+    kept = rows(session, placed)
+    assert 0 < len(kept) < 100
+    assert all(row["x"] == row["k"] for row in kept)
 
 
 def test_other_conditions_move() -> None:

@@ -145,7 +145,7 @@ def test_only_the_server_calls_them(session: Session) -> None:
 
 
 def test_only_views_come_back(database: Database, session: Session) -> None:
-    """A table of the name `view` is no view, and only an administrator sends definitions again."""
+    """A table with the name `view` is not a view, and only an administrator sends definitions again."""
     definition = ParsedText("CREATE OR REPLACE TEMP VIEW w AS SELECT __hash(['a']) AS x")
     check_no_own_calls(definition, restores=True)
     with pytest.raises(PermissionDeniedError, match="only the server can call"):
