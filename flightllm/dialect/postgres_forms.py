@@ -211,18 +211,22 @@ def _check_supposed(found: Any) -> None:
 
 
 def _object(_: Any) -> None:
+    """Raise `UnsupportedError` for JSON_OBJECT, whose pairs have another form."""
     raise UnsupportedError("JSON_OBJECT of postgres has no counterpart here: write json_build_object('name', value)")
 
 
 def _lock(_: Any) -> None:
+    """Raise `UnsupportedError` for FOR UPDATE and FOR SHARE."""
     raise UnsupportedError("a SELECT locks no rows here: write it without FOR UPDATE and FOR SHARE")
 
 
 def _paths(_: Any) -> None:
+    """Raise `UnsupportedError` for `@?`."""
     raise UnsupportedError("@? has no counterpart here: write (j #> '{a,0}') IS NOT NULL")
 
 
 def _search(_: Any) -> None:
+    """Raise `UnsupportedError` for `@@`."""
     raise UnsupportedError("@@ has no counterpart here: write text ILIKE '%word%'")
 
 

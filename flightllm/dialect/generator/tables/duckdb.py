@@ -231,7 +231,7 @@ _REFUSED: Final[Table] = {
     "PG_TYPEOF": no("write arrow_typeof(x) in the default dialect"),
     **dict.fromkeys(("CAN_CAST_IMPLICITLY", "VECTOR_TYPE", "TXID_CURRENT"), no("leave it out")),
     **dict.fromkeys(("GAMMA", "LGAMMA"), no("write factorial(n - 1) for a whole number n")),
-    "NEXTAFTER": no("write x + 1e-15"),
+    "NEXTAFTER": no("write x + abs(x) * 1e-15"),
     "SIGNBIT": no("write x < 0"),
     "MAP_CONCAT": no("write map(list_concat(map_keys(a), map_keys(b)), list_concat(map_values(a), map_values(b)))"),
     "MAP_FROM_ENTRIES": no("write map(keys, values) with a list of keys and a list of values"),

@@ -111,7 +111,7 @@ POSTGRES: Final[Table] = {
     "PG_TYPEOF": no("write typeof(value)"),
     "CURRENT_SETTING": no("write SHOW name, as in SHOW server_version"),
     "PG_SLEEP": no("wait in a client, and write the next statement then"),
-    "SETSEED": no("write md5(id::text) to order rows by chance and alike in each run"),
+    "SETSEED": no("write md5(id::text) to order the rows in a mixed way that is the same in each run"),
     **dict.fromkeys(
         ("TO_TSVECTOR", "TO_TSQUERY", "PLAINTO_TSQUERY", "PHRASETO_TSQUERY", "WEBSEARCH_TO_TSQUERY", "TS_HEADLINE"),
         no("write text ILIKE '%word%'"),
