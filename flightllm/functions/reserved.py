@@ -16,7 +16,7 @@ _ELSEWHERE = {
     "output": "output_mode stop stop_sequences stop_words stop_token_ids stop_strings eos_token bad_words guided_json"
     " guided_regex guided_choice guided_grammar structured_outputs grammar json_mode json_schema json_object"
     " return_type return_error_details confidence return_confidence calibrate multi anchors expected strict tools"
-    " tool_choice function_call parallel_tool_calls",
+    " tool_choice function_call parallel_tool_calls response_format",
     "engine": "model_id model_name engine endpoint base_url api_key api_version provider deployment model_parameters"
     " model_params model_options options parameters params extra_body credentials connection_id request_options"
     " user_id service_tier reasoning_effort thinking thinking_budget enable_thinking verbosity"

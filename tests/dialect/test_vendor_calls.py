@@ -178,6 +178,22 @@ REFUSED = [
     ("AI_CLASSIFY(note, ['a', 'b']):label", ":label does not exist"),
     ("AI_CLASSIFY(note, ['a', 'b'], {'colour': 'red'})", "the option 'colour' is not known here"),
     ("AI_COMPLETE('default', note, {'guardrails': TRUE})", "the option 'guardrails' is not known here"),
+    *(
+        (call, "the option 'response_format' is not known here, because its answer has one form: leave it out")
+        for call in (
+            "AI_FILTER(PROMPT('Good? {0}', note), {'response_format': 'x'})",
+            "AI_CLASSIFY(note, ['a', 'b'], {'response_format': 'x'})",
+            "AI_SUMMARIZE(note, {'response_format': 'x'})",
+            """AI.IF(('Good? ', note), model_params => JSON '{"generation_config":{"response_format":"x"}}')""",
+            """AI.SCORE(('Good? ', note), model_params => JSON '{"generation_config":{"response_format":"x"}}')""",
+            *(
+                f"""llm_{name}({{'model_name': 'm', 'model_parameters': '{{"response_format": "x"}}'}},"""
+                " {'prompt': 'Best?', 'context_columns': [{'data': note}]})"
+                for name in ("filter", "first", "last", "rerank")
+            ),
+        )
+    ),
+    ("AI_FILTER(note, {'max_words': 3})", "the option 'max_words' is not known here"),
     ("AI_TRANSLATE(note, name, 'fr')", "write ai_translate(note, 'fr')"),
     ("AI_TRANSLATE(note, AI.GENERATE('x').result, 'fr')", "write ai_translate(note, 'fr')"),
     ("AI_COUNT_TOKENS('ai_complete', 'llama', note)", "ai_count_tokens(note)"),

@@ -30,6 +30,18 @@ _NOTHING = (
 """Keys that change no answer here: labels of bills, filters of the vendor, versions of its functions."""
 _OFF = ("guardrails", "guardrail", "guard", "show_details", "stream")
 """Keys that are always off here, so that only turning them on is an error."""
+_FREE: Mapping[str, str] = MappingProxyType(
+    {"response_format": "its answer has one form", "max_words": "its answer is no free text"}
+)
+"""Options that only some functions have, and why the functions of `_FIXED` have not."""
+_FIXED = (
+    *("ai_filter", "ai_if", "if", "is_true", "generate_bool"),
+    *("ai_score", "score", "ai_classify", "classify", "classify_text"),
+    *("ai_sentiment", "llm_filter", "llm_first", "llm_last", "llm_rerank"),
+    *("ai_redact", "ai_mask", "ai_translate", "translate", "ai_fix_grammar"),
+)
+"""The last words of the names of functions whose answers have one form."""
+_SUMMARIES = ("ai_summarize", "summarize")
 _EFFORTS: Mapping[str, str] = MappingProxyType({"none": "off", "minimal": "low"})
 _LOW, _MEDIUM = 1_024, 8_192
 """The most tokens of thought that count as low, and as medium."""
@@ -69,7 +81,9 @@ def _option(call: VendorCall, key: str, value: Literal) -> list[str]:
         raise call.error(
             f"the option {key!r} is not known here: write one of {known}, as option => value, or leave it out"
         )
-    ours = _OPTIONS[key]
+    ours, function = _OPTIONS[key], call.name.rsplit(".", maxsplit=1)[-1]
+    if ours in _FREE and (function in _FIXED or (ours == "response_format" and function in _SUMMARIES)):
+        raise call.error(f"the option {key!r} is not known here, because {_FREE[ours]}: leave it out")
     if ours == "instructions":
         return [f"instructions => {text_literal(without_references(str(value)))}"]
     if ours == "reasoning" and isinstance(value, str):
