@@ -130,7 +130,7 @@ class ScriptVariables:
             if literal is None or text.is_symbol(at + 1, "(") or _is_part(text, at):
                 continue
             if clauses[-1] == "by" and _WHOLE.fullmatch(literal):
-                literal = f"CAST({literal} AS INT64)"  # a number alone would be the place of an item
+                literal = f"CAST({literal} AS INT64)"  # a bare number would be the place of an item
             if text.is_symbol(at - 1, "@"):
                 if token.text not in bound:
                     yield Edit(text.tokens[at - 1].start, token.end, literal)
@@ -300,7 +300,7 @@ _TAKES: Final[Mapping[str, Collection[str]]] = {
     "NUMERIC": ("INT64", "NUMERIC"),
     "DATETIME": ("DATE", "DATETIME"),
 }
-"""The types that a variable takes where they are not its own alone: BigQuery converts these without CAST."""
+"""The types that BigQuery converts to the type of a variable; other variables take their own type."""
 
 
 def _literal(value: pa.Scalar, kind: str) -> str:
