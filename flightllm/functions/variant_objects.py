@@ -7,8 +7,9 @@ import msgspec
 import pyarrow as pa
 
 from flightllm.errors import SqlError
-from flightllm.functions.json_values import as_json, at_paths, value_at
+from flightllm.functions.json_values import as_json, as_text, at_paths, is_json, value_at
 from flightllm.functions.json_values import keys as names_of
+from flightllm.functions.jsonb import same_numbers
 from flightllm.functions.own import OwnFunction
 from flightllm.functions.rows import TEXTS, each_row
 from flightllm.functions.variants import answer
@@ -19,6 +20,8 @@ OBJECT, OBJECT_NAMES, INSERTED = "__variant_object", "__variant_names", "__varia
 """The names in SQL of the functions that make an object, list its names, and put a value in."""
 PICKED, DELETED, COMPACT = "__variant_picked", "__variant_deleted", "__variant_compact"
 """The names in SQL of the functions that keep or leave out some names, and that write JSON without spaces."""
+SAME, PLAIN = "__variant_same", "__variant_plain"
+"""The names in SQL of the functions that write equal values as one text, and that write a value as a plain text."""
 _KINDS: Final = {"{": "OBJECT", "[": "ARRAY", '"': "VARCHAR", "t": "BOOLEAN", "f": "BOOLEAN", "n": "NULL_VALUE"}
 """The kinds of values by the first letter of their JSON."""
 _TYPES: Final = {"Date": "DATE", "Timestamp": "TIMESTAMP_NTZ", "Time": "TIME", "Binary": "BINARY"}
@@ -85,6 +88,25 @@ def deleted(texts: pa.Array, names: pa.Array) -> pa.Array:
 def compact(texts: pa.Array) -> pa.Array:
     """Return JSON texts without spaces between their parts; a text that is not JSON stays."""
     return each_row(_compact, texts)
+
+
+def same_values(texts: pa.Array) -> pa.Array:
+    """Return one JSON text for equal values: names in order, and 1.0 as 1. A text that is not JSON is a string."""
+    written = [
+        text if text is None or is_json(text.encode()) else msgspec.json.encode(text).decode()
+        for text in texts.to_pylist()
+    ]
+    return compact(same_numbers(pa.array(written, pa.string())))
+
+
+def plain_values(texts: pa.Array) -> pa.Array:
+    """Return a string without quotes, NULL for null, and other values as JSON without spaces."""
+    return each_row(_plain, texts)
+
+
+def _plain(text: str) -> str | None:
+    value = value_at(text, ())
+    return text if value is None else as_text(_compact(value.decode()).encode())
 
 
 def _kept(texts: pa.Array, names: pa.Array, keeps: Callable[[str, list[str]], bool]) -> pa.Array:
@@ -172,5 +194,7 @@ FUNCTIONS: Final = (
     OwnFunction(inserted, (pa.string(), pa.string(), pa.string(), pa.bool_()), pa.string(), INSERTED),
     OwnFunction(picked, (pa.string(), TEXTS), pa.string(), PICKED),
     OwnFunction(deleted, (pa.string(), TEXTS), pa.string(), DELETED),
+    OwnFunction(same_values, (pa.string(),), pa.string(), SAME),
+    OwnFunction(plain_values, (pa.string(),), pa.string(), PLAIN),
     OwnFunction(compact, (pa.string(),), pa.string(), COMPACT),
 )

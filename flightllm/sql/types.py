@@ -26,7 +26,9 @@ from flightllm.functions.variant_objects import (
     OBJECT,
     OBJECT_NAMES,
     PICKED,
+    PLAIN,
     RAW,
+    SAME,
 )
 from flightllm.functions.variants import (
     ELEMENTS,
@@ -136,7 +138,7 @@ _RETURNED: Final[Mapping[str, Type]] = {
     READ_TIME: pa.timestamp("us"),
     **dict.fromkeys((VARIANT_TEXT, VARIANT_JSON, OF_LIST, JSON_SCALAR, PARSED_JSON), pa.string()),
     **dict.fromkeys((ELEMENTS, MEMBERS, SCALARS, FLATTENED, OBJECT_NAMES), pa.list_(pa.string())),
-    **dict.fromkeys((RAW, KIND, GOT, OBJECT, INSERTED, PICKED, DELETED, COMPACT), pa.string()),
+    **dict.fromkeys((RAW, KIND, GOT, OBJECT, INSERTED, PICKED, DELETED, COMPACT, SAME, PLAIN), pa.string()),
     VALUE_TEXT: pa.string(),
     **dict.fromkeys(jsonb.NAMES, pa.string()),
     **dict.fromkeys((jsonb.CONTAINS, jsonb.HAS), pa.bool_()),

@@ -152,6 +152,43 @@ def test_paths_over_answers(session: Session, dialect: str, path: str, plain: st
 
 
 @pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("PARSE_JSON('\"x\"')::STRING", "x"),
+        ("PARSE_JSON('\"x\"') = 'x'", True),
+        ("PARSE_JSON('{\"a\": 1}') = PARSE_JSON('{\"a\":1}')", True),
+        ('PARSE_JSON(\'{"a":1,"b":2}\') <> PARSE_JSON(\'{"b":2,"a":1}\')', False),
+        ("PARSE_JSON('1.0') = TRY_PARSE_JSON('1')", True),
+        ("PARSE_JSON('\"1\"') = PARSE_JSON('1')", False),
+        ('PARSE_JSON(\'{"d": {"w": 3}}\'):d = PARSE_JSON(\'{"w":3}\')', True),
+        ("PARSE_JSON('{\"a\": 1}')::STRING", '{"a":1}'),
+        ("PARSE_JSON('null')::STRING", None),
+        ("PARSE_JSON('\"2024-01-02\"')::DATE::STRING", "2024-01-02"),
+        ("PARSE_JSON('5') + 1 > PARSE_JSON('5.5')", True),
+        ("PARSE_JSON('{\"a\": \"x\"}'):a = 'x'", True),
+    ],
+)
+def test_whole_values(session: Session, expression: str, value: object) -> None:
+    """The value of PARSE_JSON is compared and cast as a value, and never as the text that was read."""
+    assert _values(session, f"SELECT {expression}", "snowflake") == [(value,)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT PARSE_JSON(column1) AS j FROM {} GROUP BY 1",
+        "SELECT PARSE_JSON(column1) AS j FROM {} GROUP BY PARSE_JSON(column1)",
+        "SELECT DISTINCT TRY_PARSE_JSON(column1) AS j FROM {}",
+        "SELECT COUNT(DISTINCT PARSE_JSON(column1)) FROM {}",
+    ],
+)
+def test_groups_of_whole_values(session: Session, query: str) -> None:
+    """Texts of one JSON value are one group."""
+    rows = """VALUES ('{"a": 1, "b": 2}'), ('{"b":2,"a":1.0}')"""
+    assert _values(session, query.format(rows), "snowflake") in ([('{"a":1,"b":2}',)], [(1,)])
+
+
+@pytest.mark.parametrize(
     ("path", "listed"),
     [
         ("j:labels::STRING", "'[\"' || j || '\"]'"),

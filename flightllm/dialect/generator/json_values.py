@@ -11,6 +11,7 @@ from flightllm.dialect.generator.duckdb_forms import nested_cast
 from flightllm.dialect.generator.reading import written_name
 from flightllm.dialect.generator.spark_casts import spark_cast
 from flightllm.dialect.generator.tables.bigquery_values import UNFAILING
+from flightllm.dialect.generator.variants import equal_values, whole_value
 from flightllm.dialect.generator.written import SPARKS, Written
 from flightllm.errors import UnsupportedError
 from flightllm.functions.java_json import JAVA_KEYS
@@ -34,7 +35,9 @@ def json_values() -> Mapping[type, Written]:
         exp.Cast: _cast,
         exp.TryCast: _cast,
         exp.ConcatWs: _joined,
+        exp.EQ: equal_values,
         exp.FromJson: _from_json,
+        exp.NEQ: equal_values,
         exp.ParseJSON: _parsed,
         exp.SafeFunc: _safe,
         exp.StripNullValue: _stripped,
@@ -55,8 +58,10 @@ def _boolean(generator: Any, found: Any) -> str:
 def _parsed(generator: Any, found: Any) -> str:
     text = generator.sql(found, "this")
     if found.args.get("safe"):
-        return f"{VARIANT_JSON}({text}, '$')"
-    return f"{PARSED_JSON}({text}, {'true' if generator.read_from == 'bigquery' else 'false'})"
+        made = f"{VARIANT_JSON}({text}, '$')"
+    else:
+        made = f"{PARSED_JSON}({text}, {'true' if generator.read_from == 'bigquery' else 'false'})"
+    return whole_value(generator, found, made) if generator.read_from == "snowflake" else made
 
 
 def _safe(generator: Any, found: Any) -> str:

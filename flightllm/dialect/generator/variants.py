@@ -9,7 +9,7 @@ from flightllm.dialect.generator.written import SPARKS, Written
 from flightllm.errors import UnsupportedError
 from flightllm.functions.json_texts import JSON_LIST
 from flightllm.functions.json_values import Step, written_path
-from flightllm.functions.variant_objects import GOT, RAW
+from flightllm.functions.variant_objects import GOT, PLAIN, RAW, SAME
 from flightllm.functions.variants import ELEMENTS, VARIANT_JSON, VARIANT_TEXT
 from flightllm.sql.literals import text_literal
 from flightllm.sql.passes.spark_values import SUBSCRIPT
@@ -222,6 +222,46 @@ def _read(generator: Any, found: Any, value: Any, steps: Sequence[Step]) -> str:
         return written
     shown = generator.read_from == "snowflake" and _is_shown(found)
     return f"{RAW}({generator.sql(value)}, {path})" if shown else text
+
+
+def whole_value(generator: Any, found: Any, json: str) -> str:
+    """Write the value of PARSE_JSON of Snowflake: a plain text in casts and comparisons, one text to group by."""
+    from sqlglot import exp
+
+    around: Any = found.parent
+    while isinstance(around, exp.Paren):
+        around = around.parent
+    item = around.parent if isinstance(around, exp.Alias) else around
+    if isinstance(item, exp.Group | exp.Distinct):
+        return f"{SAME}({json})"
+    if isinstance(item, exp.Select) and any(item.args.get(name) for name in ("group", "distinct")):
+        return f"{SAME}({json})"
+    plain = f"{PLAIN}({json})"
+    if isinstance(around, exp.Cast):
+        return json if around.to.this.name in _OF_JSON else plain
+    if isinstance(around, exp.Binary | exp.Neg | exp.Between | exp.In) and not isinstance(around, exp.Is | exp.Dot):
+        return _as_scalar(generator, around, plain) or json
+    return json
+
+
+def equal_values(generator: Any, found: Any) -> str:
+    """Write `PARSE_JSON(a) = v` of Snowflake, where both sides are JSON, as a comparison of values, not of texts."""
+    from sqlglot import exp
+
+    sides = [found.this.unnest(), found.expression.unnest()]
+    is_json = generator.read_from == "snowflake" and any(isinstance(one, exp.ParseJSON) for one in sides)
+    if not is_json or not all(map(_can_be_json, sides)):
+        return str(generator.binary(found, "=" if isinstance(found, exp.EQ) else "<>"))
+    left, right = (generator.sql(exp.Cast(this=one.copy(), to=exp.DataType.build("VARIANT"))) for one in sides)
+    return f"{SAME}({left}) {'=' if isinstance(found, exp.EQ) else '<>'} {SAME}({right})"
+
+
+def _can_be_json(value: Any) -> bool:
+    from sqlglot import exp
+
+    if isinstance(value, exp.Cast):
+        return value.to.this.name in _OF_JSON
+    return isinstance(value, exp.Column | exp.Bracket | exp.ToVariant) or makes_json(value)
 
 
 def _is_collected(around: Any) -> bool:
