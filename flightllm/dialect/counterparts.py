@@ -1,6 +1,7 @@
 """Refuse parts of other dialects without a counterpart, and prepare others for the generator."""
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from flightllm.dialect.generator.calls import vendor_call
@@ -9,6 +10,7 @@ from flightllm.dialect.generator.variants import makes_json
 from flightllm.dialect.generator.written import DAYS, MONTHS, NATIVE, SECONDS, SPARKS, unit_of
 from flightllm.errors import UnsupportedError
 from flightllm.functions.json_texts import JSON_LIST
+from flightllm.functions.number_checks import ONLY_KNOWN
 from flightllm.functions.variants import MEMBERS
 
 if TYPE_CHECKING:
@@ -49,6 +51,57 @@ def write_limits(tree: "exp.Expr") -> None:
             continue
         between = found.args.get("separator") or exp.Literal.string(",")
         whole.replace(exp.Anonymous(this="array_to_string", expressions=[listed, between.copy()]))
+
+
+def refuse_null_items(tree: "exp.Expr") -> None:
+    """Rewrite `SELECT ARRAY_AGG(a)` as `CASE WHEN __only_known(COUNT(*), COUNT(a)) THEN ARRAY_AGG(a) END`.
+
+    BigQuery refuses lists with NULL elements in a result, but not inside of a query. The lists of a table in WITH or
+    FROM are in the result if the last query selects their names, or a star.
+    """
+    from sqlglot import exp
+
+    last = tree if isinstance(tree, exp.Query) else tree.args.get("expression")
+    if not isinstance(last, exp.Query):
+        return
+    queries = {id(one) for one in _branches(last)}
+    shown = {item.name.lower() for item in last.selects if isinstance(item.unalias(), exp.Column)}
+    has_star = any(item.is_star for item in last.selects)
+    for found in list(tree.find_all(exp.ArrayAgg)):
+        whole: exp.Expr = found
+        while isinstance(whole.parent, exp.Window | exp.Filter | exp.RespectNulls) and whole.arg_key == "this":
+            whole = whole.parent
+        item = whole.parent if isinstance(whole.parent, exp.Alias) else whole
+        is_item = isinstance(item.parent, exp.Select) and item.arg_key == "expressions"
+        if isinstance(found.this, exp.Limit) or isinstance(whole.parent, exp.IgnoreNulls) or not is_item:
+            continue
+        if id(item.parent) in queries or has_star or item.alias_or_name.lower() in shown:
+            counts = [_counted(whole, exp.Star()), _counted(whole, _values(found.this).copy())]
+            known = exp.Anonymous(this=ONLY_KNOWN, expressions=counts)
+            whole.replace(exp.Case(ifs=[exp.If(this=known, true=whole.copy())]))
+
+
+def _branches(query: "exp.Expr") -> "Iterator[exp.Expr]":
+    """Yield the queries whose rows are those of a query."""
+    from sqlglot import exp
+
+    if isinstance(query, exp.SetOperation):
+        yield from _branches(query.this)
+        yield from _branches(query.expression)
+    else:
+        yield query.unnest() if isinstance(query, exp.Subquery) else query
+
+
+def _counted(whole: "exp.Expr", counted: "exp.Expr") -> "exp.Expr":
+    """Return the aggregate as the count of the same rows."""
+    from sqlglot import exp
+
+    copied, count = whole.copy(), exp.Count(this=counted)
+    inner = copied.find(exp.ArrayAgg)
+    if inner is None or inner is copied:
+        return count
+    inner.replace(count)
+    return copied
 
 
 def _first(values: "exp.Expr", count: "exp.Expr") -> "exp.Expr":

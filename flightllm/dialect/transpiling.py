@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from flightllm.dialect.bigquery_values import write_bigquery_values
 from flightllm.dialect.cast_names import name_casts
-from flightllm.dialect.counterparts import check_counterparts, write_limits
+from flightllm.dialect.counterparts import check_counterparts, refuse_null_items, write_limits
 from flightllm.dialect.distances import distances
 from flightllm.dialect.generator.calls import TooLongError
 from flightllm.dialect.generator.ours import write
@@ -259,6 +259,7 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
     if dialect == "postgres":
         write_postgres_forms(tree)
     if dialect == "bigquery":
+        refuse_null_items(tree)
         write_limits(tree)
     check_counterparts(tree, dialect)
     keep_names(tree, dialect)

@@ -13,6 +13,7 @@ from flightllm.functions.rows import each_row
 
 RANGE_BUCKET, ABOVE_ZERO, BIT_COUNT = "__range_bucket", "__above_zero", "__bit_count"
 NOT_NEGATIVE, SUBSCRIPT_PLACE, ELEMENT_PLACE = "__not_negative", "__subscript_place", "__element_place"
+OFFSET_PLACE, ONLY_KNOWN = "__offset_place", "__only_known"
 """The names of the functions in SQL."""
 
 
@@ -78,6 +79,34 @@ def element_places(places: pa.Array, sizes: pa.Array) -> pa.Array:
     return places
 
 
+def offset_places(places: pa.Array, sizes: pa.Array, firsts: pa.Array) -> pa.Array:
+    """Return the places, which count from 1, of items of lists of some sizes; the first item has the number `firsts`.
+
+    Raises:
+        SqlError: a list has no such item.
+    """
+    missing = pc.or_(pc.less(places, firsts), pc.greater_equal(pc.subtract(places, firsts), sizes))
+    if found := _first(missing, places, firsts):
+        place, first = found
+        word = "SAFE_ORDINAL" if first else "SAFE_OFFSET"
+        raise SqlError(f"array index {place} is out of bounds: write list[{word}({place})], which is NULL there")
+    return pc.subtract(pc.add(places, 1), firsts)
+
+
+def only_known(rows: pa.Array, known: pa.Array) -> pa.Array:
+    """Return true for each row.
+
+    Raises:
+        SqlError: a group has fewer values that are not NULL than rows.
+    """
+    if pc.any(pc.greater(rows, known)).as_py():
+        raise SqlError(
+            "an array of a result cannot have a NULL element: write ARRAY_AGG(a IGNORE NULLS), or"
+            " ARRAY_AGG(COALESCE(a, 0))"
+        )
+    return pc.equal(rows, rows)
+
+
 def bit_counts(numbers: pa.Array) -> pa.Array:
     """Return how many bits of each number are 1; a negative number has 64 bits."""
     mask = 2**64 - 1
@@ -109,5 +138,7 @@ FUNCTIONS: Final = (
     OwnFunction(not_negative, (pa.int64(), pa.string()), pa.int64(), NOT_NEGATIVE),
     OwnFunction(subscript_places, (pa.int64(), pa.int64()), pa.int64(), SUBSCRIPT_PLACE),
     OwnFunction(element_places, (pa.int64(), pa.int64()), pa.int64(), ELEMENT_PLACE),
+    OwnFunction(offset_places, (pa.int64(), pa.int64(), pa.int64()), pa.int64(), OFFSET_PLACE),
+    OwnFunction(only_known, (pa.int64(), pa.int64()), pa.bool_(), ONLY_KNOWN),
     OwnFunction(bit_counts, (pa.int64(),), pa.int64(), BIT_COUNT),
 )

@@ -9,6 +9,7 @@ from flightllm.dialect.generator.written import SPARKS, Written
 from flightllm.errors import UnsupportedError
 from flightllm.functions.json_texts import JSON_LIST
 from flightllm.functions.json_values import Step, written_path
+from flightllm.functions.number_checks import OFFSET_PLACE
 from flightllm.functions.variant_objects import GOT, PLAIN, RAW, SAME
 from flightllm.functions.variants import ELEMENTS, VARIANT_JSON, VARIANT_TEXT
 from flightllm.sql.literals import text_literal
@@ -134,9 +135,13 @@ def _arrow(generator: Any, found: Any) -> str:
 
 
 def subscript(generator: Any, found: Any) -> str:
-    """Write `j['labels'][0]` of Snowflake, and a place in a list of Spark."""
+    """Write `j['labels'][0]` of Snowflake, and a place in a list of Spark and BigQuery."""
     from sqlglot import exp
 
+    if generator.read_from == "bigquery" and found.args.get("offset") is not None and not found.args.get("safe"):
+        value, place = generator.sql(found, "this"), generator.sql(found.expressions[0])
+        size = f"CASE WHEN {value} IS NOT NULL THEN coalesce(CAST(array_length({value}) AS BIGINT), 0) END"
+        return f"{value}[{OFFSET_PLACE}(CAST({place} AS BIGINT), {size}, {found.args['offset']})]"
     keys: list[Step] = []
     inner = found
     while isinstance(inner, exp.Bracket) and len(inner.expressions) == 1:

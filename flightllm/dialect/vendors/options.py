@@ -30,10 +30,8 @@ _NOTHING = (
 """Keys that change no answer here: labels of bills, filters of the vendor, versions of its functions."""
 _OFF = ("guardrails", "guardrail", "guard", "show_details", "stream")
 """Keys that are always off here, so that only turning them on is an error."""
-_FREE: Mapping[str, str] = MappingProxyType(
-    {"response_format": "its answer has one form", "max_words": "its answer is no free text"}
-)
-"""Options that only some functions have, and why the functions of `_FIXED` have not."""
+_FREE = ("response_format", "max_words")
+"""Options of functions whose answers can have any form; the functions of `_FIXED` refuse them."""
 _FIXED = (
     *("ai_filter", "ai_if", "if", "is_true", "generate_bool"),
     *("ai_score", "score", "ai_classify", "classify", "classify_text"),
@@ -83,7 +81,7 @@ def _option(call: VendorCall, key: str, value: Literal) -> list[str]:
         )
     ours, function = _OPTIONS[key], call.name.rsplit(".", maxsplit=1)[-1]
     if ours in _FREE and (function in _FIXED or (ours == "response_format" and function in _SUMMARIES)):
-        raise call.error(f"the option {key!r} is not known here, because {_FREE[ours]}: leave it out")
+        raise call.error(f"the option {key!r} is not known here, because its answer has one form: leave it out")
     if ours == "instructions":
         return [f"instructions => {text_literal(without_references(str(value)))}"]
     if ours == "reasoning" and isinstance(value, str):
