@@ -104,6 +104,26 @@ def test_common_options() -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("no", "Norwegian"),
+        ("it", "Italian"),
+        ("EN", "English"),
+        ("en_XX", "English"),
+        ("pt-BR", "Portuguese (BR)"),
+        ("zh-Hant", "Chinese (Hant)"),
+        ("fr-CA", "French (CA)"),
+        ("qq", "qq"),
+        ("Old Norse", "Old Norse"),
+    ],
+)
+def test_translate_names_the_language_of_a_code(code: str, name: str) -> None:
+    """The prompt has the language of a code: a model reads a bare `no` as a word."""
+    found = call(f"ai_translate(a, '{code}')")
+    assert f"into this language: {name}." in found.instruction
+
+
+@pytest.mark.parametrize(
     "name", ["ai_translate(a, 'am'", "ai_mask(a, ['person']", "ai_fix_grammar(a", "ai_summarize(a"]
 )
 def test_room_for_answers(name: str) -> None:
