@@ -14,7 +14,7 @@ from flightllm.sql.passes.exact_numbers import decimal_of
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tokens import Token, TokenKind
 from flightllm.sql.tree import Tree, written
-from flightllm.sql.types import ExpressionTypes, arguments, function_name
+from flightllm.sql.types import ExpressionTypes, arguments, function_name, other_aggregate
 
 OPERATORS: Final = frozenset({"+", "-", "*"})
 """The signs of the operators whose result can leave the range."""
@@ -46,7 +46,7 @@ def has_integer_operator(text: ParsedText) -> bool:
     """Return whether a text can add, subtract or multiply two whole numbers that are not both literals."""
     tokens = text.tokens
     places = (at for at, one in enumerate(tokens) if one.kind is TokenKind.SYMBOL and one.text in OPERATORS)
-    return "sum" in text.words or any(
+    return not text.words.isdisjoint({"sum", "avg"}) or any(
         0 < at < len(tokens) - 1 and _is_between(*tokens[at - 1 : at + 2]) for at in places
     )
 
@@ -68,6 +68,7 @@ def integer_ranges(tree: Tree, columns_of: TableColumns) -> Tree:
 
     A result that always fits into the bits of DataFusion stays. `a * b` of columns BIGINT becomes a call that fails
     outside the range, and `sum(a)` becomes `__summed(sum(a), sum(a * 1e0))`: see the functions of whole numbers.
+    `avg(a)` of columns BIGINT becomes the sum of decimals divided by their count: a sum of doubles loses digits.
 
     Raises:
         SqlError: an operator over literals has a result outside the range.
@@ -89,6 +90,8 @@ class _Checker:
         fields = body(node)
         if kind(node) == "Function" and function_name(fields) == "sum":
             return self._sum(node)
+        if kind(node) == "Function" and function_name(fields) == "avg":
+            return self._average(node)
         if kind(node) != "BinaryOp" or fields["op"] not in _MOST:
             return node
         left, right = self._range(fields["left"]), self._range(fields["right"])
@@ -115,6 +118,15 @@ class _Checker:
         if not body(call["args"])["duplicate_treatment"] and all(map(_is_cheap, parts(call))):
             return written(f"{SUMMED}(s, near)", s=node, near=_summing(call, "CAST(v AS DOUBLE) * 1e0"))
         return written("CAST(s AS BIGINT)", s=_summing(call, "CAST(v AS DECIMAL(38, 0))"))
+
+    def _average(self, node: Node) -> Json:
+        """Return the average of 64-bit numbers as their sum as decimals divided by their count."""
+        given = arguments(body(node))
+        if len(given) != 1 or _bits(self._types.of(given[0])) != 64 or not all(map(_is_cheap, parts(body(node)))):
+            return node
+        total = other_aggregate("sum", written("CAST(v AS DECIMAL(38, 0))", v=given[0]), node)
+        count = other_aggregate("count", given[0], node)
+        return {"Nested": written("CAST(s AS DOUBLE) / n", s=total, n=count)}
 
     def _known(self, after: Json, found: _Range) -> Json:
         self._ranges[id(after)] = after, found

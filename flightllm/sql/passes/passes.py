@@ -254,7 +254,7 @@ PASSES = (
     Pass(whole_rows, frozenset({"count"}), has_count_of_rows),
     Pass(time_texts, frozenset(), has_time_text, TIME_TYPES, of_postgres=True),
     Pass(numeric_division, frozenset(), some=frozenset({"/", "%"}), of_postgres=True),
-    Pass(integer_ranges, frozenset(), has_integer_operator, INTEGER_OPERATORS | {"sum"}, since=9),
+    Pass(integer_ranges, frozenset(), has_integer_operator, INTEGER_OPERATORS | {"sum", "avg"}, since=9),
     Pass(shifts, frozenset(), some=SHIFTS, of_postgres=True),
     Pass(array_values, frozenset(), has_array, ARRAY_WORDS, of_postgres=True),
     Pass(assignments, frozenset(), stores_fractions, CHANGES, of_columns=True, of_bytes=True, of_postgres=True),

@@ -80,6 +80,17 @@ def test_sums_of_many_forms(session: Session, value: str, wanted: list[int]) -> 
     assert [abs(row["v"]) for row in found] == sorted(map(abs, wanted))
 
 
+@pytest.mark.parametrize("dialect", ["", "postgres", "duckdb", "spark"])
+def test_averages(session: Session, dialect: str) -> None:
+    """An average of 64-bit numbers keeps the digits of their sum, in all forms of the call."""
+    big = "(VALUES (9223372036854775807), (-9223372036854775807), (7)) v(n)"
+    for value in ("avg(n)", "avg(DISTINCT n)", "avg(n) FILTER (WHERE n <> 0)", "max(n) * 0 + avg(n)"):
+        found = ask(session, f"SELECT {value} AS v FROM {big}", **{"flightllm.dialect": dialect} if dialect else {})
+        assert found.rows == [{"v": 7 / 3}]
+    assert rows(session, f"SELECT avg(n) OVER () AS v FROM {big}") == [{"v": 7 / 3}] * 3
+    assert rows(session, f"SELECT avg(n) AS v FROM {big} WHERE n = 0") == [{"v": None}]
+
+
 def test_changes(session: Session) -> None:
     """A change stores no wrapped number."""
     session.update("CREATE TABLE kept (i int)")
