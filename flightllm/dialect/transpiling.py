@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from flightllm.dialect.bigquery_values import write_bigquery_values
 from flightllm.dialect.cast_names import name_casts
+from flightllm.dialect.catalog_names import compare_catalog_names, read_catalogs
 from flightllm.dialect.counterparts import check_counterparts, refuse_null_items, write_limits
 from flightllm.dialect.distances import distances
 from flightllm.dialect.generator.calls import TooLongError
@@ -259,8 +260,11 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
     if dialect == "postgres":
         write_postgres_forms(tree)
     if dialect == "bigquery":
+        read_catalogs(tree)
         refuse_null_items(tree)
         write_limits(tree)
+    if dialect == "snowflake":
+        compare_catalog_names(tree)
     check_counterparts(tree, dialect)
     keep_names(tree, dialect)
     name_casts(tree, dialect)
