@@ -1,6 +1,7 @@
 """Clauses and values of Spark have the rows that Spark 4.3 returns, or an error says what to write."""
 
 from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -47,6 +48,28 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
         (
             "SELECT array_append(CAST(NULL AS ARRAY<INT>), 2), array_prepend(CAST(NULL AS ARRAY<INT>), 2)",
             [[None, None]],
+        ),
+        (
+            "SELECT reverse(l), reverse(sort_array(l)), reverse(slice(l, 1, 2)) FROM (SELECT array(1, 2, NULL) AS l)",
+            [[[None, 2, 1], [2, 1, None], [2, 1]]],
+        ),
+        (
+            "SELECT reverse(flatten(array(l, l))), reverse(t) FROM (SELECT array(1, 2) AS l, 'abc' AS t)",
+            [[[2, 1, 2, 1], "cba"]],
+        ),
+        ("SELECT reverse(transform(array(1, 2), x -> x + 1)), reverse(map_keys(map(1, 2, 3, 4)))", [[[3, 2], [3, 1]]]),
+        ("SELECT transform_values(map(1, 5), (k, v) -> v + 1)[1], map_concat(map(1, 2), map(3, 4))[3]", [[6, 4]]),
+        (
+            "SELECT CAST('2.9' AS DECIMAL), '2.9'::DECIMAL, CAST(2.5 AS DECIMAL), CAST(2.9D AS DECIMAL)",
+            [[Decimal(3), Decimal(3), Decimal(3), Decimal(3)]],
+        ),
+        (
+            "SELECT CAST(1.005 AS DECIMAL(3, 2)), CAST(-1.005 AS DECIMAL(3, 2)), CAST('1.005' AS DECIMAL(3, 2))",
+            [[Decimal("1.01"), Decimal("-1.01"), Decimal("1.01")]],
+        ),
+        (
+            "SELECT CAST(CAST(0.1 AS FLOAT) AS STRING), CAST(1e10 AS STRING), CAST(-1e7 AS STRING), CAST(12 AS STRING)",
+            [["0.1", "1.0E10", "-1.0E7", "12"]],
         ),
         ("SELECT array_append(array(1), 2), array_prepend(array(1), 2)", [[[1, 2], [2, 1]]]),
         ("SELECT try_add(1, 2), try_add(2147483647, 1), try_subtract(-2147483648, 1)", [[3, None, None]]),

@@ -8,6 +8,8 @@ from flightllm.sql.passes.spark_values import AS_NUMBER, AS_TIME
 _TIMES: Final = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ")
 _MONTH: Final = re.compile(r"\d{4}(?:-\d\d)?")
 """A text of a date that lacks its day, or its month too."""
+_DECIMAL: Final = re.compile(r"\d*\.?\d+")
+"""A number without an exponent, which is a decimal of Spark."""
 
 
 def spark_cast(generator: Any, found: Any) -> str | None:
@@ -25,9 +27,14 @@ def spark_cast(generator: Any, found: Any) -> str | None:
     if kind.name in _TIMES:
         text = generator.sql(value)
         return f"{cast}({text if _is_text(inner) else f'{AS_TIME}({text})'} AS TIMESTAMP)"
+    to = generator.sql(found.to) if kind.name != "DECIMAL" or found.to.expressions else "DECIMAL(10, 0)"
+    if kind.name == "DECIMAL" and isinstance(inner, exp.Literal):
+        exact = _DECIMAL.fullmatch(inner.name) and not inner.is_string  # as a double it would lose digits
+        number = f"'{'-' if inner is not value else ''}{inner.name}'" if exact else generator.sql(value)
+        return f"{cast}({number} AS {to})"
     if kind in exp.DataType.NUMERIC_TYPES and not isinstance(inner, exp.Literal):
         unit = "whole" if kind in exp.DataType.INTEGER_TYPES else "fraction"
-        return f"{cast}({AS_NUMBER}({generator.sql(value)}, '{unit}') AS {generator.sql(found.to)})"
+        return f"{cast}({AS_NUMBER}({generator.sql(value)}, '{unit}') AS {to})"
     return None
 
 

@@ -5,6 +5,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from flightllm.common.arrow_types import is_list
 from flightllm.errors import UnsupportedError
 from flightllm.functions.java_texts import HALF_UP
 from flightllm.functions.number_checks import ELEMENT_PLACE, SUBSCRIPT_PLACE
@@ -15,10 +16,12 @@ from flightllm.sql.types import ExpressionTypes, arguments, function_name, is_da
 
 AS_NUMBER, AS_TIME, AS_DIGITS = "__spark_number", "__spark_time", "__spark_digits"
 SERIES, ITEM, SUBSCRIPT, ROUNDED = "__spark_series", "__spark_item", "__spark_subscript", "__spark_round"
-SIZE = "__spark_size"
+SIZE, REVERSED = "__spark_size", "__spark_reverse"
 TRIED, TRIED_SUM = "__spark_try", "__spark_try_sum"
 """Functions that the generator of other dialects writes."""
-CALLS: Final = frozenset({AS_NUMBER, AS_TIME, AS_DIGITS, SERIES, ITEM, SUBSCRIPT, ROUNDED, SIZE, TRIED, TRIED_SUM})
+CALLS: Final = frozenset(
+    {AS_NUMBER, AS_TIME, AS_DIGITS, SERIES, ITEM, SUBSCRIPT, ROUNDED, SIZE, REVERSED, TRIED, TRIED_SUM}
+)
 """The functions that the pass rewrites."""
 _MICROS: Final = "CAST(CAST(v AS TIMESTAMP(6)) AS BIGINT)"
 _SECONDS: Final = f"CAST(floor({_MICROS} / 1000000.0) AS BIGINT)"
@@ -31,6 +34,14 @@ _CHECKED: Final = (
     "array_element(v, {}(CAST(k AS BIGINT), CASE WHEN v IS NOT NULL THEN coalesce(CAST(array_length(v) AS BIGINT), 0)"
     " END))"
 )
+_LISTS: Final = frozenset(
+    {
+        *("array_agg", "array_concat", "array_distinct", "array_except", "array_filter", "array_intersect"),
+        *("array_reverse", "array_slice", "array_sort", "array_transform", "array_union", "flatten", "make_array"),
+        *("map_entries", "map_keys", "map_values"),
+    }
+)
+"""Functions whose value is a list of any type."""
 _WIDEST: Final = "CAST({} AS DECIMAL(19, 0))"
 _SUM: Final = body(written("sum(v)"))["name"]
 _DAYS: Final = "generate_series(a, b, CASE WHEN a <= b THEN INTERVAL '1 day' ELSE INTERVAL '-1 day' END)"
@@ -42,7 +53,8 @@ def spark_values(tree: Tree, columns_of: TableColumns) -> Tree:
     `__spark_time(number)` is the time so many seconds after 1970. `__spark_series(a, b)` counts down if `b` is less.
     `__spark_item(map, key)` is a value of a map, and `__spark_item(list, place)` an item of a list;
     `__spark_subscript` counts the items from 0. `__spark_try(a, b, '+')` and `__spark_try_sum(a)` are NULL where a
-    whole number would not fit. `__spark_size` counts the items of a list or a map.
+    whole number would not fit. `__spark_size` counts the items of a list or a map. `__spark_reverse` turns a list or a
+    text around.
     A place outside of a list is an error, but NULL with a third argument.
     """
     types = ExpressionTypes(tree.root, columns_of)
@@ -74,11 +86,40 @@ def _written(node: Node, types: ExpressionTypes) -> Json:
     if name == ROUNDED:
         real = found is not None and pa.types.is_floating(found)
         return written(f"{HALF_UP}(CAST(v AS DOUBLE), n)" if real else "round(v, n)", v=given[0], n=given[1])
-    return _item(name, given, is_map=found is not None and pa.types.is_map(found))
+    return _item(name, given, found)
 
 
-def _item(name: str, given: Sequence[Json], *, is_map: bool) -> Json:
-    """Return the call that reads an item of a list or a map, or counts the items."""
+def _is_map(value: Json, found: Type) -> bool:
+    """Return whether a value is a map; one that the generator writes as a CASE has no known type."""
+    if found is not None:
+        return bool(pa.types.is_map(found))
+    value = _inner(value)
+    if kind(value) == "Case" and body(value)["conditions"]:
+        return _is_map(body(value)["conditions"][0]["result"], None)
+    return kind(value) == "Function" and function_name(body(value)) == "map"
+
+
+def _reversed(value: Json, found: Type) -> str:
+    if _makes_list(value) if found is None else is_list(found):
+        return "array_reverse(v)"
+    # A list is an error for substr, but reverse would turn its text around.
+    return "reverse(v)" if found is not None else "reverse(substr(v, 1))"
+
+
+def _makes_list(value: Json) -> bool:
+    """Return whether a value of an unknown type is surely a list, by the name of its function."""
+    value = _inner(value)
+    if kind(value) == "Case" and body(value)["conditions"]:
+        results = [one["result"] for one in body(value)["conditions"]]
+        return any(map(_makes_list, [*results, body(value)["else_result"] or {}]))
+    return kind(value) == "Function" and function_name(body(value)) in _LISTS
+
+
+def _item(name: str, given: Sequence[Json], found: Type) -> Json:
+    """Return the call that reads an item of a list or a map, counts the items, or turns them around."""
+    if name == REVERSED:
+        return written(_reversed(given[0], found), v=given[0])
+    is_map = _is_map(given[0], found)
     if name == SIZE:
         return written(f"CAST(array_length({'map_keys(v)' if is_map else 'v'}) AS BIGINT)", v=given[0])
     if is_map:

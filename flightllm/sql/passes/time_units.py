@@ -113,6 +113,8 @@ def _text(given: list[Json], found: Type) -> Json:
         return _without_time(value, found)
     if dialect in {SNOWFLAKE_JOINED, SNOWFLAKE_ELEMENTS}:
         return _joined(value, found, dialect)
+    if dialect in ("databricks", "spark") and _has_exponent(value):
+        found = pa.float64()
     if found is None:
         return written("CAST(v AS VARCHAR)", v=value)
     if dialect in ("databricks", "spark"):
@@ -120,6 +122,14 @@ def _text(given: list[Json], found: Type) -> Json:
     if pa.types.is_nested(found):
         return written(json_form("v", found) if dialect == "snowflake" else "CAST(v AS VARCHAR)", v=value)
     return _plain_text(value, found, dialect)
+
+
+def _has_exponent(value: Json) -> bool:
+    """Return whether a value is a literal such as 1e10 or -1e10, which is a double of Spark."""
+    while kind(value) in {"Nested", "UnaryOp"}:
+        value = body(value) if kind(value) == "Nested" else body(value)["expr"]
+    literal = body(value)["value"] if kind(value) == "Value" else {}
+    return kind(literal) == "Number" and "e" in str(body(literal)[0]).lower()
 
 
 def _plain_text(value: Json, found: pa.DataType, dialect: str) -> Json:
@@ -176,7 +186,8 @@ def _spark_text(value: Json, found: pa.DataType) -> Json:
     if pa.types.is_timestamp(found):
         return written(_time_text("spark", zoned=False), v=value)
     if pa.types.is_floating(found):
-        return written(f"{VENDOR_DOUBLE}(CAST(v AS DOUBLE), 'spark')", v=value)
+        digits = "CAST(v AS VARCHAR)" if pa.types.is_float32(found) else "v"  # 0.1 of 32 bits is another double
+        return written(f"{VENDOR_DOUBLE}(CAST({digits} AS DOUBLE), 'spark')", v=value)
     if pa.types.is_list(found):
         element = found.value_type
         if pa.types.is_nested(element) or pa.types.is_floating(element) or pa.types.is_timestamp(element):

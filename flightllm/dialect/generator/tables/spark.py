@@ -22,7 +22,7 @@ from flightllm.functions.list_moments import KURTOSIS_POP
 from flightllm.functions.text_parts import ALL_MATCHES
 from flightllm.functions.text_places import CAPITALS, PLACE_IN_TEXT
 from flightllm.functions.variants import VARIANT_JSON, VARIANT_TEXT
-from flightllm.sql.passes.spark_values import ROUNDED
+from flightllm.sql.passes.spark_values import REVERSED, ROUNDED
 
 _TYPE: Final = re.compile(
     r"string|int|bigint|double|float|boolean|date|timestamp|decimal(\(\d+(, *\d+)?\))?", re.IGNORECASE
@@ -134,11 +134,12 @@ def _cast(name: str) -> Rule:
 
 
 def _reversed(call: Call) -> str:
+    """Write REVERSE of a list or a text; the type of another value tells which."""
     from sqlglot import exp
 
-    value = call.args[0]
-    made = isinstance(value, exp.Array) or str(value.this).upper().startswith(("ARRAY", "SPLIT", "COLLECT"))
-    return f"{'array_reverse' if made else 'reverse'}({call.sql(0)})"
+    value = call.args[0].unnest()
+    named = str(value.this).upper().startswith(("ARRAY", "SPLIT", "COLLECT", "SORT_ARRAY"))
+    return f"{'array_reverse' if named or isinstance(value, exp.Array) else REVERSED}({call.sql(0)})"
 
 
 _IN_BOTH: Final = "array_has_any(array_compact({0}), array_compact({1}))"
