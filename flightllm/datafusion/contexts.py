@@ -32,7 +32,7 @@ FOLDING_RULES = ("simplify_expressions", "push_down_filter")
 DECORRELATING_RULES = ("decorrelate_predicate_subquery", "scalar_subquery_to_join", "decorrelate_lateral_join")
 """Optimizer rules that evaluate a correlated subquery's expressions over the aggregates of zero rows."""
 _AFTER = "logical_plan after "
-_ROWS_OF_LISTS = "Unnest: "
+_ROWS_OF_LISTS, _MADE_STRUCT, _JOIN = "Unnest: ", "named_struct(", "Join"
 
 
 def plain_config() -> SessionConfig:
@@ -82,12 +82,13 @@ def encoded_frame(context: SessionContext, plan: bytes) -> DataFrame:
 
 
 def _with_whole_structs(context: SessionContext, frame: DataFrame) -> DataFrame:
-    """Return a frame over the same plan in which scans below rows of lists return whole structs.
+    """Return a frame over the same plan in which scans below rows of lists, and below joins of made structs, are whole.
 
     There, DataFusion's rule that reads single fields gives two columns one name. Other plans keep the rule, because it
     spares most of the bytes of a wide struct. The context keeps the setting.
     """
-    if _ROWS_OF_LISTS not in frame.logical_plan().display_indent():
+    plan = frame.logical_plan().display_indent()
+    if _ROWS_OF_LISTS not in plan and not (_MADE_STRUCT in plan and _JOIN in plan):
         return frame
     context.sql("SET datafusion.optimizer.enable_leaf_expression_pushdown = false")
     return context.create_dataframe_from_logical_plan(frame.logical_plan())

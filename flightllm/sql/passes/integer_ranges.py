@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from flightllm.errors import SqlError
 from flightllm.functions.whole_numbers import ADDED, MULTIPLIED, SUBTRACTED, SUMMED
-from flightllm.sql.nodes import Json, Node, body, kind, parts, unnested, walk
+from flightllm.sql.nodes import Json, Node, body, kind, new_identifier, parts, unnested, walk
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.exact_numbers import decimal_of
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tokens import Token, TokenKind
-from flightllm.sql.tree import Tree, written
+from flightllm.sql.tree import Tree, text_of, written
 from flightllm.sql.types import ExpressionTypes, arguments, function_name, other_aggregate
 
 OPERATORS: Final = frozenset({"+", "-", "*"})
@@ -73,7 +73,29 @@ def integer_ranges(tree: Tree, columns_of: TableColumns) -> Tree:
     Raises:
         SqlError: an operator over literals has a result outside the range.
     """
-    return tree.rebuilt(_Checker(tree, ExpressionTypes(tree.root, columns_of)).changed)
+    named = tree.rebuilt(_named_beside_star)
+    return named.rebuilt(_Checker(named, ExpressionTypes(named.root, columns_of)).changed)
+
+
+def _named_beside_star(node: Node) -> Json:
+    """Return a SELECT with a star whose other items have names, which a view would take from our functions."""
+    fields = body(node) if kind(node) == "Select" else {}
+    items = fields.get("projection", [])
+    if all(kind(one) in {"UnnamedExpr", "ExprWithAlias"} for one in items):
+        return node
+    texts = [text_of(body(one)) if _is_computed(one) else "" for one in items]
+    made = [
+        {"ExprWithAlias": {"expr": body(one), "alias": new_identifier(text)}}
+        if text and texts.count(text) == 1
+        else one
+        for one, text in zip(items, texts, strict=True)
+    ]
+    return {"Select": {**fields, "projection": made}} if any(texts) else node
+
+
+def _is_computed(item: Json) -> bool:
+    value = unnested(body(item)) if kind(item) == "UnnamedExpr" else {}
+    return kind(value) == "BinaryOp" and body(value)["op"] in _MOST
 
 
 class _Checker:
