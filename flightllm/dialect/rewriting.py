@@ -57,7 +57,7 @@ from flightllm.dialect.table_spellings import table_spellings
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.timestamps import timestamps
 from flightllm.dialect.top import top
-from flightllm.dialect.types import types
+from flightllm.dialect.types import WITH_DOUBLES, types, wide_floats
 from flightllm.dialect.unpivot import unpivot
 from flightllm.dialect.using_spellings import using_spellings
 from flightllm.dialect.vendor_calls import FLAGGED, FLAGS, PROMPTED, vendor_calls
@@ -193,6 +193,7 @@ RULES: tuple[Rule, ...] = (
     Rule(like_escapes, _words("escape")),
     Rule(regexp_operators, Trigger(REGEXP_OPERATORS)),
     Rule(timestamps, _words("timestamp", "timestamptz"), Trigger(frozenset({"ts"}), frozenset({"{"}))),
+    Rule(wide_floats, _words("float"), of_dialects=WITH_DOUBLES),
     Rule(types, _words("cast", "try_cast", "safe_cast", "create"), _marks("::")),
     # After the rules that read units, such as the day of DATEADD(day, 1, at).
     Rule(using_spellings, _words("using", "natural"), of_spellings=True),

@@ -60,6 +60,26 @@ _UNKNOWN_DIGITS = re.compile(r"\(\s*[124578]\s*\)")
 _SUFFIXES = ("with", "without", "time", "zone", "varying", "precision", "unsigned", "large", "object", "local")
 
 
+WITH_DOUBLES = ("postgres", "snowflake")
+"""The dialects whose FLOAT has 64 bits."""
+_SINGLE_BITS = 24
+"""Most bits of a number that a REAL keeps: `float(24)` is a REAL in PostgreSQL."""
+
+
+def wide_floats(source: Source) -> Iterator[Edit]:
+    """Rewrite `CREATE TABLE t (a float, b float(30))` as `CREATE TABLE t (a DOUBLE, b DOUBLE)`."""
+    if not source.is_word(0, "create") or (opening := column_list(source)) is None:
+        return
+    inner = source.tokens[opening : source.closing.get(opening, opening) + 1]
+    for at in (opening + first + 1 for first, last in column_ranges(inner) if last - first > 1):
+        if source.is_word(at, "float") and source.tokens[at - 1].kind in {TokenKind.WORD, TokenKind.QUOTED}:
+            is_sized = source.is_symbol(at + 1, "(") and source.is_symbol(at + 3, ")")
+            bits = source.tokens[at + 2].text if is_sized else ""
+            is_single = bits.isdecimal() and int(bits) <= _SINGLE_BITS
+            last = source.tokens[at + 3 if is_sized else at]
+            yield Edit(source.tokens[at].start, last.end, "REAL" if is_single else "DOUBLE")
+
+
 def types(source: Source) -> Iterator[Edit]:
     """Rewrite `CAST(a AS NVARCHAR(10))` as `CAST(a AS VARCHAR(10))`; also after `::` and in CREATE TABLE."""
     for first, last in _ranges(source):

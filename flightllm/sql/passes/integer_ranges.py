@@ -112,7 +112,7 @@ class _Checker:
         fields = body(node)
         if kind(node) == "Function" and function_name(fields) == "sum":
             return self._sum(node)
-        if kind(node) == "Function" and function_name(fields) == "avg":
+        if kind(node) == "Function" and function_name(fields) == "avg" and len(fields["name"]) == 1:
             return self._average(node)
         if kind(node) != "BinaryOp" or fields["op"] not in _MOST:
             return node
