@@ -104,6 +104,30 @@ def _counted(whole: "exp.Expr", counted: "exp.Expr") -> "exp.Expr":
     return copied
 
 
+def order_any_values(tree: "exp.Expr") -> None:
+    """Rewrite `ANY_VALUE(a ORDER BY b)` as the first known value; the server would leave its order out.
+
+    Raises:
+        UnsupportedError: the call is over a window.
+    """
+    from sqlglot import exp
+
+    calls: list[exp.Expr] = list(tree.find_all(vendor_call()))
+    for found in calls:
+        order = found.expressions[0] if found.expressions else None
+        if str(found.this) != "ANY_VALUE" or not isinstance(order, exp.Order):
+            continue
+        whole: exp.Expr = found
+        known: exp.Expr = exp.Not(this=exp.Is(this=exp.Paren(this=_values(order).copy()), expression=exp.Null()))
+        if isinstance(whole.parent, exp.Filter):
+            whole = whole.parent
+            known = exp.And(this=exp.Paren(this=whole.expression.this.copy()), expression=known)
+        if isinstance(whole.parent, exp.Window):
+            raise UnsupportedError("any_value with ORDER BY over a window has no counterpart: write first_value(a)")
+        listed = exp.Filter(this=exp.ArrayAgg(this=order.copy()), expression=exp.Where(this=known))
+        whole.replace(exp.Anonymous(this="array_element", expressions=[listed, exp.Literal.number(1)]))
+
+
 def _first(values: "exp.Expr", count: "exp.Expr") -> "exp.Expr":
     """Return the first items of a list."""
     from sqlglot import exp

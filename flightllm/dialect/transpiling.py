@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from flightllm.dialect.bigquery_values import write_bigquery_values
 from flightllm.dialect.cast_names import name_casts
 from flightllm.dialect.catalog_names import compare_catalog_names, read_catalogs
-from flightllm.dialect.counterparts import check_counterparts, refuse_null_items, write_limits
+from flightllm.dialect.counterparts import check_counterparts, order_any_values, refuse_null_items, write_limits
 from flightllm.dialect.distances import distances
 from flightllm.dialect.generator.calls import TooLongError
 from flightllm.dialect.generator.ours import write
@@ -265,6 +265,8 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
         write_limits(tree)
     if dialect == "snowflake":
         compare_catalog_names(tree)
+    elif dialect == "duckdb":
+        order_any_values(tree)
     check_counterparts(tree, dialect)
     keep_names(tree, dialect)
     name_casts(tree, dialect)

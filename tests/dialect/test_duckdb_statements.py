@@ -28,6 +28,8 @@ STATEMENTS = [
     "SELECT n, lag(w IGNORE NULLS) OVER (ORDER BY n DESC, w) AS l FROM many ORDER BY n, w",
     "SELECT n, last_value(x IGNORE NULLS) OVER (ORDER BY n, w) AS l FROM many ORDER BY n, w",
     "SELECT w[1:1] AS x, w || n AS y FROM many ORDER BY n, w",
+    "SELECT n, any_value(x ORDER BY w) FILTER (WHERE x > 1) AS b FROM many GROUP BY n ORDER BY n",
+    "SELECT any_value(s ORDER BY i) AS a FROM (VALUES (4, 'u'), (1, 'abc'), (0, NULL)) v(i, s)",
     "SELECT w.upper() AS x FROM many ORDER BY n, w",
     "SELECT w, list(n ORDER BY n)::VARCHAR AS l FROM many GROUP BY ALL ORDER BY ALL",
     "SELECT (max(day) - min(day)) // 2 AS d, sum(x) // 3 AS q FROM many",
