@@ -62,7 +62,7 @@ def refuse_unknown(call: VendorCall, name: str, given: Given, renamed: Mapping[s
         for meant in get_close_matches(given.name or "", _OF_COMPLETE, n=1, cutoff=0.8):
             raise call.error(f"the option {given.name!r} is not known here: write {meant}, or leave it out")
     found = _PARAMETERS.get(name)
-    if found is None or given.name is None or _refers(call, given.name):
+    if found is None or given.name is None or _refers(call, given.name) or (name == "ai_complete" and _is_ours(call)):
         return
     known = tuple(dict.fromkeys((*found, *renamed, *_OWN)))
     if given.name not in (*known, *_PROMISED):
@@ -99,6 +99,12 @@ def second(call: VendorCall, name: str, given: Given, place: int) -> str | None:
             " model => 'name'"
         )
     return f"model => {text_literal(value)}"
+
+
+def _is_ours(call: VendorCall) -> bool:
+    """Return whether a call names its model as a column is named; Snowflake takes the name as a text."""
+    model = call.positional(0)
+    return model is not None and constant(call.source, model.first, model.last) is None
 
 
 def _refers(call: VendorCall, name: str) -> bool:

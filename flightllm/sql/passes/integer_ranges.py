@@ -137,8 +137,10 @@ class _Checker:
         given = arguments(call)
         if len(given) != 1 or _bits(self._types.of(given[0])) != 64:
             return node
-        if not body(call["args"])["duplicate_treatment"] and all(map(_is_cheap, parts(call))):
-            return written(f"{SUMMED}(s, near)", s=node, near=_summing(call, "CAST(v AS DOUBLE) * 1e0"))
+        one_by_one = not body(call["args"])["duplicate_treatment"] and not call.get("over")
+        if one_by_one and all(map(_is_cheap, parts(call))):
+            near = _summing(call, "CAST(v AS DOUBLE) * 1e0")
+            return written(f"{SUMMED}(CAST(s AS BIGINT), near)", s=node, near=near)
         return written("CAST(s AS BIGINT)", s=_summing(call, "CAST(v AS DECIMAL(38, 0))"))
 
     def _average(self, node: Node) -> Json:
@@ -146,7 +148,8 @@ class _Checker:
         given = arguments(body(node))
         if len(given) != 1 or _bits(self._types.of(given[0])) != 64 or not all(map(_is_cheap, parts(body(node)))):
             return node
-        total = other_aggregate("sum", written("CAST(v AS DECIMAL(38, 0))", v=given[0]), node)
+        exact = written("CAST(v AS DECIMAL(20, 0)) * CAST(1 AS DECIMAL(1, 0))", v=given[0])
+        total = other_aggregate("sum", exact, node)
         count = other_aggregate("count", given[0], node)
         return {"Nested": written("CAST(s AS DOUBLE) / n", s=total, n=count)}
 
