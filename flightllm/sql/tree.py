@@ -1,7 +1,7 @@
 """One statement as a tree: parse it, replace parts, print it, and find its parts in the client's text.
 
-`sqloxide` is sqlparser-rs in Python, one minor version behind DataFusion's own parser. The parser recurses, so a
-thread's stack could overflow: `parse` measures the tokens first.
+`sqloxide` is sqlparser-rs in Python, one minor version behind DataFusion's own parser. The parser and the printer
+recurse, and a thread's stack could overflow. So deep texts and trees go to a thread with a large stack.
 """
 
 import re
@@ -14,17 +14,20 @@ import sqloxide
 
 from flightllm.common.cached import cached_property
 from flightllm.sql.complexity import Complexity, measure
+from flightllm.sql.deep_stack import levels, on_large_stack
 from flightllm.sql.distinct_from import masked, unmasked
 from flightllm.sql.nodes import NOWHERE, SPAN, Json, Node, body, is_query, kind, name_of, parts, rebuilt, walk
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import position
 
 DEEPEST: Final = 900
-"""The greatest depth of a text that `parse` reads; see `depth`.
+"""The greatest depth of a text that the caller's own thread parses; see `depth`.
 
 A thread of the server has a stack of 8 MiB, or of 2 MiB where the system sets no limit. The parser survives twice this
 depth on 2 MiB.
 """
+_MOST_LEVELS: Final = 150
+"""The most levels of a tree that the caller's own thread prints: it is 75 INTERSECTs, whose depth is 1,200."""
 LONGEST: Final = 100_000
 """The most characters of a text that `parse` reads. The parser holds the interpreter for 2 ms in each 1,000."""
 XOR: Final = "PGBitwiseXor"
@@ -42,10 +45,8 @@ class Tree:
 
     def printed(self) -> str:
         """Return the statement as text, without comments, and with SQL's words in upper case."""
-        (text,) = sqloxide.restore_ast(ast=[self.root])
-        if "--" in text:  # two signs would begin a comment
-            (text,) = sqloxide.restore_ast(ast=[rebuilt(self.root, _with_signs_apart)])
-        return str(text)
+        text = _printed(self.root)
+        return _printed(rebuilt(self.root, _with_signs_apart)) if "--" in text else text  # two would begin a comment
 
     def rebuilt(self, change: Callable[[Node], Json]) -> "Tree":
         """Return a tree in which `change` has replaced nodes, or this object without a change; see `nodes.rebuilt`."""
@@ -78,6 +79,15 @@ class Tree:
         return self._lines[place["line"] - 1] + place["column"] - 1
 
 
+def _printed(root: Json) -> str:
+    found = levels(root)
+    if found > _MOST_LEVELS:
+        (text,) = on_large_stack(found, lambda: sqloxide.restore_ast(ast=[root]))
+    else:
+        (text,) = sqloxide.restore_ast(ast=[root])
+    return str(text)
+
+
 def _with_signs_apart(node: Node) -> Json:
     fields = body(node)
     if kind(node) != "UnaryOp" or fields["op"] != "Minus" or kind(fields["expr"]) != "UnaryOp":
@@ -93,13 +103,16 @@ def depth(complexity: Complexity) -> int:
 def parse(text: ParsedText) -> Tree | None:
     """Return the tree of a statement, or None for a text that the parser does not read.
 
-    These are texts that are too long or too deep, some of the server's own statements, and forms of other dialects.
+    These are texts that are too long, some of the server's own statements, and forms of other dialects.
     """
-    if len(text.sql) > LONGEST or depth(measure(text.tokens)) > DEEPEST or (read := masked(text)) is None:
+    if len(text.sql) > LONGEST or (read := masked(text)) is None:
         return None
     sql, predicates = read
     places = [token.start for token in text.tokens if token.is_symbol("#")]
-    root = None if places and "^" in text.marks else _statement(_with_power(sql, places))
+    if places and "^" in text.marks:
+        return None
+    found, shown = depth(measure(text.tokens)), _with_power(sql, places)
+    root = _statement(shown) if found <= DEEPEST else on_large_stack(found, lambda: _statement(shown))
     if root is None:
         return None
     tree = Tree(text.sql, unmasked(root, predicates))
@@ -109,10 +122,10 @@ def parse(text: ParsedText) -> Tree | None:
 def fault(text: ParsedText) -> str:
     """Return why `parse` does not read a text."""
     try:
-        sqloxide.parse_sql(sql=text.sql, dialect="generic")
+        on_large_stack(depth(measure(text.tokens)), lambda: sqloxide.parse_sql(sql=text.sql, dialect="generic"))
     except ValueError as error:
         return " ".join(str(error).split())
-    return "it is too long or too deep"
+    return "it is too long"
 
 
 @lru_cache(maxsize=256)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -77,11 +78,21 @@ def test_deepest_texts_are_parsed_on_the_threads_of_a_server() -> None:
 
 
 @pytest.mark.parametrize("shape", [name for name in DEEP if name not in {"calls", "casts", "cases"}])
-def test_deeper_texts_are_not_parsed(shape: str) -> None:
-    """Twice the depth never reaches the parser."""
-    sql = deepest(DEEP[shape], DEEPEST * 2)
+def test_deeper_texts_are_parsed(shape: str) -> None:
+    """The deepest texts that the guard lets through become a tree and a text again, on a stack of 2 MiB."""
+    sql = deepest(DEEP[shape], DEEPEST * 3)
     assert depth(measure(ParsedText(sql).tokens)) > DEEPEST
-    assert parse(ParsedText(sql)) is None
+    found = list[str]()
+
+    def run() -> None:
+        found.append(tree(sql).printed())
+
+    before = threading.stack_size(2 << 20)
+    thread = threading.Thread(target=run)
+    thread.start()
+    threading.stack_size(before)
+    thread.join()
+    assert found[0].count("a") >= sql.count("a")
 
 
 def test_long_texts_are_not_parsed() -> None:
