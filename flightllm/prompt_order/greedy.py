@@ -2,8 +2,9 @@
 
 The rows that share this value form a group. Inside the group, the next field is chosen in the same way.
 
-The algorithm is GGR (Liu et al., "Optimizing LLM Queries in Relational Data Analytics Workloads", MLSys 2025). Two
-things differ: the table is not split into parts, and several scores for groups are tried.
+The algorithm is GGR (Liu et al., "Optimizing LLM Queries in Relational Data Analytics Workloads", MLSys 2025). Three
+things differ: the table is not split into parts, several scores for groups are tried, and so is the best tree in which
+all rows of a group have the same next field.
 """
 
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from flightllm.prompt_order.base import CacheShape, Draft, Encoded
 from flightllm.prompt_order.groups import GroupScore, Paths, build_groups
+from flightllm.prompt_order.one_field import one_field_per_group
 from flightllm.prompt_order.sequence import FlatDictionary, hit_tokens, measured, sort_rows
 from flightllm.prompt_order.uniform import by_score, score_columns
 
@@ -34,6 +36,8 @@ def greedy(encoded: Encoded, cache: CacheShape, fixed: Draft | None = None) -> D
     `fixed` is the measured fixed order, if the caller knows it already.
     """
     drafts = [measured(encoded, draft, cache) for draft in _drafts(encoded)]
+    if (tree := one_field_per_group(encoded, cache)) is not None:
+        drafts.append(measured(encoded, tree, cache))
     return max([*drafts, fixed or measured(encoded, by_score(encoded), cache)], key=hit_tokens)
 
 

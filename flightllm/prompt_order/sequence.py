@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.prompt_order.base import CacheShape, Draft, Encoded, Ordering
+from flightllm.prompt_order.range_minimum import RangeMinimum
 
 Sequence = NDArray[np.int64]
 
@@ -66,8 +67,7 @@ class FlatDictionary:
     def partial(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return how many tokens each pair of numbers shares: 0 if its columns differ or no overlaps are known.
 
-        The values are sorted. So two values share the smallest overlap of all neighbours between them. A sparse table
-        finds these minima: it holds the minimum of each range whose length is a power of two.
+        The values are sorted. So two values share the smallest overlap of all neighbours between them.
         """
         found = np.zeros(len(left))
         if self.overlaps is None or not len(left):
@@ -76,13 +76,7 @@ class FlatDictionary:
         same = (low > 0) & (low < high)
         same &= np.searchsorted(self.offsets, low, "right") == np.searchsorted(self.offsets, high, "right")
         asked = np.flatnonzero(same)
-        low, high = low[asked] + 1, high[asked] + 1
-        level = np.frexp((high - low).astype(np.float64))[1] - 1
-        least = self.overlaps
-        for power in range(int(level.max(initial=-1)) + 1):
-            here = np.flatnonzero(level == power)
-            found[asked[here]] = np.minimum(least[low[here]], least[high[here] - (1 << power)])
-            least = np.minimum(least[: -(1 << power)], least[1 << power :])
+        found[asked] = RangeMinimum(self.overlaps).between(low[asked], high[asked])
         return found
 
 
@@ -135,7 +129,9 @@ def predict(encoded: Encoded, draft: Draft, cache: CacheShape) -> tuple[float, f
     if cache.blocks is None:
         return float(served.sum()), total
     prompts = len(sequence)
-    missed = float(_round(total / prompts + cache.shared_tokens, cache) - _round(cache.shared_tokens, cache))
+    missed = float(
+        whole_blocks(total / prompts + cache.shared_tokens, cache) - whole_blocks(cache.shared_tokens, cache)
+    )
     by_gap = np.bincount(gaps, weights=served, minlength=prompts) / prompts
     misses = missed - np.cumsum(by_gap)
     room = cache.blocks * cache.block_tokens - cache.shared_tokens
@@ -154,11 +150,11 @@ def _reuse(
     inorder = sequence[places]
     depth = shared_fields(inorder)
     reach = np.zeros(len(sequence))
-    base = _round(reach + cache.shared_tokens, cache)
+    base = whole_blocks(reach + cache.shared_tokens, cache)
     served, gaps = [], []
     for column in range(sequence.shape[1]):
         longer = reach + flat.weights[inorder[:, column]]
-        block = _round(longer + cache.shared_tokens, cache)
+        block = whole_blocks(longer + cache.shared_tokens, cache)
         group = np.cumsum(depth <= column)
         # Rows with equal prefixes are neighbours, but they are sorted by their later fields, not in sending order.
         resorted = places if column + 1 == sequence.shape[1] else places[np.lexsort((places, group))]
@@ -179,11 +175,12 @@ def _parts(flat: FlatDictionary, inorder: Sequence, depth: NDArray[np.int64], ca
     cumulative = np.cumsum(flat.weights[inorder[here]], axis=1)
     before = np.where(at > 0, cumulative[np.arange(len(here)), at - 1], 0.0) + cache.shared_tokens
     found = np.zeros(len(inorder))
-    found[here] = _round(before + part, cache) - _round(before, cache)
+    found[here] = whole_blocks(before + part, cache) - whole_blocks(before, cache)
     return found
 
 
-def _round(tokens: NDArray[np.float64] | float, cache: CacheShape) -> NDArray[np.float64]:
+def whole_blocks(tokens: NDArray[np.float64] | float, cache: CacheShape) -> NDArray[np.float64]:
+    """Return how many tokens of a shared prefix the cache serves: whole blocks, and 0 below its floor."""
     given = np.asarray(tokens)
     kept = given if cache.floor_tokens == 0 else np.where(given < cache.floor_tokens, 0.0, given)
     if cache.block_tokens <= 1:
