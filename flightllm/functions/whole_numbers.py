@@ -11,6 +11,7 @@ from flightllm.errors import SqlError
 from flightllm.functions.own import OwnFunction
 
 ADDED, SUBTRACTED, MULTIPLIED, SUMMED = "__added", "__subtracted", "__multiplied", "__summed"
+CHAINED = "__chained_numbers"
 """The names of the functions in SQL."""
 _RANGE: Final = 1 << 64
 
@@ -28,6 +29,30 @@ def summed(sums: pa.Array, near: pa.Array) -> pa.Array:
     if place >= 0:
         raise _outside(sums[place].as_py() + round(gaps[place].as_py() / _RANGE) * _RANGE)
     return sums
+
+
+def chained(steps: pa.Array, operands: pa.Array) -> pa.Array:
+    """Return the results of steps such as `+64 *32` over lists of operands, each from the result before it.
+
+    A step is an operator and the bits of its result. All rows have the same steps, which a pass writes.
+
+    Raises:
+        SqlError: the result of a step is outside of its range.
+    """
+    if not len(operands):
+        return pa.array([], pa.int64())
+    result = pc.list_element(operands, 0)
+    for place, step in enumerate(str(steps[0]).split(), 1):
+        result = _OPERATORS[step[0]](result, pc.list_element(operands, place))
+        most = 1 << (int(step[1:]) - 1)
+        if most < _RANGE // 2 and (found := _first_outside(result, most)) is not None:
+            raise _outside(found)
+    return result
+
+
+def _first_outside(numbers: pa.Array, most: int) -> int | None:
+    place = pc.index(pc.or_(pc.less(numbers, -most), pc.greater_equal(numbers, most)), True).as_py()
+    return int(numbers[place].as_py()) if place >= 0 else None
 
 
 def _checked(compute: Callable[..., pa.Array], exact: Callable[[int, int], int]) -> Callable[..., pa.Array]:
@@ -51,13 +76,21 @@ def _outside(number: int) -> SqlError:
     )
 
 
-def _of_two(compute: Callable[..., pa.Array], exact: Callable[[int, int], int], name: str) -> OwnFunction:
-    return OwnFunction(_checked(compute, exact), (pa.int64(), pa.int64()), pa.int64(), name)
+_OPERATORS: Final = {
+    "+": _checked(pc.add_checked, add),
+    "-": _checked(pc.subtract_checked, sub),
+    "*": _checked(pc.multiply_checked, mul),
+}
+
+
+def _of_two(sign: str, name: str) -> OwnFunction:
+    return OwnFunction(_OPERATORS[sign], (pa.int64(), pa.int64()), pa.int64(), name)
 
 
 FUNCTIONS: Final = (
-    _of_two(pc.add_checked, add, ADDED),
-    _of_two(pc.subtract_checked, sub, SUBTRACTED),
-    _of_two(pc.multiply_checked, mul, MULTIPLIED),
+    _of_two("+", ADDED),
+    _of_two("-", SUBTRACTED),
+    _of_two("*", MULTIPLIED),
+    OwnFunction(chained, (pa.string(), pa.list_(pa.int64())), pa.int64(), CHAINED),
     OwnFunction(summed, (pa.int64(), pa.float64()), pa.int64(), SUMMED),
 )

@@ -40,7 +40,7 @@ from flightllm.functions.variants import (
     VARIANT_JSON,
     VARIANT_TEXT,
 )
-from flightllm.functions.whole_numbers import ADDED, MULTIPLIED, SUBTRACTED, SUMMED
+from flightllm.functions.whole_numbers import ADDED, CHAINED, MULTIPLIED, SUBTRACTED, SUMMED
 from flightllm.sql.answer_types import answer_type
 from flightllm.sql.nodes import Json, body, kind, name_of
 from flightllm.sql.query_columns import Columns, Known, QueryColumns, TableColumns, Type, common_type
@@ -134,7 +134,7 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys((WRITTEN_TIME, PART_OF_TEXT, CAPITALS), pa.string()),
     **dict.fromkeys((ALL_MATCHES, SPLIT, SPLIT_BY_PATTERN), pa.list_(pa.string())),
     PLACE_IN_TEXT: pa.int64(),
-    **dict.fromkeys((ADDED, MULTIPLIED, SUBTRACTED, SUMMED), pa.int64()),
+    **dict.fromkeys((ADDED, CHAINED, MULTIPLIED, SUBTRACTED, SUMMED), pa.int64()),
     READ_TIME: pa.timestamp("us"),
     **dict.fromkeys((VARIANT_TEXT, VARIANT_JSON, OF_LIST, JSON_SCALAR, PARSED_JSON), pa.string()),
     **dict.fromkeys((ELEMENTS, MEMBERS, SCALARS, FLATTENED, OBJECT_NAMES), pa.list_(pa.string())),

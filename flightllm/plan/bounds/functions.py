@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from flightllm.functions.whole_numbers import ADDED, MULTIPLIED, SUBTRACTED, SUMMED
+from flightllm.functions.whole_numbers import ADDED, CHAINED, MULTIPLIED, SUBTRACTED, SUMMED
 from flightllm.plan.bounds import rules as r
 
 SCALARS: Mapping[str, r.Rule] = {
@@ -268,7 +268,7 @@ SCALARS: Mapping[str, r.Rule] = {
     "uuid": r.fixed,
     "version": r.fixed,
     "with_metadata": r.same,
-    **dict.fromkeys((ADDED, MULTIPLIED, SUBTRACTED, SUMMED), r.fixed),
+    **dict.fromkeys((ADDED, CHAINED, MULTIPLIED, SUBTRACTED, SUMMED), r.fixed),
 }
 """The rule of each scalar function, by name; aliases have their own lines."""
 Kind = Literal["number", "one", "all"]

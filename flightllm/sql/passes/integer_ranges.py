@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from flightllm.errors import SqlError
-from flightllm.functions.whole_numbers import ADDED, MULTIPLIED, SUBTRACTED, SUMMED
+from flightllm.functions.whole_numbers import ADDED, CHAINED, MULTIPLIED, SUBTRACTED, SUMMED
 from flightllm.sql.nodes import Json, Node, body, kind, new_identifier, parts, unnested, walk
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.exact_numbers import decimal_of
@@ -24,6 +24,8 @@ _EXACT: Final[Mapping[str, Callable[[int, int], int]]] = {"Plus": add, "Minus": 
 _SIGNS: Final = {"Plus": "+", "Minus": "-", "Multiply": "*"}
 _CHECKED: Final = {"Plus": ADDED, "Minus": SUBTRACTED, "Multiply": MULTIPLIED}
 """The functions for 64-bit numbers."""
+_MOST_NESTED: Final = 8
+"""The most operands of a chain of calls in calls."""
 _QUERIES: Final = frozenset({"Subquery", "Exists", "InSubquery"})
 _NAMES: Final = {16: "SMALLINT", 32: "INT", 64: "BIGINT"}
 _COUNTS: Final = frozenset({"count", "row_number", "rank", "dense_rank", "ntile"})
@@ -106,6 +108,8 @@ class _Checker:
         self._types = types
         self._ranges = dict[int, tuple[Json, _Range]]()
         """The range of each operator by its identity; it stays alive, so no other object has its identity."""
+        self._chains = dict[int, tuple[Json, str, list[Json]]]()
+        """The steps and the operands of the chain that each operator ends, by its identity."""
 
     def changed(self, node: Node) -> Json:
         """Return a node whose result is checked; the same object for a result that fits."""
@@ -126,10 +130,26 @@ class _Checker:
             return self._known(node, _Range(64, abs(value), value))
         if most < 1 << (bits - 1):
             return self._known(node, _Range(bits, most))
-        form = f"{_CHECKED[fields['op']]}(CAST(l AS BIGINT), CAST(r AS BIGINT))"
-        if bits < 64:
-            form = f"CAST(CAST(l AS BIGINT) {_SIGNS[fields['op']]} CAST(r AS BIGINT) AS {_NAMES[bits]})"
-        return self._known(written(form, l=fields["left"], r=fields["right"]), _Range(bits, 1 << (bits - 1)))
+        return self._known(self._chained(fields, bits), _Range(bits, 1 << (bits - 1)))
+
+    def _chained(self, fields: Json, bits: int) -> Json:
+        """Return an operator as a call; a long chain is one call, because calls in calls would be nested too deep."""
+        sign = _SIGNS[fields["op"]]
+        _, steps, operands = self._chains.get(id(unnested(fields["left"])), (None, "", [fields["left"]]))
+        steps, operands = f"{steps} {sign}{bits}", [*operands, fields["right"]]
+        if len(operands) > _MOST_NESTED:
+            numbers = written("make_array(v)", v=operands[0])
+            items = [{"Unnamed": {"Expr": written("CAST(v AS BIGINT)", v=one)}} for one in operands]
+            listed = {"Function": {**body(numbers), "args": {"List": {**body(body(numbers)["args"]), "args": items}}}}
+            form = f"{CHAINED}('{steps.strip()}', l)"
+            after = written(form if bits == 64 else f"CAST({form} AS {_NAMES[bits]})", l=listed)
+        else:
+            form = f"{_CHECKED[fields['op']]}(CAST(l AS BIGINT), CAST(r AS BIGINT))"
+            if bits < 64:
+                form = f"CAST(CAST(l AS BIGINT) {sign} CAST(r AS BIGINT) AS {_NAMES[bits]})"
+            after = written(form, l=fields["left"], r=fields["right"])
+        self._chains[id(after)] = after, steps, operands
+        return after
 
     def _sum(self, node: Node) -> Json:
         """Return the sum of 64-bit numbers beside their sum as doubles, or their sum as decimals."""
@@ -183,7 +203,9 @@ class _Checker:
 def _is_cheap(part: Json) -> bool:
     """Return whether a part of a call can be computed twice: it has no query, and only functions of operators."""
     calls = [function_name(body(one)) for one in walk(part) if kind(one) == "Function"]
-    return set(calls) <= set(_CHECKED.values()) and not any(kind(one) in _QUERIES for one in walk(part))
+    return set(calls) <= {*_CHECKED.values(), CHAINED, "make_array"} and not any(
+        kind(one) in _QUERIES for one in walk(part)
+    )
 
 
 def _summing(call: Json, form: str) -> Json:

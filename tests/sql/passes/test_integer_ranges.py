@@ -38,6 +38,28 @@ def test_results_outside_the_range(session: Session, value: str) -> None:
     assert found == [eval(value, {"s": s, "i": i, "b": b})]  # noqa: S307
 
 
+@pytest.mark.parametrize("count", [9, 24, 480])
+def test_long_chains(session: Session, count: int) -> None:
+    """A chain has as many operands as the limit on terms allows; each step of it has the range of its type."""
+    values = [f"{sign.join(['g'] * count)} AS v" for sign in "+-"]
+    values += [f"{'+'.join(['s', 'i', 'b'] * (count // 3))} AS v", f"sum({'+'.join(['b'] * count)}) AS v"]
+    found = [rows(session, f"SELECT {value} FROM most WHERE g = 3")[0]["v"] for value in values]
+    third = (181 + 46340 + 3037000499) * (count // 3)
+    assert found == [3 * count, 3 * (2 - count), third, 3037000499 * count]
+    ones = " + 1" * count
+    for value in (f"b{ones} - 100", f"{' + '.join(['s'] * count)} - 0 * b", f"i - i + i{' + g' * count}"):
+        with pytest.raises(SqlError, match="is out of range"):
+            rows(session, f"SELECT {value} AS v FROM most WHERE g = 1")
+
+
+def test_types_of_long_chains(session: Session) -> None:
+    """A long chain has the type of a short one, and a NULL in it gives NULL."""
+    types = ", ".join(f"arrow_typeof({'+'.join([name] * 12)}) AS {name}" for name in "sib")
+    assert rows(session, f"SELECT {types} FROM most WHERE g = 3") == [{"s": "Int16", "i": "Int32", "b": "Int64"}]
+    assert rows(session, f"SELECT {'+'.join(['b'] * 12)} + nullif(b, b) AS v FROM most WHERE g = 3") == [{"v": None}]
+    assert rows(session, f"SELECT {'+'.join(['b'] * 12)} AS v FROM most WHERE g = 9") == []
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
