@@ -182,6 +182,10 @@ class ExpressionTypes:
         """Return the columns of a query's body."""
         return self._columns.of(query)
 
+    def table(self, factor: Json) -> tuple[str, list[str] | None]:
+        """Return the name and the columns of a table of a FROM; see `QueryColumns.table`."""
+        return self._columns.table(factor)
+
     def is_interval(self, expression: Json) -> bool:
         """Return whether an expression is surely an interval, and no time between two timestamps."""
         return bool(self.of(expression) == INTERVAL)

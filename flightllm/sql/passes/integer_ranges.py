@@ -11,6 +11,7 @@ from flightllm.functions.whole_numbers import ADDED, CHAINED, MULTIPLIED, SUBTRA
 from flightllm.sql.nodes import Json, Node, body, kind, new_identifier, parts, unnested, walk
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.exact_numbers import decimal_of
+from flightllm.sql.passes.item_names import with_item_names
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tokens import Token, TokenKind
 from flightllm.sql.tree import Tree, text_of, written
@@ -75,8 +76,11 @@ def integer_ranges(tree: Tree, columns_of: TableColumns) -> Tree:
     Raises:
         SqlError: an operator over literals has a result outside the range.
     """
-    named = tree.rebuilt(_named_beside_star)
-    return named.rebuilt(_Checker(named, ExpressionTypes(named.root, columns_of)).changed)
+
+    def checked(named: Tree) -> Tree:
+        return named.rebuilt(_Checker(named, ExpressionTypes(named.root, columns_of)).changed)
+
+    return with_item_names(tree.rebuilt(_named_beside_star), columns_of, checked)
 
 
 def _named_beside_star(node: Node) -> Json:
