@@ -106,6 +106,10 @@ class QueryColumns:
         found = self._factor(factor, (), ())
         return found.name, _names(found.columns)
 
+    def table_columns(self, factor: Json) -> Columns:
+        """Return the columns of a table, a query or joins in parentheses of a FROM."""
+        return self._factor(factor, (), ()).columns
+
     def common(self, table: Json) -> Json:
         """Return the query of WITH that a table means, or None."""
         fields = body(table)

@@ -186,6 +186,10 @@ class ExpressionTypes:
         """Return the name and the columns of a table of a FROM; see `QueryColumns.table`."""
         return self._columns.table(factor)
 
+    def columns_by_name(self, factor: Json) -> dict[str, Type]:
+        """Return the types of the columns of a table of a FROM; the result is empty if they are unknown."""
+        return {column.name: column.type for column in self._columns.table_columns(factor) or ()}
+
     def is_interval(self, expression: Json) -> bool:
         """Return whether an expression is surely an interval, and no time between two timestamps."""
         return bool(self.of(expression) == INTERVAL)

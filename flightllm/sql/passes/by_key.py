@@ -4,13 +4,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from flightllm.errors import UnsupportedError
-from flightllm.sql.nodes import Json, Node, body, is_query, kind, new_identifier
+from flightllm.sql.nodes import Json, Node, body, is_query, kind, new_identifier, walk
 from flightllm.sql.query_columns import TableColumns, Type, own_functions
 from flightllm.sql.select_shapes import changes_per_call
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import ExpressionTypes, arguments, expressions_of, function_name
 
 ORDERS: Final = frozenset({"Lt", "LtEq", "Gt", "GtEq"})
+GROUPINGS: Final = frozenset({"Rollup", "Cube", "GroupingSets", "Tuple"})
+"""The kinds of nodes in GROUP BY that hold several keys."""
+_LISTS: Final = frozenset({"array_agg", "string_agg", "listagg", "json_agg", "jsonb_agg", "first_value", "last_value"})
+"""Aggregates with an order that return other values than those of the order."""
 _EXTREMES: Final = {"min": "ASC", "max": "DESC"}
 _ALL_ROWS: Final = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
 _GREATER: Final = {"greatest": ">=", "least": "<="}
@@ -140,6 +144,8 @@ class KeyWriter:
         values, function = arguments(fields), function_name(fields)
         keys = fields.get("within_group") or []  # a function in FROM lacks the field
         ordered = self._by_key(keys)
+        if ordered is not keys and (function not in _LISTS or not values):
+            raise self.refused(f"{function}() WITHIN GROUP", fields)
         if ordered is not keys:
             return {name: {**fields, "within_group": ordered}}
         if (function not in _EXTREMES and function not in _GREATER) or not self.any(*values):
@@ -212,7 +218,8 @@ class KeyWriter:
         if not place:
             return None
         items, columns = expressions_of(query), self.types.columns(query) or []
-        if items and kind(query) == "Select":
+        in_sets = any(kind(one) == "Function" and function_name(body(one)) == "grouping" for one in walk(items))
+        if items and kind(query) == "Select" and not in_sets:  # DataFusion computes grouping(…) once
             return self.only_key(items[place - 1])
         name, given = columns[place - 1]
         if [column.name for column in columns].count(name) > 1:
@@ -247,7 +254,7 @@ def grouped_keys(keys: Json) -> Iterator[Json]:
         found = todo.pop()
         if isinstance(found, list | tuple):
             todo.extend(reversed(found))
-        elif kind(found) in {"Rollup", "Cube", "GroupingSets", "Tuple"}:
+        elif kind(found) in GROUPINGS:
             todo.append(body(found))
         else:
             yield found

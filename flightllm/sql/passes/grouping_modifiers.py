@@ -44,7 +44,7 @@ def _as_sets(node: Node) -> Json:
         )
     (modifier,) = modifiers
     if isinstance(modifier, str):
-        keys = [[_meant(key, fields["projection"])] for key in body(grouped)[0]]
+        keys = [[meant(key, fields["projection"])] for key in body(grouped)[0]]
         sets: Json = {modifier: keys}
         if any(kind(key) in {"Rollup", "Cube", "GroupingSets"} for (key,) in keys):
             raise UnsupportedError(
@@ -61,7 +61,7 @@ def _modifiers(grouped: Json) -> list[Json]:
     return list(body(grouped) or []) if kind(grouped) == "All" else []
 
 
-def _meant(key: Json, items: list[Json]) -> Json:
+def meant(key: Json, items: list[Json]) -> Json:
     """Return a key, or the item of SELECT whose place a number gives."""
     number = body(key)["value"].get("Number") if kind(key) == "Value" and isinstance(body(key)["value"], dict) else None
     place = int(number[0]) if number and str(number[0]).isdigit() else 0

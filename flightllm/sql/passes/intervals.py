@@ -7,6 +7,7 @@ than `interval '1 day'`.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from flightllm.sql.joins import join_kind, merged_names
 from flightllm.sql.nodes import Json, Node, body, kind
 from flightllm.sql.passes.by_key import ORDERS, KeyWriter, grouped_keys
 from flightllm.sql.query_columns import TableColumns, Type
@@ -112,12 +113,30 @@ class EqualWriter(KeyWriter):
     def select(self, name: str, fields: Json) -> Node | None:
         """Write the keys of DISTINCT ON; DISTINCT and the numbers of GROUP BY are refused."""
         distinct, grouped = fields["distinct"], fields["group_by"]
+        self.check_clauses(name, fields)
         if distinct and kind(distinct) != "On" and self.has_keyed({name: fields}):
             raise self.refused("DISTINCT", fields["projection"])
         for key in grouped_keys(body(grouped)[0]) if kind(grouped) == "Expressions" else ():
             if self.keyed_place(key, {name: fields}):
                 raise self.refused("GROUP BY", key)
         return super().select(name, fields)
+
+    def check_clauses(self, name: str, fields: Json) -> None:
+        """Check the clauses of a SELECT that compare columns which they do not name.
+
+        Raises:
+            UnsupportedError: GROUP BY ALL or NATURAL JOIN compares values by their keys.
+        """
+        if kind(fields["group_by"]) == "All" and self.has_keyed({name: fields}):
+            raise self.refused("GROUP BY ALL", fields["projection"])
+        for item in fields["from"]:
+            before = self.types.columns_by_name(item["relation"])
+            for join in item["joins"]:
+                columns = self.types.columns_by_name(join["relation"])
+                merged = merged_names(join, list(before), list(columns)) if join_kind(join) is not None else []
+                if any(self._keyed.has(side.get(one)) for one in merged or () for side in (before, columns)):
+                    raise self.refused("NATURAL JOIN or USING", join)
+                before = columns | before
 
     def _set_operation(self, name: str, fields: Json) -> None:
         if fields["op"] == "Union" and str(fields["set_quantifier"]).startswith("All"):

@@ -8,8 +8,9 @@ import pyarrow as pa
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.functions.json_order import JSON_KEY
 from flightllm.sql.json_types import JSONB_TYPE, JsonTypes
-from flightllm.sql.nodes import NAMES, Json, Node, body, kind, new_identifier, unnested, walk
-from flightllm.sql.passes.by_key import ORDERS, grouped_keys
+from flightllm.sql.nodes import NAMES, Json, Node, body, factors, kind, name_of, new_identifier, unnested, walk
+from flightllm.sql.passes.by_key import GROUPINGS, ORDERS, grouped_keys
+from flightllm.sql.passes.grouping_modifiers import meant
 from flightllm.sql.passes.intervals import EqualWriter
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.select_shapes import is_aggregate
@@ -19,6 +20,8 @@ from flightllm.sql.types import arguments, expressions_of, function_name
 _NAMES: Final = frozenset({"Identifier", "CompoundIdentifier"})
 _VALUES: Final = _NAMES | {"Function", "BinaryOp", "Nested", "Cast", "Case", "CompoundFieldAccess"}
 """The kinds of expressions that can be a jsonb."""
+_FIRST_IN_SETS: Final = "CASE WHEN grouping(k) = 0 THEN first_value(v) END"
+"""The value of a group, which is NULL in the totals."""
 
 
 def jsonb_order(tree: Tree, columns_of: TableColumns) -> Tree:
@@ -73,6 +76,9 @@ class _Writer(EqualWriter):
         if function_name(fields) in {"min", "max"} and self.any(*values):
             called = function_name(fields)
             raise SqlError(f"the function {called}(jsonb) does not exist: write {called}(j::text)")
+        if function_name(fields) == "grouping" and self.any(*values):
+            given = [{"Unnamed": {"Expr": key}} for key in map(self.only_key, values)]
+            return {name: {**fields, "args": {"List": {**body(fields["args"]), "args": given}}}}
         return super().function(name, fields)
 
     def expressions(self, name: str, fields: Json) -> Node | None:
@@ -86,10 +92,11 @@ class _Writer(EqualWriter):
         distinct, grouped = fields["distinct"], fields["group_by"]
         if distinct and kind(distinct) != "On" and self.has_keyed({name: fields}):
             return {name: self._distinct(fields)}
+        self.check_clauses(name, fields)
         keys = body(grouped)[0] if kind(grouped) == "Expressions" else []
-        places = [self.keyed_place(key, {name: fields}) for key in keys]
-        if any(places) or self.any(*grouped_keys(keys)):
-            return {name: self._grouped(fields, keys, places)}
+        listed = list(grouped_keys(keys))
+        if any(self.keyed_place(key, {name: fields}) for key in listed) or self.any(*listed):
+            return {name: self._grouped(fields, keys)}
         return super().select(name, fields)
 
     def _distinct(self, fields: Json) -> Json:
@@ -97,8 +104,8 @@ class _Writer(EqualWriter):
         columns = self.types.columns({"Select": fields}) or []
         items = expressions_of({"Select": fields})
         names = [column.name for column in columns]
-        if not items and len(set(names)) == len(names):
-            items = [{"Identifier": new_identifier(one)} for one in names]
+        if not items and len(set(names)) == len(names) and len(fields["projection"]) == 1:
+            items = [_column(fields["projection"][0], one) for one in names]
         calls = any(kind(one) == "Function" and (is_aggregate(one) or body(one)["over"]) for one in walk(items))
         if len(items) != len(columns) or calls or _is_grouped(fields):
             raise UnsupportedError(
@@ -114,31 +121,41 @@ class _Writer(EqualWriter):
                 keys.append(written(f"{JSON_KEY}(v)", v=item) if of_json else item)
         return {**fields, "distinct": None, "projection": projection, "group_by": {"Expressions": [keys, []]}}
 
-    def _grouped(self, fields: Json, keys: Sequence[Json], places: Sequence[int]) -> Json:
+    def _grouped(self, fields: Json, keys: Sequence[Json]) -> Json:
         """Return a query with GROUP BY keys, in which the first value of a group stands for the group."""
-        items = expressions_of({"Select": fields})
+        items, modifiers = expressions_of({"Select": fields}), body(fields["group_by"])[1]
+        if not items:
+            raise self.refused("GROUP BY of a star", keys)
         aliases = {
             body(one)["alias"]["value"].lower(): body(one)["expr"]
             for one in fields["projection"]
             if kind(one) == "ExprWithAlias"
         }
-        if not items or len(list(grouped_keys(keys))) != len(keys) or any(isinstance(one, list) for one in keys):
-            raise self.refused("GROUP BY of a star, ROLLUP or CUBE", keys)
-        after, wanted = list[Json](), dict[str, Json]()
-        for key, place in zip(keys, places, strict=True):
-            value = items[place - 1] if place else key
+        columns = {name for one in factors(fields["from"]) for name in self.types.columns_by_name(one)}
+        in_sets = bool(modifiers) or any(kind(one) in GROUPINGS for one in keys)
+        wanted = dict[str, Json]()
+
+        def changed(key: Json) -> Json:
+            if isinstance(key, list | tuple):
+                return list(map(changed, key))
+            if kind(key) in GROUPINGS:
+                return {kind(key): changed(body(key))}
+            place = self.keyed_place(key, {"Select": fields})
+            value = meant(key, fields["projection"]) if place or in_sets else key
+            name = name_of(body(value)) if kind(value) == "Identifier" else ""
+            if not place and name in aliases and name not in columns:  # a column of the tables wins
+                value = aliases[name]
             if not self.any(value):
-                after.append(key)
-                continue
-            if kind(value) == "Identifier" and text_of(aliases.get(body(value)["value"].lower(), value)) != text_of(
-                value
-            ):
-                value = aliases[body(value)["value"].lower()]
-            wanted |= dict.fromkeys(_texts(value), value)
-            after.append(written(f"{JSON_KEY}(v)", v=value))
+                return value if in_sets else key
+            after = written(f"{JSON_KEY}(v)", v=value)
+            first = written(_FIRST_IN_SETS if in_sets else "first_value(v)", v=value, k=after)
+            wanted.update(dict.fromkeys(_texts(value), first))
+            return after
+
+        grouped = {"Expressions": [changed(keys), modifiers]}
         projection = [self._first(item, wanted) for item in fields["projection"]]
         having = fields["having"] and _with_firsts(fields["having"], wanted)
-        return {**fields, "projection": projection, "having": having, "group_by": {"Expressions": [after, []]}}
+        return {**fields, "projection": projection, "having": having, "group_by": grouped}
 
     def _first(self, item: Json, wanted: Mapping[str, Json]) -> Json:
         if kind(item) == "ExprWithAlias":
@@ -149,6 +166,14 @@ class _Writer(EqualWriter):
             return {"UnnamedExpr": after}
         name = body(value) if kind(value) == "Identifier" else body(value)[-1]
         return {"ExprWithAlias": {"expr": after, "alias": name}}
+
+
+def _column(star: Json, name: str) -> Json:
+    """Return a column of `*` or of `a.*`."""
+    column = new_identifier(name)
+    if kind(star) != "QualifiedWildcard":
+        return {"Identifier": column}
+    return {"CompoundIdentifier": [*map(body, body(body(star)[0])), column]}
 
 
 def _is_grouped(fields: Json) -> bool:
@@ -165,9 +190,9 @@ def _texts(value: Json) -> Iterator[str]:
 
 def _with_firsts(value: Json, wanted: Mapping[str, Json]) -> Json:
     """Return an expression of a grouped query with the first value of a group outside of its aggregates."""
-    if kind(value) in _VALUES and any(map(wanted.__contains__, _texts(value))):
-        return written("first_value(v)", v=value)
-    if is_aggregate(value):
+    if kind(value) in _VALUES and (first := next(filter(None, map(wanted.get, _texts(value))), None)) is not None:
+        return first
+    if is_aggregate(value) or (kind(value) == "Function" and function_name(body(value)) == "grouping"):
         return value
     if isinstance(value, dict):
         after = {key: part if key in NAMES else _with_firsts(part, wanted) for key, part in value.items()}

@@ -138,6 +138,8 @@ def test_changes_by_stored_intervals(session: Session) -> None:
         "SELECT DISTINCT * FROM kept",
         "SELECT a FROM kept UNION SELECT b FROM kept",
         "SELECT x.n FROM kept x JOIN kept y USING (a)",
+        "SELECT count(*) FROM kept x NATURAL JOIN (SELECT a FROM kept) y",
+        "SELECT a FROM kept GROUP BY ALL",
         "SELECT a FROM kept GROUP BY a",
     ],
 )

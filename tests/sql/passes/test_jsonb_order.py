@@ -426,12 +426,34 @@ CASES: tuple[tuple[str, list[tuple[object, ...]]], ...] = (
     ),
     ("SELECT docs.j, count(*) FROM docs WHERE id < 6 GROUP BY j ORDER BY 1 LIMIT 2", [('"x"', "1"), ("1.0", "2")]),
     ("SELECT max(id), j FROM docs d GROUP BY d.j ORDER BY d.j LIMIT 2", [("8", "[]"), ("9", "null")]),
+    (
+        "SELECT id > 2 AS b, j, count(*) AS c FROM docs WHERE id IN (3, 4, 8) GROUP BY ROLLUP (1, 2) ORDER BY 1, 3, 2",
+        [("t", "[]", "1"), ("t", "1.0", "2"), ("t", None, "3"), (None, None, "3")],
+    ),
+    (
+        "SELECT j, grouping(j) AS g, count(*) AS c FROM docs WHERE id IN (3, 4, 6) GROUP BY CUBE (j) ORDER BY 2, 3",
+        [(None, "0", "1"), ("1.0", "0", "2"), (None, "1", "3")],
+    ),
+    (
+        "SELECT j AS v, count(*) AS c FROM docs WHERE id IN (3, 4) GROUP BY GROUPING SETS ((v), ()) ORDER BY 2, v",
+        [("1.0", "2"), (None, "2")],
+    ),
+    ("SELECT DISTINCT a.* FROM docs a JOIN docs b ON a.j = b.j WHERE b.id = 3 ORDER BY id", [("3", "1.0"), ("4", "1")]),
+    (
+        "SELECT j AS k, count(*) AS c FROM docs WHERE id < 5 GROUP BY k HAVING j > '1' ORDER BY k",
+        [('{"a": 2, "b": 1}', "2")],
+    ),
 )
 REFUSED = (
     ("SELECT id FROM docs WHERE j = 'abc'", SqlError, "is not JSON"),
     ("SELECT id FROM docs WHERE j = 1", SqlError, "write to_jsonb"),
     ("SELECT id FROM docs WHERE j = j::text", SqlError, "write to_jsonb"),
     ("SELECT min(j) FROM docs", SqlError, "write min"),
+    ("SELECT id AS j, count(*) FROM docs GROUP BY j", SqlError, "must appear in the GROUP BY clause"),
+    ("SELECT count(*) FROM docs NATURAL JOIN (SELECT j FROM docs) AS o", UnsupportedError, "NATURAL JOIN or USING at"),
+    ("SELECT j, count(*) FROM docs GROUP BY ALL", UnsupportedError, "GROUP BY ALL at"),
+    ("SELECT mode() WITHIN GROUP (ORDER BY j) FROM docs", UnsupportedError, "mode.. WITHIN GROUP at"),
+    ("SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY j) FROM docs", UnsupportedError, "WITHIN GROUP at"),
     ("SELECT j FROM docs EXCEPT SELECT j FROM docs", UnsupportedError, "EXISTS"),
     ("SELECT a.id FROM docs a JOIN docs b USING (j)", UnsupportedError, "ON a.j = b.j"),
 )
