@@ -22,7 +22,7 @@ def json_text(texts: pa.Array, types: pa.Array) -> pa.Array:
         SqlError: a value is a list, a struct or a map, whose parts need a call each.
     """
     rows = zip(texts.to_pylist(), types.to_pylist(), strict=True)
-    return pa.array([None if text is None else _json(text, kind) for text, kind in rows], pa.string())
+    return pa.array([None if text is None else json_of(text, kind) for text, kind in rows], pa.string())
 
 
 def json_object(names: pa.Array, values: pa.Array) -> pa.Array:
@@ -54,7 +54,8 @@ def _or_null(value: str | None) -> str:
     return "null" if value is None else value
 
 
-def _json(text: str, kind: str) -> str:
+def json_of(text: str, kind: str) -> str:
+    """Return the JSON of one value; see `json_text`."""
     if kind.startswith(_NESTED):
         raise SqlError(
             "to_json, json_object and json_array take lists, structs and maps that are columns of tables or literals:"

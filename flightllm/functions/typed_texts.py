@@ -11,10 +11,9 @@ import pyarrow as pa
 
 from flightllm.common.interval_texts import interval_of
 from flightllm.errors import SqlError
-from flightllm.functions.json_texts import json_text
+from flightllm.functions.json_texts import json_of
 from flightllm.functions.own import OwnFunction
 from flightllm.functions.text_formats import FORMAT_ARGUMENTS
-from flightllm.functions.value_texts import vendor_double_text
 
 TYPED_FORMAT, TYPED_JSON, JSON_STRING = "__typed_format", "__typed_json", "__json_string"
 """The names of the functions in SQL."""
@@ -77,7 +76,7 @@ def _as_json(text: str, kind: str) -> str:
     if kind.startswith("Float") and not math.isfinite(float(text)):
         value = float(text)
         return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
-    made = str(json_text(pa.array([text]), pa.array([kind]))[0].as_py())
+    made = json_of(text, kind)
     if kind.startswith("Timestamp"):
         return _iso(made, kind)
     return _plain(made) if kind.startswith("Decimal") else made
@@ -281,7 +280,7 @@ def _double(text: str, *, literal: bool) -> str:
     if not math.isfinite(value):
         named = "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
         return f'CAST("{named}" AS FLOAT64)' if literal else named
-    shown = str(vendor_double_text(pa.array([value]), pa.array(["duckdb"]))[0].as_py())
+    shown = repr(value)
     return shown if any(letter in shown for letter in ".e") else f"{shown}.0"
 
 

@@ -64,10 +64,22 @@ def test_json_of_a_column(session: Session) -> None:
 
 
 def test_two_columns_of_a_name(session: Session) -> None:
-    """A column that can be JSON or a text is an error that says to name one of them otherwise."""
-    rows = "(SELECT JSON '1' AS j) AS a, (SELECT '1' AS j) AS b"
-    with pytest.raises(FlightLLMError, match="AS j_json"):
-        ask(session, f"SELECT TO_JSON_STRING(a.j) FROM {rows}", dialect="bigquery")
+    """A name means the column of its table: one can be JSON, and the other a text."""
+    rows = "(SELECT JSON '1' AS name) AS a, (SELECT '1' AS name) AS b"
+    select = "TO_JSON_STRING(a.name) AS a, TO_JSON_STRING(b.name) AS b"
+    assert ask(session, f"SELECT {select} FROM {rows}", dialect="bigquery").rows == [{"a": "1", "b": '"1"'}]
+    sql = "WITH c AS (SELECT JSON '1' AS name) SELECT TO_JSON_STRING(p.name) AS n FROM people AS p, c WHERE p.id = 1"
+    assert ask(session, sql, dialect="bigquery").rows == [{"n": '"Ann"'}]
+
+
+def test_stored_json(session: Session) -> None:
+    """A stored JSON is no text, also as a part of a value, in COALESCE, and through a subquery."""
+    session.update("CREATE OR REPLACE TABLE kept_json (j JSON, t TEXT)")
+    session.update("""INSERT INTO kept_json VALUES ('{"a": 1}', '{"a": 2}')""")
+    select = "TO_JSON_STRING(j) AS a, TO_JSON(STRUCT(j AS k, t)) AS b, JSON_OBJECT('k', COALESCE(j, JSON '1')) AS c"
+    wanted = {"a": '{"a":1}', "b": '{"k":{"a":1},"t":"{\\"a\\": 2}"}', "c": '{"k":{"a":1}}'}
+    for rows in ("kept_json", "(SELECT * FROM kept_json UNION ALL SELECT j, t FROM kept_json WHERE t = 'x')"):
+        assert ask(session, f"SELECT {select} FROM {rows}", dialect="bigquery").rows == [wanted]
 
 
 @pytest.mark.parametrize("joined", ["CONCAT(t, 'x')", "t || ''", "'a' || t", "CONCAT(TIME(t), 'x')"])

@@ -20,8 +20,9 @@ from flightllm.functions.json_texts import JSON_LIST, JSON_OBJECT
 from flightllm.functions.typed_texts import BASE64, HEXADECIMAL, JSON_STRING, TYPED_FORMAT, TYPED_JSON
 from flightllm.functions.variant_objects import COMPACT
 from flightllm.functions.variants import PARSED_JSON, VARIANT_JSON
+from flightllm.sql.json_types import JsonType, JsonTypes
 from flightllm.sql.literals import text_literal
-from flightllm.sql.nodes import Json, Node, body, kind, name_of, unnested, walk
+from flightllm.sql.nodes import Json, Node, body, kind, name_of, unnested
 from flightllm.sql.passes.nested_json import json_form
 from flightllm.sql.query_columns import TableColumns, Type, own_functions
 from flightllm.sql.select_shapes import changes_per_call
@@ -46,6 +47,7 @@ _OF_JSON: Final = frozenset(
     }
 )
 """Functions whose values are JSON already."""
+_JSON: Final = JsonType("JSON")
 _LIKE_FIRST: Final = frozenset({"coalesce", "nullif", COMPACT, "json_extract"})
 """Functions whose values are JSON if their first argument is JSON; JSON_QUERY of a text gives a text."""
 
@@ -55,30 +57,21 @@ class _Types(ExpressionTypes):
 
     def __init__(self, root: Json, columns_of: TableColumns) -> None:
         super().__init__(root, columns_of)
-        self._named: dict[str, set[bool]] = {}
-        """For the name of each item of a query, whether values of this name are JSON."""
-        outermost = {id(item) for item in _items(root)}  # no other item can read their names
-        for node in walk(root):
-            if kind(node) == "ExprWithAlias" and id(node) not in outermost:
-                name = name_of(body(node)["alias"])
-                self._named.setdefault(name, set()).add(_is_json(unnested(body(node)["expr"])))
+        self._json = _JsonValues(root, columns_of)
 
     def is_json(self, value: Json) -> bool:
-        """Return whether a value is JSON already: a call, or a column that a query computes by such a call.
+        """Return whether a value is JSON already: a call, a stored JSON, or a column of one of these."""
+        return _is_json(value) or self._json.is_json(value)
 
-        Raises:
-            UnsupportedError: a column can be JSON or a text, because two items have its name.
-        """
-        name = kind(value)
-        if name not in {"Identifier", "CompoundIdentifier"}:
-            return _is_json(value)
-        column = name_of(body(value) if name == "Identifier" else body(value)[-1])
-        found = self._named.get(column, {False})
-        if len(found) > 1:
-            raise UnsupportedError(
-                f"{column} names JSON and another value in this text: give one another name, as in AS {column}_json"
-            )
-        return True in found
+
+class _JsonValues(JsonTypes):
+    """The types of expressions, in which the values of some calls are JSON."""
+
+    def _type(self, expression: Json, types: Sequence[Type]) -> Type:
+        like_first = kind(expression) == "Function" and function_name(body(expression)) in _LIKE_FIRST
+        if _is_json(expression) or (like_first and isinstance(next(iter(types), None), JsonType)):
+            return _JSON
+        return super()._type(expression, types)
 
 
 def typed_calls(tree: Tree, columns_of: TableColumns) -> Tree:
@@ -122,12 +115,6 @@ def _list(form: str, given: Sequence[Json]) -> Json:
         return written(_NO_VALUES)
     names = {f"v{place}": one for place, one in enumerate(given)}
     return written(f"make_array({', '.join(form.format(name) for name in names)})", **names)
-
-
-def _items(root: Json) -> Sequence[Json]:
-    """Return the items of the outermost SELECT."""
-    query = body(root) if kind(root) == "Query" else {}
-    return body(query["body"])["projection"] if query and kind(query["body"]) == "Select" else ()
 
 
 def _is_list(found: Type) -> bool:
