@@ -6,18 +6,23 @@ from numpy.typing import NDArray
 from flightllm.prompt_order.base import CacheShape, Draft, Encoded
 from flightllm.prompt_order.sequence import FlatDictionary, Sequence, shared_fields
 
+_FILLED = 0.95
+"""The share of the cache that prompts take. Leaders that move one cache too far are computed in vain."""
+_SLACK = 4
+"""Leaders move this part of the window further. Answers have unequal lengths, so some leaders end late."""
+
 
 def interleave(encoded: Encoded, draft: Draft, cache: CacheShape, window: int) -> Draft:
-    """Move the leaders of groups `window` positions ahead; the other prompts keep their order.
+    """Move the leaders of groups a little more than `window` positions ahead; the other prompts keep their order.
 
     A leader shares at least one more block with the next prompt than with the previous one. It computes the prefix that
     the following prompts reuse, and it has finished after `window` more requests. The prefix must stay in the cache
-    until then. So leaders move less far where the prompts of `window` requests would take more than a quarter of the
-    cache.
+    until then. A small cache also holds fewer prompts at once, so fewer requests run. So leaders move less far where
+    the prompts of `window` requests do not fit into the cache.
     """
     flat = FlatDictionary.of(encoded)
     sequence = flat.sequence(encoded.codes[draft.rows], draft.fields)
-    ahead = min(window, _room(flat, sequence, cache))
+    ahead = min(window + window // _SLACK, _room(flat, sequence, cache))
     if ahead < 2:
         return draft
     shared = _shared_tokens(flat, sequence)
@@ -36,8 +41,8 @@ def _shared_tokens(flat: FlatDictionary, sequence: Sequence) -> NDArray[np.float
 
 
 def _room(flat: FlatDictionary, sequence: Sequence, cache: CacheShape) -> int:
-    """Return how many prompts fit into a quarter of the cache."""
+    """Return how many prompts fit into the cache, with room left for their answers."""
     if cache.blocks is None or not len(sequence):
         return len(sequence)
     prompt = float(flat.weights[sequence].sum()) / len(sequence)
-    return int((cache.blocks * cache.block_tokens / 4 - cache.shared_tokens) / max(prompt, 1.0))
+    return int((_FILLED * cache.blocks * cache.block_tokens - cache.shared_tokens) / max(prompt, 1.0))
