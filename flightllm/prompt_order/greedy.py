@@ -3,8 +3,8 @@
 The rows that share this value form a group. Inside the group, the next field is chosen in the same way.
 
 The algorithm is GGR (Liu et al., "Optimizing LLM Queries in Relational Data Analytics Workloads", MLSys 2025). Three
-things differ: the table is not split into parts, several scores for groups are tried, and so is the best tree in which
-all rows of a group have the same next field.
+things differ. The table is not split into parts. Several scores for groups are tried. The best tree in which all rows
+of a group have the same next field is tried too.
 """
 
 from collections.abc import Iterator
