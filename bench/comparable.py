@@ -62,6 +62,12 @@ SCRIPTS: Final[Mapping[str, Script]] = {
         smallest=("--rows", "2", "--only", "tenth"),
         sizes=("rows",),
     ),
+    "bill": Script(
+        {"providers / * / bill": "lower", "small / * / bill": "lower"},
+        smallest=("--quick", "--only", "groq", "--queries", "sentiment", "--rows", "2"),
+        sizes=("rows",),
+        data=True,
+    ),
     "optimizer": Script(
         {"* / on / calls": "lower", "* / on / computed_tokens": "lower", "* / on / seconds": "lower"},
         smallest=("--quick", "--repeats", "1"),

@@ -1,0 +1,186 @@
+"""What do queries cost at hosted models, and does EXPLAIN say so before?
+
+    python -m bench.bill [--only WORDS] [--queries WORDS] [--rows 20] [--small-rows 5] [--quick] [--json] [--plot FILE]
+
+A local server of each provider bills by the provider's published rules, over the provider's own wire format. Each of 20
+queries runs twice in a new database: over some rows while engine and cache are cold, then over other rows. The bill is
+that of both runs. There are three other bills of each query:
+
+- of the same requests at a provider without a cache,
+- of the layout before the product chose by price,
+- of a good layout, which a search finds without the product's rules.
+
+On small tables, the search tries all layouts, and finds the least bill. Before each run, EXPLAIN predicts the price.
+
+Prices come from the package `genai-prices`, and tokens from real tokenizers, see `bench.bill.tokens`.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+
+from bench.bill.best import MOST_REQUESTS, least
+from bench.bill.measure import BEFORE, CHOSEN, Run, has_native, opened, run
+from bench.bill.pieces import FIELDS, INSTRUCTION, take_apart
+from bench.bill.prices import prices
+from bench.bill.provider import Provider
+from bench.bill.providers import PROVIDERS
+from bench.bill.queries import Query, queries
+from bench.bill.report import goals, shown
+from bench.bill.server import Endpoint, serving
+from bench.bill.tables import PARTS, SOURCES, make_tables
+from bench.bill.tokens import tokenizer
+from bench.common import at_least_one, data_table, machine, missing_table_ends
+from bench.setting import announce, open_database
+from flightllm.config import EngineConfig
+
+_QUICK_ROWS: Final = 10
+_QUICK: Final = ("sentiment of a review", "join with the long side last", "long instruction")
+Files = Mapping[str, Path]
+Found = dict[str, dict[str, Any]]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", default="", help="the providers whose title has one of these words, between commas")
+    parser.add_argument("--queries", default="", help="the queries whose name has one of these words, between commas")
+    parser.add_argument("--rows", type=at_least_one, default=20, help="rows of each table (default: 20)")
+    parser.add_argument(
+        "--small-rows",
+        type=at_least_one,
+        default=MOST_REQUESTS,
+        help=f"rows of small tables (default: {MOST_REQUESTS})",
+    )
+    parser.add_argument("--quick", action="store_true", help=f"{len(_QUICK)} queries over {_QUICK_ROWS} rows")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the bills; needs the extra `bench`")
+    options = parser.parse_args(arguments)
+    announce("bill", arguments)
+    rows = _QUICK_ROWS if options.quick else options.rows
+    chosen = [one for one in PROVIDERS if _named(one.title, options.only)]
+    with tempfile.TemporaryDirectory(prefix="flightllm-bill-") as folder, missing_table_ends(parser):
+        asked = [one for one in queries() if _named(one.name, options.queries)]
+        asked = [one for one in asked if not options.quick or one.name in _QUICK]
+        large, tiny = (_tables(Path(folder) / name, size) for name, size in (("l", rows), ("s", options.small_rows)))
+        found: dict[str, Found] = {}
+        small: dict[str, Found] = {}
+        for provider in chosen:
+            found[provider.title], small[provider.title] = _of_provider(provider, asked, large, tiny)
+            print(shown(provider.title, found[provider.title], small[provider.title]), flush=True)
+    reached = goals(found, small)
+    for name, goal in reached.items():
+        print(f"{name}: {goal['reached']} of {goal['cases']}; not {'; '.join(goal['missed']) or 'missed'}")
+    if options.plot:
+        _plot(found, options.plot)
+    if options.json:
+        counted = {one.title: tokenizer(one.name)[0] for one in chosen}
+        figures = {"providers": found, "small": small, "goals": reached, "tokenizers": counted, "rows": rows}
+        print(json.dumps({"bench": "bill", "quick": options.quick, **figures, "machine": machine()}))
+
+
+def _named(name: str, words: str) -> bool:
+    return any(word.strip().lower() in name.lower() for word in words.split(","))
+
+
+def _tables(folder: Path, rows: int) -> Files:
+    folder.mkdir()
+    with open_database(EngineConfig("fake"), {name: data_table(name) for name in SOURCES}) as database:
+        return make_tables(database.session(), folder, rows)
+
+
+def _of_provider(provider: Provider, asked: Sequence[Query], large: Files, tiny: Files) -> tuple[Found, Found]:
+    """Return the figures of each query over the large tables, and over the small ones."""
+    found, small = Found(), Found()
+    with serving(provider) as (endpoint, url):
+        for query in asked:
+            found[query.name] = _compare(provider, endpoint, url, query, large)
+            small[query.name] = _compare_small(provider, endpoint, url, query, tiny)
+            print(f"# {provider.title}, {query.name}: {_brief(found[query.name])}", flush=True)
+    return found, small
+
+
+def _brief(cell: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {cell[name]:.6f}" for name in ("none", "before", "bill", "possible"))
+
+
+def _compare(provider: Provider, endpoint: Endpoint, url: str, query: Query, files: Files) -> dict[str, Any]:
+    """Return the bills of one query, and how far EXPLAIN was off."""
+    before = _runs(provider, endpoint, url, query, files, BEFORE)
+    chosen = _runs(provider, endpoint, url, query, files, CHOSEN, native=has_native(provider))
+    fields = _runs(provider, endpoint, url, query, files, {**BEFORE, "layout": FIELDS}, parts=PARTS[:1])
+    cold, warm = chosen
+    return {
+        "kind": query.kind,
+        "none": sum(one.none for one in before),
+        "before": sum(one.bill for one in before),
+        "bill": sum(one.bill for one in chosen),
+        "possible": _least(provider, before, fields, files),
+        "cold_error": cold.error,
+        "warm_error": warm.error,
+        "cold": cold.figures(),
+        "warm": warm.figures(),
+    }
+
+
+def _compare_small(provider: Provider, endpoint: Endpoint, url: str, query: Query, files: Files) -> dict[str, Any]:
+    """Return the bill of one query over a small table while all is cold, and the least bill of any layout."""
+    before, fields = (
+        _runs(provider, endpoint, url, query, files, {**BEFORE, "layout": layout}, parts=PARTS[:1])
+        for layout in (INSTRUCTION, FIELDS)
+    )
+    [chosen] = _runs(provider, endpoint, url, query, files, CHOSEN, native=has_native(provider), parts=PARTS[:1])
+    return {
+        "bill": chosen.bill,
+        "before": before[0].bill,
+        "best": _least(provider, before, fields, files),
+        "requests": len(chosen.ledger.usages),
+    }
+
+
+def _runs(  # noqa: PLR0913 - what a run needs
+    provider: Provider,
+    endpoint: Endpoint,
+    url: str,
+    query: Query,
+    files: Files,
+    settings: Mapping[str, str],
+    *,
+    native: bool = False,
+    parts: Sequence[int] = PARTS,
+) -> list[Run]:
+    """Run a query over the parts of the tables in a new database; the first run finds nothing in the cache."""
+    with opened(provider, url, files, native=native) as database:
+        return [run(database, endpoint, query, part, settings, cold=part == parts[0]) for part in parts]
+
+
+def _least(provider: Provider, before: Sequence[Run], fields: Sequence[Run], files: Files) -> float:
+    """Return the least bill that the search finds for the requests of runs, which were sent in both layouts."""
+    names = dict.fromkeys(column for path in files.values() for column in pq.read_schema(path).names)
+    sent = {INSTRUCTION: before, FIELDS: fields}
+    bodies = {layout: [body for one in runs for body in one.ledger.bodies] for layout, runs in sent.items()}
+    output = sum(usage.output for one in before for usage in one.ledger.usages)
+    return least(take_apart(bodies, provider, names), output, provider, prices(provider))
+
+
+def _plot(found: Mapping[str, Found], path: Path) -> None:
+    """Draw a panel for each provider: each query's bill by layout, as a share of the bill without a cache."""
+    from bench.plot import plot_curves
+
+    panels = {
+        provider: {
+            name: [(number, cell[key] / cell["none"]) for number, cell in enumerate(cells.values(), 1)]
+            for name, key in (("before", "before"), ("chosen", "bill"), ("good layout", "possible"))
+        }
+        for provider, cells in found.items()
+    }
+    plot_curves(panels, path, "query")
+
+
+if __name__ == "__main__":
+    main()
