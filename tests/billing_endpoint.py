@@ -36,7 +36,11 @@ class Billing:
     write: float = 0.0
     """0: storing costs nothing."""
     whole: bool = False
-    """Only whole messages are found again."""
+    """Only starts that end at a mark are stored and found: OpenAI's rules from GPT-5.6 on."""
+    refuses: str = ""
+    """The keys of a request that the endpoint does not know, between commas."""
+    texts_only: bool = False
+    """The endpoint takes no messages in parts."""
     key: bool = False
     """Only requests with a `prompt_cache_key` are stored."""
     report: str = "openai"
@@ -72,22 +76,38 @@ class Provider:
             tokenizer = Tokenizer.from_file(billing.tokenizer)
             self._pieces = lambda text: tokenizer.encode(text, add_special_tokens=False).ids
 
-    def _prompt(self, body: dict[str, Any]) -> list[Any]:
-        """Return the tokens of a prompt, with marks for those around the texts."""
+    def _prompt(self, body: dict[str, Any]) -> tuple[list[Any], list[int]]:
+        """Return the tokens of a prompt, with signs for those around the texts, and the ends of its marked parts."""
         prompt, message, _ = self.billing.around
         schema = body.get("response_format", {}).get("json_schema")
         told = json.dumps(schema, separators=(",", ":")) if schema and self.billing.schema else ""
-        pieces = [*self._pieces(told), *["#"] * prompt]
+        pieces, marked = [*self._pieces(told), *["#"] * prompt], []
         for one in body["messages"]:
-            pieces += ["<"] * message + self._pieces(one["content"])
-        return pieces
+            pieces += ["<"] * message
+            parts = one["content"] if isinstance(one["content"], list) else [{"type": "text", "text": one["content"]}]
+            for part in parts:
+                pieces += self._pieces(part["text"])
+                if part.get("prompt_cache_breakpoint") == {"mode": "explicit"}:
+                    marked.append(len(pieces))
+        return pieces, marked
 
     def answer(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Return status and body of an answer, and bill it."""
         billing = self.billing
-        pieces = self._prompt(body)
+        pieces, marked = self._prompt(body)
+        if billing.texts_only and any(isinstance(one["content"], list) for one in body["messages"]):
+            return 400, {"error": {"message": "messages.content: Input should be a valid string"}}
+        refused = next((name for name in billing.refuses.split(",") if name and name in body), "")
+        if refused:
+            return 400, {"error": {"message": f"Unrecognized request argument supplied: {refused}"}}
+        options = body.get("prompt_cache_options", {})
+        if options and not billing.whole:
+            return 400, {"error": {"message": "prompt_cache_options is not supported with this model"}}
+        implicit = options.get("mode", "implicit") == "implicit"
         keyed = not billing.key or "prompt_cache_key" in body
-        ends = [len(pieces)] if billing.whole else range(billing.floor, len(pieces), billing.step)
+        ends = list(range(billing.floor, len(pieces), billing.step))
+        if billing.whole:
+            ends = [*marked[-3:], len(pieces)] if implicit else marked[-4:]
         marks = {end: hash((body.get("prompt_cache_key"), *pieces[:end])) for end in ends if end >= billing.floor}
         with self.lock:
             known = [end for end, mark in marks.items() if time.time() - self.stored.get(mark, -1e9) < billing.seconds]
@@ -99,7 +119,7 @@ class Provider:
         threading.Event().wait(0.01)  # a prompt is stored when its answer begins, and requests overlap
         if answered > most:
             text, answered = text[: 3 * most], most
-        written = len(pieces) - cached if billing.write and len(pieces) >= billing.floor else 0
+        written = max(0, max(marks, default=0) - cached) if billing.write else 0
         with self.lock:
             if keyed:
                 self.stored |= dict.fromkeys(marks.values(), time.time())
@@ -134,7 +154,8 @@ class Provider:
 def _text(body: dict[str, Any], words: int) -> str:
     """Return a label, a number or an object of the request's schema or words, else a text."""
     schema = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
-    prompt = body["messages"][-1]["content"]
+    said = body["messages"][-1]["content"]
+    prompt = said if isinstance(said, str) else "".join(part["text"] for part in said)
     if not schema and (told := re.search(r"JSON Schema: (.*)$|by this schema: (.*)$", prompt, re.DOTALL)):
         schema = json.loads(told[1] or told[2])
     if schema:

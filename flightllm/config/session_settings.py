@@ -122,8 +122,9 @@ class Settings:
         default="auto",
     )
     layout: str = _setting(
-        "What each prompt begins with: the instruction, or the fields, which can change answers.",
-        _OneOf({"instruction": "instruction", "fields": "fields", "auto": "instruction"}, ("instruction", "fields")),
+        "What each prompt begins with: the instruction, or the fields; auto: what costs less by the provider's prices."
+        " Another layout can change answers.",
+        _words("instruction", "fields", "auto"),
         default="instruction",
     )
     max_calls: int | None = _setting("The most calls a query can make.", _AtMost(int))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 from typing import Final
 
 _MINUTE, _HOUR = 60.0, 3_600.0
@@ -28,16 +29,29 @@ class CacheRules:
     read: float
     write: float = 1.0
     seconds: float = 5 * _MINUTE
-    whole: bool = False
-    """Whether a prompt is found again only as a whole: the cache keeps what ends with the last message."""
+    breakpoints: bool = False
+    """Whether the cache keeps only starts that end at a marked place, and finds only these again."""
+    implicit: bool = True
+    """With `breakpoints`: whether the provider itself marks the end of the last message, unless the request says no."""
+    most_marks: int = 4
+    """With `breakpoints`: the most marked places of a request."""
     key: bool = False
     """Whether requests must name a common key, as `prompt_cache_key`."""
+    routed: bool = False
+    """Whether a common key, as `prompt_cache_key`, sends requests to the server that has their start."""
+
+    @property
+    def pays_from(self) -> int:
+        """Return from how many prompts on with a common start it is cheaper to store the start."""
+        saved = 1.0 - self.read
+        return 1 << 40 if saved <= 0 else 1 + max(1, ceil((self.write - 1.0) / saved - 1e-9))
 
 
 NO_CACHE: Final = CacheRules(1 << 40, 1, 1.0)
 """No request finds anything: Anthropic's own API has a prefix cache, but not its OpenAI-compatible API."""
-_OPENAI: Final = CacheRules(1_024, 128, 0.1)
-_OPENAI_FROM_5_6: Final = CacheRules(1_024, 1, 0.1, 1.25, 30 * _MINUTE, whole=True)
+_OPENAI: Final = CacheRules(1_024, 128, 0.1, routed=True)
+_OPENAI_FROM_5_6: Final = CacheRules(1_024, 1, 0.1, 1.25, 30 * _MINUTE, breakpoints=True, routed=True)
+"""A start is not rounded to whole steps. A key is needed for reliable hits."""
 _GEMINI_2: Final = CacheRules(2_048, 1, 0.1)
 _GEMINI: Final = CacheRules(4_096, 1, 0.1)
 _DEEPSEEK: Final = CacheRules(64, 64, 0.1, seconds=_HOUR)

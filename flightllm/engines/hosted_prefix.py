@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
+from flightllm.common.newest import Newest
 from flightllm.engines.cache_rules import served, tokens_of_start
 from flightllm.engines.prefix import SimulatedRequest
 from flightllm.engines.prefix_memory import PrefixMemory
+from flightllm.engines.prompt_parts import starts_of
 from flightllm.llm.engine import PrefixCache
+
+_MOST_COUNTED: Final = 1_024
 
 
 class HostedSimulator:
@@ -23,6 +28,8 @@ class HostedSimulator:
         self._count = count
         self._memory = memory
         self._at_once = at_once
+        self._counted = Newest[str, int](_MOST_COUNTED)
+        """The estimated tokens of starts."""
         self._waiting: deque[SimulatedRequest] = deque()
 
     def add(self, run: SimulatedRequest) -> None:
@@ -34,27 +41,51 @@ class HostedSimulator:
         window = [self._waiting.popleft() for _ in range(min(self._at_once, len(self._waiting)))]
         runs, held = self._admitted(window)
         self._waiting.extendleft(reversed(held))
-        for run in runs:
-            shared = self._memory.shared(run.text)
-            counted = self._count(run.text) if shared else 0
-            known = min(run.tokens - 1, tokens_of_start(run.text, shared, run.tokens, self._count, counted))
-            run.cached_tokens = served(known, self._shape.floor_tokens, self._shape.block_tokens)
-        for run in runs:
-            self._memory.add(run.text)
-        return runs
+        for run, starts in runs:
+            self._serve(run, starts)
+        for run, starts in runs:
+            text = "" if run.parts is None else run.parts.text
+            for kept in [text[:end] for end in starts] if self._shape.breakpoints else [text]:
+                self._memory.add(kept)
+        return [run for run, _ in runs]
 
-    def _admitted(self, window: list[SimulatedRequest]) -> tuple[list[SimulatedRequest], list[SimulatedRequest]]:
-        """Return the requests that are sent now, and those that wait for one with the same start."""
-        length = self._shape.lead_characters
-        if not length:
-            return window, []
-        runs: list[SimulatedRequest] = []
+    def _serve(self, run: SimulatedRequest, starts: Sequence[int]) -> None:
+        """Note how many tokens of a prompt the cache serves and stores."""
+        shape, text = self._shape, "" if run.parts is None else run.parts.text
+        shared = self._memory.shared(text, starts)
+        counted = self._count(text) if shared or starts else 0
+
+        def tokens(end: int) -> int:
+            known = min(run.tokens - 1, tokens_of_start(text, end, run.tokens, self._count, counted))
+            return served(known, shape.floor_tokens, shape.block_tokens)
+
+        run.cached_tokens = min(run.tokens - 1, round(tokens(shared) * shape.share))
+        if shape.breakpoints:
+            run.written_tokens = max(0, tokens(starts[-1]) - run.cached_tokens) if starts else 0
+        elif shape.fee_from is not None and run.tokens >= shape.fee_from:
+            run.written_tokens = run.tokens - run.cached_tokens
+
+    def _admitted(
+        self, window: list[SimulatedRequest]
+    ) -> tuple[list[tuple[SimulatedRequest, tuple[int, ...]]], list[SimulatedRequest]]:
+        """Return the requests that are sent now with their starts, and those that wait for one with the same start."""
+        runs: list[tuple[SimulatedRequest, tuple[int, ...]]] = []
         held: list[SimulatedRequest] = []
         leading: set[str] = set()
         for run in window:
-            start = run.text[:length]
-            leads = len(run.text) >= length and self._memory.shared(run.text) < length
-            (held if leads and start in leading else runs).append(run)
-            if leads:
-                leading.add(start)
+            parts = run.parts
+            starts = () if parts is None else starts_of(parts, self._shape, self._memory.knows, self._tokens)
+            text = "" if parts is None else parts.text
+            new = [text[:end] for end in starts if not self._memory.knows(text, end)]
+            if leading.intersection(new):
+                held.append(run)
+            else:
+                runs.append((run, starts))
+                leading.update(new)
         return runs, held
+
+    def _tokens(self, start: str) -> int:
+        found = self._counted.use(start)
+        if found is None:
+            found = self._counted[start] = self._count(start)
+        return found

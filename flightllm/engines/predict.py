@@ -19,6 +19,7 @@ from flightllm.engines.hosted_prefix import HostedSimulator
 from flightllm.engines.observed import Asked, Learned, asked_by
 from flightllm.engines.prefix import PrefixSimulator, SimulatedRequest, chained
 from flightllm.engines.prefix_memory import PrefixMemory
+from flightllm.engines.prompt_parts import PromptParts
 from flightllm.engines.random_answers import answerer, likelihoods
 from flightllm.errors import CancelledError, check_cancelled
 from flightllm.llm.engine import (
@@ -46,6 +47,7 @@ UsualTokens: TypeAlias = Callable[[Sequence[tuple[str, str]]], int]
 _Tokens: TypeAlias = Callable[[str, Request], int]
 """Returns the tokens of an answer to a request."""
 _SentText: TypeAlias = Callable[[Request], str]
+_Parts: TypeAlias = Callable[[Request, str], PromptParts]
 _Rate: TypeAlias = Callable[[Request], float]
 _More: TypeAlias = Callable[[Request], int]
 _Known: TypeAlias = Callable[[str], int | None]
@@ -54,6 +56,10 @@ _AnswerTokens: TypeAlias = Callable[[str, Constraint], int]
 
 def _prompt(request: Request) -> str:
     return request.prompt
+
+
+def _whole(request: Request, text: str) -> PromptParts:
+    return PromptParts(text, request.ends, request.shared)
 
 
 def _same(_: Request) -> float:
@@ -172,6 +178,7 @@ class PredictingEngine:
             self._simulator = HostedSimulator(self._shape, memory, window, engine.count_tokens)
         exact = tokenizing(engine)
         self._sent_text: _SentText = getattr(engine, "sent_text", _prompt) if exact is None else _prompt
+        self._parts: _Parts = getattr(engine, "parts_of", _whole) if exact is None else _whole
         self._rate: _Rate = getattr(engine, "tokens_per_estimate", _same) if exact is None else _same
         self._added: _More = getattr(engine, "added_tokens", _no_more) if exact is None else _no_more
         self._known: _Known = getattr(engine, "known_tokens", _unknown) if exact is None else _unknown
@@ -206,6 +213,14 @@ class PredictingEngine:
     def count_tokens(self, text: str) -> int:
         """Count the tokens of `text` with the predicted engine."""
         return self._engine.count_tokens(text)
+
+    def parts_of(self, request: Request, text: str | None = None) -> PromptParts:
+        """Return a prompt as the predicted engine sends it, with the ends of its parts."""
+        return self._parts(request, self._sent_text(request) if text is None else text)
+
+    def tokens_per_estimate(self, request: Request) -> float:
+        """Return how many tokens the predicted engine counts for each estimated token of a prompt like this."""
+        return self._rate(request)
 
     def close(self) -> None:
         """Do nothing: the owner of the predicted engine closes it."""
@@ -248,7 +263,7 @@ class PredictingEngine:
             if error is not None:
                 answers.append(Completion(request.id, None, error, tokens))
                 continue
-            run = SimulatedRequest(next(self._numbers), blocks, tokens, length, sent)
+            run = SimulatedRequest(next(self._numbers), blocks, tokens, length, self._parts(request, sent))
             self._flying[run.id] = Completion(request.id, text, None, tokens, 0, length, probabilities), answers
             self._simulator.add(run)
 
@@ -257,9 +272,10 @@ class PredictingEngine:
         for run in self._simulator.step():
             completion, answers = self._flying.pop(run.id)
             if self._shape is not None:
-                cached = min(run.tokens - 1, round(run.cached_tokens * self._shape.share))
-                fee = self._shape.fee_from is not None and run.tokens >= self._shape.fee_from
-                completion = replace(completion, cached_tokens=cached, written_tokens=run.tokens - cached if fee else 0)
+                cached = run.cached_tokens
+                if isinstance(self._simulator, PrefixSimulator):
+                    cached = min(run.tokens - 1, round(cached * self._shape.share))
+                completion = replace(completion, cached_tokens=cached, written_tokens=run.written_tokens)
             answers.append(completion)
 
     def _least_answer(self, parameters: Parameters) -> int:

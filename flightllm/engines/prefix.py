@@ -14,6 +14,7 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from flightllm.engines.prompt_parts import PromptParts
 from flightllm.llm.engine import PrefixCache
 
 STEP_TOKENS = 2_048
@@ -29,8 +30,11 @@ class SimulatedRequest:
     """One identity per full block; equal identities mean equal tokens in the block and before it."""
     tokens: int
     answer_tokens: int
-    text: str = ""
+    parts: PromptParts | None = None
+    """The text of the prompt and its parts, for a hosted provider."""
     cached_tokens: int = 0
+    written_tokens: int = 0
+    """The tokens that a hosted provider stores for a fee."""
     left: int = 0
     """The number of prompt tokens that are still to compute."""
     answered: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from flightllm.common.text import shared_start
@@ -28,7 +28,7 @@ class PrefixMemory:
         *,
         whole: bool = False,
     ) -> None:
-        """`whole` finds a text only if an equal text is there."""
+        """`whole` finds only starts that were added as texts of their own; see `shared`."""
         self._seconds = seconds
         self._most = most_characters
         self._clock = clock
@@ -47,16 +47,24 @@ class PrefixMemory:
         while len(self._used) > _MOST_TEXTS or (self._characters > self._most and len(self._used) > 1):
             self._forget_oldest()
 
-    def shared(self, text: str) -> int:
-        """Return how many characters at its start a text shares with a remembered text."""
+    def shared(self, text: str, ends: Sequence[int] = ()) -> int:
+        """Return how many characters at its start a text shares with a remembered text.
+
+        With `whole`, the whole text and its starts up to `ends` are looked for; the longest one counts.
+        """
         now = self._clock()
         while self._used and now - next(iter(self._used.values())) > self._seconds:
             self._forget_oldest()
         if self.whole:
-            return len(text) if text in self._used else 0
+            whole = len(text) if text in self._used else 0
+            return max([whole, *(end for end in ends if text[:end] in self._used)])
         place = bisect_left(self._sorted, text)
         neighbours = self._sorted[max(0, place - 1) : place + 1]
         return max((shared_start(text, one) for one in neighbours), default=0)
+
+    def knows(self, text: str, end: int) -> bool:
+        """Return whether the first `end` characters of a text are there."""
+        return self.shared(text, (end,)) >= end
 
     def copy(self) -> PrefixMemory:
         """Return a memory of the same texts that changes by itself."""

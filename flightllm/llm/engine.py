@@ -136,6 +136,12 @@ class Request:
     """The user whose query this is: users share an engine in equal parts."""
     max_tokens: int | None = None
     """Bound on the tokens of the answer, where it differs from the bound of the call site."""
+    ends: tuple[int, ...] = field(default=(), compare=False)
+    """Where the parts of the prompt end, in characters: the instruction, and each field; empty where unknown."""
+    shared: int = field(default=0, compare=False)
+    """The longest of these starts that enough prompts of the pass share to pay for storing it; 0 without such a start."""
+    waits: bool = field(default=True, compare=False)
+    """Whether the prompt can wait for another one with the same start, because that costs less."""
 
     @property
     def limit(self) -> int:
@@ -194,6 +200,21 @@ class PrefixCache:
     """The engine charges for storing prompts that have at least this many tokens; None if it never charges."""
     lead_characters: int = 0
     """Of prompts that share so many characters, the engine sends one ahead of the others; 0 if it sends all at once."""
+    breakpoints: bool = False
+    """Whether the cache keeps only the starts that a request marks, and whether the engine marks them."""
+    most_marks: int = 4
+    """The most starts that one request can mark."""
+    pays_from: int = 2
+    """From how many prompts on with a common start it is cheaper to store the start."""
+    read: float = 0.0
+    """The price of a token that the cache serves, as a part of the price of input."""
+    write: float = 1.0
+    """The price of a token that is stored, as a multiple of the price of input."""
+
+    @property
+    def hosted(self) -> bool:
+        """Return whether a provider charges by the rules of its cache."""
+        return self.floor_tokens > 0
 
     @property
     def earns(self) -> bool:

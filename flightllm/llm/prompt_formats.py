@@ -8,8 +8,9 @@ share the instruction. With the fields first, several calls over the same fields
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 CUE: Final = "Answer:"
@@ -110,6 +111,30 @@ class PromptFormat:
         text = split_prompt(prompt)[1]
         tail = split_prompt(asked)[1]
         return len(prompt) - len(text) + max(0, len(text) - len(tail))
+
+    def ends(
+        self, instruction: str, asked: Question | None, fields: Sequence[tuple[str, str]], *, fields_first: bool = False
+    ) -> tuple[int, ...]:
+        """Return where the parts of a prompt end, in characters: what is before the fields, and each field.
+
+        Prompts with equal first fields are equal up to these ends. A fields-first prompt can begin with its first
+        field, and the first end is then 0. A prompt without fields has no ends.
+        """
+        if not fields:
+            return ()
+        if self.plain:
+            begin = 0 if fields_first else len(instruction) + 2
+        else:
+            asked = asked or Question("", instruction, "")
+            whole = "\n\n".join(part for part in (asked.task, asked.question_and_reply) if part)
+            if self.system:
+                begin = 2 + len(_READER) + (0 if fields_first else 2 + len(whole))
+            else:
+                begin = 0 if fields_first or not whole else len(whole.removesuffix("\n")) + 2
+        lengths = [len(field_line(name, value) if self.plain else self._field(name, value)) for name, value in fields]
+        ends = list(accumulate(lengths, initial=begin))
+        ends[-1] -= 1  # the last field ends without its line break, where another text follows
+        return tuple(ends)
 
     def _field(self, name: str, value: str) -> str:
         if not self.fenced:

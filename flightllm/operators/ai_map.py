@@ -24,6 +24,7 @@ from flightllm.operators.cascade import answer_rows, decide, predict
 from flightllm.operators.first_rows import FirstRows, PartSize
 from flightllm.operators.joint import JointOracle, JointPopulation, JointProxy, JointRows, figures_of, joint_call
 from flightllm.operators.label_budget import LabelBudget
+from flightllm.operators.layouts import LayoutChooser
 from flightllm.operators.oracle import Oracle
 from flightllm.operators.population import Population
 from flightllm.operators.prompts import PromptLister
@@ -410,6 +411,7 @@ class _Pass:
         def size() -> int:
             return min(growing(), tracker.trials_needed()) if tracker.limited else growing()
 
+        chooser = LayoutChooser(binding.engine, [call.ai for call in self._calls], binding.prompt_format)
         return How(
             settings.ordering,
             self._shares_tuples,
@@ -417,6 +419,7 @@ class _Pass:
             binding.window,
             0.0 if settings.fields_first else min(self._cues),
             part_size or size,
+            chooser.choose if settings.layout == "auto" else None,
         )
 
     def _ranking(self, arranged: Arranged) -> Ranking:
@@ -434,7 +437,7 @@ class _Pass:
         return Ranking(self._operator.steps, expected, self._binding.costs.weigher())
 
     def _site(self, place: int, arranged: Arranged, sample: _Sampler) -> CallSite:
-        call, fields_first = self._calls[place], self._runtime.settings.fields_first
+        call, fields_first = self._calls[place], self._fields_first(arranged)
         calibration = None
         if call.ai.labelled is not None or call.ai.uncalibrated or call.ai.by_rows:
             calibration = _calibration(self._operator, call, self._runtime, self._counters[place], sample)
@@ -453,6 +456,10 @@ class _Pass:
             sampled=None if calibration is None else calibration.sampled,
             label_budget=self._label_budget(place),
         )
+
+    def _fields_first(self, arranged: Arranged) -> bool:
+        """Return whether prompts begin with the fields: by the setting, or by the price."""
+        return self._runtime.settings.fields_first or arranged.layout.fields_first
 
     def _label_budget(self, place: int) -> LabelBudget | None:
         """Return the label budget of a call, which all of its waves share."""
@@ -475,5 +482,6 @@ class _Pass:
         ordering = by_sql if arranged.ordering is None else arranged.ordering.method
         for counters in self._counters:
             tuples = arranged.distinct if self._shares_tuples else rows
-            layout = "fields first" if self._runtime.settings.fields_first else "instruction first"
-            counters.note(rows, tuples, ordering=ordering, layout=layout, idle=arranged.idle)
+            layout = "fields first" if self._fields_first(arranged) else "instruction first"
+            why = arranged.layout.why
+            counters.note(rows, tuples, ordering=ordering, layout=layout, idle=arranged.idle, layout_why=why)

@@ -17,12 +17,13 @@ from flightllm.functions.call import ELEMENT_END
 from flightllm.llm.engine import Engine, PrefixCache
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.encoded_rows import EncodedRows
+from flightllm.operators.layouts import Layout
 from flightllm.operators.rows import sorted_elements
 from flightllm.operators.runtime import SpooledArguments
 from flightllm.prompt_order.base import REORDERING, CacheShape, Encoded, Method, Ordering
 from flightllm.prompt_order.fixed import fixed_order
 from flightllm.prompt_order.ordering import encode, order
-from flightllm.prompt_order.uniform import written_columns
+from flightllm.prompt_order.uniform import score_columns, written_columns
 
 _FIRST_TUPLES, _MOST_TUPLES = 16, 512
 """Distinct tuples in a batch; its rows are sent on as soon as all of its answers are there."""
@@ -73,6 +74,8 @@ class Arranged:
     """How the tuples were ordered, if the rows fit into memory."""
     idle: str = ""
     """Why no order saves anything at the engine; empty if one can."""
+    layout: Layout = Layout()  # noqa: RUF009 - frozen
+    """The layout that `How.choose` chose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,8 @@ class How:
     shared_tokens: float
     size: Callable[[], int]
     """The size of the next batch."""
+    choose: Callable[[Encoded, Sequence[tuple[int, ...]]], Layout] | None = None
+    """Returns the layout for the tuples and the columns of each call; None if the layout is given."""
 
     @property
     def keeps_field_order(self) -> bool:
@@ -119,8 +124,10 @@ def arrange(
     encoded, tuples = encode(columns, names, readers, per_token, own_columns, _columns_of_calls(arguments, placed))
     cache = how.engine.prefix_cache
     method, shape, idle = how.method, CacheShape(), ""
+    layout = Layout() if how.choose is None else how.choose(encoded, _prompt_columns(encoded, method))
     if cache is not None:
-        shape = CacheShape(cache.block_tokens, cache.blocks, how.shared_tokens, cache.floor_tokens)
+        shared = 0.0 if layout.fields_first else how.shared_tokens
+        shape = CacheShape(cache.block_tokens, cache.blocks, shared, cache.floor_tokens)
         idle = _idle(cache, how.shared_tokens, encoded)
     if method == "auto" and (cache is None or idle):
         method = "none"
@@ -129,7 +136,15 @@ def arrange(
     sending = _in_sending_order(tuples, ordering, dedup=how.dedup)
     batches = partial(_in_memory, rows, *sending, ordering, arguments, how, lists)
     as_given = tuple(range(len(columns)))
-    return Arranged(batches, len(ordering.rows), placed, as_given, how.keeps_field_order, ordering, idle)
+    return Arranged(batches, len(ordering.rows), placed, as_given, how.keeps_field_order, ordering, idle, layout)
+
+
+def _prompt_columns(encoded: Encoded, method: Method) -> list[tuple[int, ...]]:
+    """Return the columns of each call in prompt order: the written order, or one order for all by their score."""
+    if method not in REORDERING:
+        return list(encoded.calls)
+    rank = {column: place for place, column in enumerate(score_columns(encoded).tolist())}
+    return [tuple(sorted(call, key=rank.__getitem__)) for call in encoded.calls]
 
 
 def _columns_of_calls(arguments: ArgumentColumns, placed: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -305,11 +320,14 @@ def split(
         end = starts[last] if last < len(starts) else rows.num_rows
         lengths = np.diff(np.append(own, end))
         tuple_of_row = np.repeat(np.arange(len(own)), lengths)
-        values = {a: rows.column(a).take(pa.array(own)) for a in arguments}
+        values = {a: rows.column(a).take(pa.array(starts[first : last + 1])) for a in arguments}
         parts = [elements(values[a], lists[a]) if a in lists else [values[a]] for a in arguments]
         columns = [column.to_pylist() for part in parts for column in part]
         tuples = list(zip(*columns, strict=True))
-        yield PromptBatch(rows.slice(own[0], end - own[0]), tuple_of_row, tuples, orders[first:last])
+        following = (tuples.pop(), orders[last] if orders else None) if last < len(starts) and columns else None
+        batch = PromptBatch(rows.slice(own[0], end - own[0]), tuple_of_row, tuples, orders[first:last])
+        batch.following = following
+        yield batch
         first = last
 
 

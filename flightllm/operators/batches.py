@@ -42,6 +42,8 @@ class PromptBatch:
     """For each tuple the positions of its values in prompt order; empty if one order holds for all batches."""
     goes_on: bool = False
     """Whether the batch has one tuple, and the next batch has further rows of it."""
+    following: tuple[tuple[str | None, ...], tuple[int, ...] | None] | None = None
+    """The tuple that is sent after those of this batch, and its order; None where this is unknown."""
     numbers: _Rows | None = None
     """The number of each row among all rows of the operator, if these are in memory."""
     answers: dict[int, list[Any]] = field(default_factory=dict)

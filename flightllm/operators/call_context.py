@@ -43,6 +43,11 @@ class Precedence:
         self._sent = 0
 
     @property
+    def waits(self) -> bool:
+        """Return whether a prompt can wait for another one, because that costs less."""
+        return self._kind != "interactive"
+
+    @property
     def now(self) -> int:
         """Return the priority of a prompt that is sent now; prompts with lower numbers go first."""
         if self._kind == "auto":
@@ -287,6 +292,11 @@ class CallSite:
     def prompt(self, fields: Sequence[tuple[str, str]]) -> str:
         """Return the text of the call's prompt for named values in prompt order."""
         return self.ai.prompt(fields, fields_first=self.fields_first, prompt_format=self.prompt_format)
+
+    def ends(self, fields: Sequence[tuple[str, str]]) -> tuple[int, ...]:
+        """Return where the parts of the prompt for these values end, see `PromptFormat.ends`."""
+        ai, form = self.ai, self.prompt_format
+        return form.ends(ai.instruction, ai.asked, fields, fields_first=self.fields_first)
 
     def fields_part(self, prompt: str) -> int:
         """Return how many characters at a prompt's start are those of other calls over the same values too."""

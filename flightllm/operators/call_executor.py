@@ -198,10 +198,22 @@ class CallExecutor:
                 to_send += [prompt for prompt in prompts if self._must_send(prompt, lookup)]
         if self._sites[calls[0]].fields_first:  # the calls of one tuple share a prefix, so they go together
             to_send.sort(key=lambda prompt: prompt.slots[0].tuple_index)
+        if to_send and self._sender.counts_starts:
+            self._expect_next(open_batch, calls)
         if self._steps.is_first_round(open_batch, calls):
             self._sender.send_last(to_send)
         else:  # the engine still has the prefixes of these prompts, which an earlier round sent
             self._sender.send_first(to_send)
+
+    def _expect_next(self, open_batch: OpenBatch, calls: Sequence[int]) -> None:
+        """Count the prompts after a batch, which can share a start with the last prompts of the batch."""
+        if self._context.tracker.limited:
+            return  # the next batch can remain unsent
+        for call in calls:
+            site = self._sites[call]
+            found = self._lister.following(open_batch.batch, call) if site.when is None and site.guard is None else None
+            if found is not None and not self._binding.cache.get([found[1]]):
+                self._sender.expect(call, found[0])
 
     def _must_send(self, prompt: PendingPrompt, lookup: Lookup) -> bool:
         """Write the answer of a prompt if it is known; otherwise return whether this pass sends the prompt."""

@@ -19,9 +19,10 @@ from flightllm.llm.engine import Completion, Dispatch, Request, Reuse, call_site
 from flightllm.operators.budget import RequestBudget, Reservation
 from flightllm.operators.call_context import CallContext
 from flightllm.operators.label_budget import UNPAID
-from flightllm.operators.prompts import Answered, PendingPrompt
+from flightllm.operators.prompts import Answered, Fields, PendingPrompt
 from flightllm.operators.repair import repair_prompt, repaired
 from flightllm.operators.rows import AnswerReader, Counters, Reading, Response, read_answer
+from flightllm.operators.shared_starts import SharedStarts
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +90,22 @@ class PromptSender:
 
     def send_first(self, prompts: Sequence[PendingPrompt]) -> None:
         """Put prompts before all that are ready."""
+        self._requests.count(prompts)
         self._ready.extendleft(reversed(prompts))
 
-    def send_last(self, prompts: Iterable[PendingPrompt]) -> None:
+    def send_last(self, prompts: Sequence[PendingPrompt]) -> None:
         """Put prompts after all that are ready."""
+        self._requests.count(prompts)
         self._ready.extend(prompts)
+
+    @property
+    def counts_starts(self) -> bool:
+        """Return whether the engine needs to know which starts prompts share."""
+        return self._requests.starts is not None
+
+    def expect(self, call: int, fields: Fields) -> None:
+        """Count a prompt that will probably be sent after all that are ready."""
+        self._requests.expect(call, fields)
 
     def next(self) -> Request | Answered | None:
         """Return the next request, or a prompt that a budget refuses: the query's with the failure, or that of labels.
@@ -204,6 +216,10 @@ class RequestMaker:
         self._query = token_hex(8)
         self._numbers = count()
         self._neighbours = PrefixOverlap()
+        cache = context.binding.engine.prefix_cache
+        hosted = cache is not None and cache.hosted
+        self.starts = SharedStarts(cache.pays_from) if cache is not None and hosted else None
+        """The starts that prompts share, for the cache of a hosted provider."""
         self._rendered: tuple[PendingPrompt, str] | None = None
         """The prompt that was rendered last, and its text. Most often it is also the prompt of the next request."""
 
@@ -220,6 +236,7 @@ class RequestMaker:
             ahead = max(ahead, site.fields_part(text))
         elif following is not None and self.names[following.call] != self.names[call] and not site.fields_first:
             ahead = None  # further prompts of this call can come after those of the other call
+        ends = site.ends(fields) if self.starts is not None else ()
         return Request(
             number,
             text if prompt.repair is None else prompt.repair,
@@ -233,7 +250,23 @@ class RequestMaker:
             reuse=Reuse(self.names[call], self._query, number, ahead),
             user=self._binding.user,
             max_tokens=site.ai.max_tokens(fields),
+            ends=ends,
+            shared=self.starts.shared(text, ends) if self.starts is not None else 0,
+            waits=self._binding.precedence.waits,
         )
+
+    def count(self, prompts: Iterable[PendingPrompt]) -> None:
+        """Count prompts that will be sent, where the engine needs to know which starts prompts share."""
+        if self.starts is not None:
+            for prompt in prompts:
+                site = self._sites[prompt.call]
+                self.starts.add(site.prompt(prompt.fields), site.ends(prompt.fields))
+
+    def expect(self, call: int, fields: Fields) -> None:
+        """Count a prompt that will probably be sent later."""
+        if self.starts is not None:
+            site = self._sites[call]
+            self.starts.expect(site.prompt(fields), site.ends(fields))
 
     def _text(self, prompt: PendingPrompt) -> str:
         if self._rendered is None or self._rendered[0] is not prompt:

@@ -150,6 +150,15 @@ class PromptLister:
         """Return the keys of a call's prompts for a batch, and count nothing."""
         return [key for _, _, key in self.listed(batch, call)]
 
+    def following(self, batch: PromptBatch, call: int) -> tuple[Fields, bytes] | None:
+        """Return the fields and the key of a call's prompt after a batch, as far as it is known."""
+        if batch.following is None:
+            return None
+        values, order = batch.following
+        site = self._sites[call]
+        fields = given_fields(self._names(call, site.order if order is None else order), values)
+        return None if fields is None else (fields, site.keys.key(fields))
+
     def listed(self, batch: PromptBatch, call: int) -> list[tuple[int, Fields, bytes]]:
         """Return the index of each tuple that needs a prompt, with the prompt's fields and key."""
         site = self._sites[call]

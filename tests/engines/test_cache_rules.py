@@ -6,11 +6,12 @@ from flightllm.engines.cache_rules import NO_CACHE, CacheRules, rules_of, served
 from flightllm.engines.hosted_prefix import HostedSimulator
 from flightllm.engines.prefix import SimulatedRequest
 from flightllm.engines.prefix_memory import PrefixMemory
+from flightllm.engines.prompt_parts import PromptParts
 from flightllm.llm.engine import PrefixCache
 
 
 @pytest.mark.parametrize(
-    ("provider", "model", "floor", "write", "whole"),
+    ("provider", "model", "floor", "write", "marked"),
     [
         ("openai", "gpt-4.1-mini", 1_024, 1.0, False),
         ("openai", "gpt-5.5", 1_024, 1.0, False),
@@ -23,11 +24,11 @@ from flightllm.llm.engine import PrefixCache
         ("deepseek", "deepseek-chat", 64, 1.0, False),
     ],
 )
-def test_rules(provider: str, model: str, floor: int, write: float, whole: bool) -> None:
+def test_rules(provider: str, model: str, floor: int, write: float, marked: bool) -> None:
     """A model has its generation's rules, also behind a router."""
     rules = rules_of(provider, model)
     assert rules is not None
-    assert (rules.floor, rules.write, rules.whole) == (floor, write, whole)
+    assert (rules.floor, rules.write, rules.breakpoints) == (floor, write, marked)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_simulation(lead: int, hits: list[int]) -> None:
     shape = PrefixCache(64, None, at_once=False, floor_tokens=128, lead_characters=lead)
     simulator = HostedSimulator(shape, PrefixMemory(10), 2, len)
     for number in range(4):
-        simulator.add(SimulatedRequest(number, (), 160, 1, "x" * 40 + str(number) * 8))
+        simulator.add(SimulatedRequest(number, (), 160, 1, PromptParts("x" * 40 + str(number) * 8)))
     found = sorted((run.id, run.cached_tokens) for _ in range(4) for run in simulator.step())
     assert [cached for _, cached in found] == hits
 

@@ -146,3 +146,24 @@ def test_an_unknown_format() -> None:
 
 def _common(one: str, other: str) -> int:
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("fields_first", [False, True])
+def test_ends(name: str, fields_first: bool) -> None:
+    """Prompts with equal first fields are equal up to the end of these fields, and no longer."""
+    asked = Question("Judge texts.", "Is it good?\n", "Answer Yes or No.")
+    fields = [("guide", "one\ntwo"), ("text", "</text> ok\n"), ("kind", "x")]
+    form = FORMATS[name]
+
+    def rendered(given: list[tuple[str, str]]) -> str:
+        return form.render("Is it good?", asked, given, fields_first=fields_first)
+
+    ends, prompt = form.ends("Is it good?", asked, fields, fields_first=fields_first), rendered(fields)
+    assert len(ends) == 4
+    for count, end in enumerate(ends[:-1]):
+        other = rendered([*fields[:count], ("!", "other")])
+        shared = next(place for place, pair in enumerate(zip(prompt, other, strict=False)) if pair[0] != pair[1])
+        assert 0 <= shared - end <= len("<"), (count, prompt[:end])
+    assert prompt[ends[-2] : ends[-1]].strip("<>\n") in {"kind: x", "kind>\nx\n</kind"}
+    assert form.ends("Is it good?", asked, []) == ()

@@ -45,6 +45,8 @@ class Sent:
     """The tokens that each answer can have, thoughts included."""
     allowance: int = 0
     """The part of `most_answer` that is for thoughts."""
+    marks: tuple[int, ...] = ()
+    """The ends of the marked starts of the text, in characters."""
 
 
 def believed(usage: Usage, answers: Sequence[EndpointAnswer], sent: Sent, count: Callable[[str], int]) -> Usage:

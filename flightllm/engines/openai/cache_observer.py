@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from flightllm.engines.cache_rules import CacheRules, served, tokens_of_start
+from flightllm.common.newest import Newest
+from flightllm.engines.cache_rules import NO_CACHE, CacheRules, served, tokens_of_start
 from flightllm.engines.openai.usage import Usage
 from flightllm.engines.prefix_memory import PrefixMemory
+from flightllm.engines.prompt_parts import PromptParts, starts_of
 from flightllm.llm.engine import PrefixCache
 
 _ENOUGH: Final = 100
@@ -23,6 +25,9 @@ _REPORTS: Final = 3
 """The reports against the documented rules after which they count: a single one can be a mistake."""
 _LEAST_HIT: Final = 64
 """The lowest floor of any provider; a report of fewer cached tokens is a mistake."""
+_MOST_COUNTED: Final = 1_024
+_NEARLY: Final = 0.95
+"""If the cache served so much of the marked start, the start was there, and nothing was stored."""
 _LEAST_LEAD: Final = 1_024
 """For fewer common tokens, one answer's time costs more than it saves."""
 
@@ -39,6 +44,12 @@ class CacheObserver:
         self._count = count
         self._own = own
         self._lock = threading.Lock()
+        self.marks = True
+        """Whether the endpoint accepts marks, where its cache keeps only marked starts."""
+        self.implicit = False
+        """Whether the endpoint marks the end of each prompt itself, because it refuses the request not to."""
+        self._counted = Newest[str, int](_MOST_COUNTED)
+        """The estimated tokens of starts."""
         self._low: list[int] = []
         """The hits below the floor since it was last lowered."""
         self._starts = 0
@@ -50,7 +61,7 @@ class CacheObserver:
             room = (own.blocks or 1 << 20) * own.block_tokens * _CHARACTERS_OF_A_TOKEN
             self._floor, self._memory = own.block_tokens, PrefixMemory(math.inf, room)
         else:
-            self._floor, self._memory = rules.floor, PrefixMemory(rules.seconds, whole=rules.whole)
+            self._floor, self._memory = rules.floor, PrefixMemory(rules.seconds, whole=rules.breakpoints)
 
     @property
     def cache(self) -> PrefixCache:
@@ -58,23 +69,41 @@ class CacheObserver:
         if self.rules is None:
             return replace(self._own, share=self.share)
         rules = self.rules
+        if rules.breakpoints and self._marking and not self.marks:
+            return PrefixCache(1, None, at_once=False, floor_tokens=NO_CACHE.floor)
         return PrefixCache(
             rules.step,
             None,
             at_once=False,
             floor_tokens=self._floor,
             share=self.share,
-            whole=rules.whole,
+            whole=rules.breakpoints and not self._marking,
             fee_from=rules.floor if rules.write > 1 else None,
             lead_characters=self.lead_characters,
+            breakpoints=rules.breakpoints and self._marking,
+            most_marks=rules.most_marks,
+            pays_from=rules.pays_from,
+            read=rules.read,
+            write=rules.write,
         )
+
+    @property
+    def _marking(self) -> bool:
+        """Return whether requests say which starts to keep: with marks, or that there is nothing to keep."""
+        return not self.implicit
 
     @property
     def lead_characters(self) -> int:
         """Return from how many common characters on one prompt goes ahead; 0 where that saves nothing."""
-        if self.rules is None or self.rules.whole or self.rules.read >= 1 or not self.share:
+        if self.rules is None or self.rules.breakpoints or self.rules.read >= 1 or not self.share:
             return 0
         return max(_LEAST_LEAD, self._floor) * _CHARACTERS_OF_A_TOKEN
+
+    @property
+    def leads(self) -> bool:
+        """Return whether one prompt goes ahead of others with the same start, or marks what the cache keeps."""
+        rules = self.rules
+        return rules is not None and (self.lead_characters > 0 or (rules.breakpoints and self._marking))
 
     @property
     def share(self) -> float:
@@ -90,10 +119,35 @@ class CacheObserver:
         with self._lock:
             return None if self.rules is None else self._memory.copy()
 
-    def shared(self, text: str) -> int:
-        """Return how many characters of a text the cache can know now, before the text is sent."""
+    def shared(self, text: str, ends: Sequence[int] = ()) -> int:
+        """Return how many characters of a text the cache can know now, before the text is sent.
+
+        `ends` are those that the request marks.
+        """
         with self._lock:
-            return self._memory.shared(text)
+            return self._memory.shared(text, ends)
+
+    def knows(self, text: str, end: int) -> bool:
+        """Return whether the cache can serve the first `end` characters of a text now."""
+        return self.shared(text, (end,)) >= end
+
+    def starts(self, parts: PromptParts) -> tuple[int, ...]:
+        """Return the lengths of the starts of a prompt that the cache should keep, see `starts_of`."""
+        if self.rules is None or (self.rules.breakpoints and not self.marks):
+            return ()
+        return starts_of(parts, self.cache, self.knows, self._tokens)
+
+    def key_start(self, parts: PromptParts) -> str:
+        """Return the shortest start of a prompt that the cache can hold; prompts that can share have it in common."""
+        ends = (end for end in parts.ends if self._tokens(parts.text[:end]) >= self._floor)
+        return parts.text[: next(ends, 0)]
+
+    def _tokens(self, start: str) -> int:
+        with self._lock:
+            found = self._counted.use(start)
+            if found is None:
+                found = self._counted[start] = self._count(start)
+            return found
 
     def keep(self, texts: Sequence[str]) -> None:
         """Remember texts that the endpoint has answered without a report about each of them."""
@@ -101,24 +155,32 @@ class CacheObserver:
             for text in texts:
                 self._memory.add(text)
 
-    def answered(self, text: str, shared: int, usage: Usage, counted: int) -> None:
+    def answered(self, text: str, shared: int, usage: Usage, counted: int, marks: Sequence[int] = ()) -> None:
         """Learn from the answer to a text, of which the cache could know `shared` characters.
 
-        `counted` are the estimated tokens of the text.
+        `counted` are the estimated tokens of the text. `marks` are the ends of the starts that the request marked.
         """
         with self._lock:
-            self._memory.add(text)
+            self._remember(text, marks)
             if usage.estimated or not text:
                 return
             cached = usage.cached_tokens
             if self.rules is not None:
-                self._correct(self.rules, cached, shared)
+                self._correct(self.rules, cached, shared, marked=bool(marks))
             self._answers += 1
             possible = self._cache_tokens(text, shared, usage.prompt_tokens, counted)
             self._possible = self._possible * _MEMORY + possible
             self._reported = self._reported * _MEMORY + cached
 
-    def _correct(self, rules: CacheRules, cached: int, shared: int) -> None:
+    def _remember(self, text: str, marks: Sequence[int]) -> None:
+        """Remember what the cache holds after an answer; the caller holds the lock."""
+        if self.rules is not None and self.rules.breakpoints and self._marking:
+            for end in marks:
+                self._memory.add(text[:end])
+        else:
+            self._memory.add(text)
+
+    def _correct(self, rules: CacheRules, cached: int, shared: int, *, marked: bool) -> None:
         """Correct the rules after several hits that they do not allow; the caller holds the lock.
 
         The floor becomes the largest of the hits below it, in whole steps: a false report among them changes nothing.
@@ -127,10 +189,10 @@ class CacheObserver:
             self._low.append(cached)
             if len(self._low) == _REPORTS:
                 self._floor, self._low = max(self._low) // rules.step * rules.step, []
-        if rules.whole and not shared and cached >= self._floor:
+        if rules.breakpoints and not marked and not shared and cached >= self._floor:
             self._starts += 1
             if self._starts == _REPORTS:
-                self.rules, self._memory.whole = replace(rules, whole=False), False
+                self.rules, self._memory.whole = replace(rules, breakpoints=False), False
 
     def _cache_tokens(self, text: str, shared: int, tokens: int, counted: int) -> int:
         """Return how many of a prompt's `tokens` the cache serves if it knows `shared` of its characters."""
@@ -138,8 +200,19 @@ class CacheObserver:
         known = tokens_of_start(text, shared, tokens, self._count, counted)
         return served(min(tokens - 1, known), self._floor, step)
 
-    def written_tokens(self, usage: Usage) -> int:
-        """Return the tokens that the endpoint stored and charges for; by the rules if it does not report them."""
-        if usage.written_tokens or self.rules is None or self.rules.write == 1.0:
+    def written_tokens(self, usage: Usage, text: str, marks: Sequence[int] = ()) -> int:
+        """Return the tokens that the endpoint stored and charges for; by the rules if it does not report them.
+
+        `marks` are the ends of the starts of the sent text that the request marked.
+        """
+        rules = self.rules
+        if usage.written_tokens or rules is None or rules.write == 1.0:
             return usage.written_tokens
-        return usage.prompt_tokens - usage.cached_tokens if usage.prompt_tokens >= self.rules.floor else 0
+        if not (rules.breakpoints and self._marking):
+            return usage.prompt_tokens - usage.cached_tokens if usage.prompt_tokens >= rules.floor else 0
+        if not marks:
+            return 0
+        counted = self._count(text)
+        marked = tokens_of_start(text, marks[-1], usage.prompt_tokens, self._count, counted)
+        found = usage.cached_tokens >= _NEARLY * marked
+        return 0 if found or marked < rules.floor else max(0, marked - usage.cached_tokens)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -83,6 +83,10 @@ class RequestPlan:
     """Whether the system message is part of the user's message."""
     tokens_key: str = "max_tokens"
     """The key of the token limit; empty for an endpoint that rejects both keys."""
+    cache: Mapping[str, Any] = field(default_factory=dict)
+    """The keys for the endpoint's prefix cache."""
+    marks: tuple[int, ...] = ()
+    """The ends of the starts to mark, in characters back from the end of the prompt."""
 
     @property
     def token_limit(self) -> dict[str, int]:

@@ -26,16 +26,18 @@ from flightllm.engines.openai.answers import (
     read_texts,
 )
 from flightllm.engines.openai.believed import Sent, believed, lost
+from flightllm.engines.openai.cache_keys import CacheKeys, marked_messages
 from flightllm.engines.openai.cache_observer import CacheObserver
 from flightllm.engines.openai.capabilities import Capabilities, RequestAttempts, RequestPlan
 from flightllm.engines.openai.empty import EmptyAnswers, advice, proven
-from flightllm.engines.openai.leaders import Leaders
+from flightllm.engines.openai.leaders import Leaders, Turn
 from flightllm.engines.openai.options import OpenAIOptions, read_openai_options
 from flightllm.engines.openai.token_rates import TokenRates
 from flightllm.engines.openai.usage import Usage
 from flightllm.engines.openai.wire import share_out, usage_of, with_reasoning
 from flightllm.engines.prefix_memory import PrefixMemory
 from flightllm.engines.probabilities import TOP, read_probabilities
+from flightllm.engines.prompt_parts import PromptParts
 from flightllm.engines.providers import UNKNOWN, provider_of
 from flightllm.engines.secrets import shown_address
 from flightllm.engines.shares import Shares
@@ -123,6 +125,8 @@ class OpenAIEngine(PatientEngine):
         self._request_limit = _request_limiter(options.requests_per_minute)
         self._token_limit = AsyncLimiter(options.tokens_per_minute, 60) if options.tokens_per_minute else None
         self._shares = Shares(window)
+        self._keys = CacheKeys(self._cache.rules, options.extra_body)
+        self._note_keys()
         self._leaders = Leaders(self._cache, self._shares.rest)
         self._history = EndpointHistory(options.max_retries)
         self._delivery = Delivery(
@@ -200,6 +204,14 @@ class OpenAIEngine(PatientEngine):
         if self._options.completions:
             return one_text(request.prompt) + form.words
         return self._chat_text(self._messages(request.prompt, form.words, folded=self._record.no_system), form.body)
+
+    def parts_of(self, request: Request, text: str | None = None) -> PromptParts:
+        """Return a prompt as `sent_text` returns it, with the ends of its parts."""
+        sent = self.sent_text(request) if text is None else text
+        words = len(self._record.likely_form(request.parameters.constraint).words)
+        before = len(sent) - words - len(request.prompt)  # the engine adds all but these words before the prompt
+        ends = tuple(end + before for end in request.ends if end + before > 0)
+        return PromptParts(sent, ends, max(0, request.shared + before) if request.shared else 0)
 
     def _chat_text(self, said: Sequence[Mapping[str, str]], body: Mapping[str, Any]) -> str:
         """Return messages as one text, in the order in which the cache reads them: a schema that counts is first."""
@@ -427,8 +439,9 @@ class OpenAIEngine(PatientEngine):
         limit = max(one.limit for one in group)
         size = max(len(one.prompt) for one in group)
         asking = RequestAttempts(self._record, parameters, level, limit, self._further_parameters(parameters), size)
-        async with self._leaders.turn(lambda: self.sent_text(group[0]), len(group)) as arrived:
-            found = await self._read_answers(group, asking, client, trial, arrived)
+        waits = all(request.waits for request in group)
+        async with self._leaders.turn(lambda: self.parts_of(group[0]), len(group), waits=waits) as turn:
+            found = await self._read_answers(group, asking, client, trial, turn)
         options = _options(parameters)
         found = [replace(one, probabilities=read_probabilities(one.logprobs, one.text, options)) for one in found]
         completions = share_out(group, found, with_reasoning(trial.used, found))
@@ -444,28 +457,51 @@ class OpenAIEngine(PatientEngine):
         asking: RequestAttempts,
         client: openai.AsyncOpenAI,
         trial: Trial,
-        arrived: Callable[[], None],
+        turn: Turn,
     ) -> list[EndpointAnswer]:
-        """Return the answers in the first form that the endpoint accepts; see `_send` for the errors.
-
-        `arrived` is called once the endpoint has answered.
-        """
+        """Return the answers in the first form that the endpoint accepts; see `_send` for the errors."""
+        left_out: set[str] = set()
         while True:
-            plan = asking.plan()
+            plan = asking.plan() if left_out else self._cached(group, asking.plan(), turn)
+            marked = bool(plan.marks)
             try:
                 answers, usage = await self._post(group, plan, client, trial)
             except RefusedError as exc:
                 trial.failed = str(exc)
-                if not exc.of_request or not asking.refused(plan, exc.refusal):
+                if not exc.of_request:
                     raise
+                said = f"{exc.refusal.parameter} {exc.refusal.text}"
+                if self._keys.learn(said, plan.cache, marked=marked):
+                    self._note_keys()
+                elif not asking.refused(plan, exc.refusal):
+                    left_out = left_out or self._keys.unproven(plan.cache, marked=marked)
+                    if not (left_out and plan.cache):
+                        raise
                 continue
-            arrived()
+            turn.arrived()
+            self._keys.refused |= left_out
+            self._note_keys()
+            self._keys.accepted(plan.cache, marked=marked)
             asking.accepted(plan)
             trial.used += usage
             read = [asking.read(plan, answer, usage) for answer in answers]
             if not any(again for _, again in read):
                 return [one for one, _ in read]
             trial.failed = "returned an answer without a usable text"
+
+    def _cached(self, group: Sequence[Request], plan: RequestPlan, turn: Turn) -> RequestPlan:
+        """Return a plan with the keys and marks for the endpoint's prefix cache."""
+        if self._cache.rules is None or plan.bare or self._options.completions:
+            return plan
+        request = group[0]
+        body = self._keys.body(request.tenant, self._cache.key_start(self.parts_of(request)) or _site(request))
+        marking = self._cache.cache.breakpoints and self._keys.marks
+        # the words of the form, which is chosen now, follow the prompt: so the ends are counted from its end
+        shift = len(turn.text) - len(self._record.likely_form(request.parameters.constraint).words)
+        return replace(plan, cache=body, marks=tuple(shift - end for end in turn.starts) if marking else ())
+
+    def _note_keys(self) -> None:
+        self._cache.implicit, self._cache.marks = self._keys.implicit, self._keys.marks
 
     def _further_parameters(self, parameters: Parameters) -> dict[str, Sequence[object]]:
         """Return the parameters that ask for log probabilities, each with the values to try."""
@@ -572,8 +608,6 @@ class OpenAIEngine(PatientEngine):
     def _further(self, request: Request) -> dict[str, Any]:
         """Return the configured parameters that only vLLM accepts."""
         further: dict[str, Any] = {"priority": request.priority} if self._options.priority else {}
-        if self._cache.rules is not None and self._cache.rules.key:
-            further["prompt_cache_key"] = f"flightllm{cache_salt(request.tenant)}"
         if self._options.cache_salt and request.tenant:
             further["cache_salt"] = cache_salt(request.tenant)
         return further
@@ -587,10 +621,11 @@ class OpenAIEngine(PatientEngine):
         self, group: Sequence[Request], plan: RequestPlan, client: Any
     ) -> tuple[list[EndpointAnswer], Usage]:
         """Send one HTTP request. `client` is Any: the accepted parameters depend on the endpoint, not on its types."""
-        further = {**plan.options, **self._further(group[0]), **self._hint(group), **self._options.extra_body}
+        own = {**plan.cache, **self._further(group[0])}
+        further = {**plan.options, **own, **self._hint(group), **self._options.extra_body}
         sent = self._sent(group, plan)
         texts = sent.texts
-        shared = [self._cache.shared(text) for text in texts]
+        shared = [self._cache.shared(text, sent.marks) for text in texts]
         if self._options.completions:
             raw = await client.completions.with_raw_response.create(
                 model=self._model,
@@ -602,7 +637,7 @@ class OpenAIEngine(PatientEngine):
             return answers, self._checked(group, usage, answers, sent, shared)
         further = {**plan.token_limit, **further}
         raw = await client.chat.completions.with_raw_response.create(
-            model=self._model, messages=sent.said[0], extra_body=further
+            model=self._model, messages=self._marked(sent, plan), extra_body=further
         )
         answers, usage = read_chat(raw.http_response.content, thinks=plan.thinks)
         return answers, self._checked(group, usage, answers, sent, shared)
@@ -617,11 +652,11 @@ class OpenAIEngine(PatientEngine):
     ) -> Usage:
         """Return the usage with estimates in place of false numbers, and learn from it for forecasts."""
         usage = believed(usage, answers, sent, self.count_tokens)
-        usage = replace(usage, written_tokens=self._cache.written_tokens(usage))
+        usage = replace(usage, written_tokens=self._cache.written_tokens(usage, sent.texts[0], sent.marks))
         if len(shared) == 1:  # of several prompts, the endpoint reports only the sum, or only the last one
             [text] = sent.texts
             counted = 0 if usage.estimated else self.count_tokens(text)
-            self._cache.answered(text, shared[0], usage, counted)
+            self._cache.answered(text, shared[0], usage, counted, sent.marks)
             if not usage.estimated:
                 estimate = counted + self._template_tokens(len(sent.said[0]) if sent.said else 0)
                 self._rates.observe(_site(group[0]), text, estimate, usage.prompt_tokens)
@@ -638,7 +673,15 @@ class OpenAIEngine(PatientEngine):
             said = [self._messages(request.prompt, plan.form.words, folded=plan.folded) for request in group]
             texts = [self._chat_text(messages, plan.form.body) for messages in said]
         further = {**plan.form.body, **self._options.extra_body}
-        return Sent(texts, said, further, partial(self._prompt_tokens, group, texts), plan.tokens, plan.allowance)
+        end = len(texts[0]) - len(plan.form.words)
+        marks = tuple(end - back for back in plan.marks)
+        estimate = partial(self._prompt_tokens, group, texts)
+        return Sent(texts, said, further, estimate, plan.tokens, plan.allowance, marks)
+
+    def _marked(self, sent: Sent, plan: RequestPlan) -> list[dict[str, Any]]:
+        """Return the messages of a request with the marks of its plan."""
+        words = len(plan.form.words)
+        return marked_messages(sent.said[0], [back + words for back in plan.marks])
 
     def _prompt_tokens(self, group: Sequence[Request], texts: Sequence[str]) -> int:
         """Estimate the tokens of prompts, which are sent as `texts`."""

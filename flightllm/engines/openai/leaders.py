@@ -7,15 +7,28 @@ charge 32 times for the start.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from flightllm.engines.openai.cache_observer import CacheObserver
+from flightllm.engines.prompt_parts import PromptParts
 
 _MOST_WAIT: Final = 10.0
 """Seconds that a prompt waits at most: the start is in the cache long before a long answer ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The turn of a prompt to leave."""
+
+    arrived: Callable[[], None] = lambda: None
+    """Call it once the starts are in the cache."""
+    text: str = ""
+    starts: tuple[int, ...] = ()
+    """The lengths of the starts of `text` that the cache has, or that this prompt brings."""
 
 
 class Leaders:
@@ -34,41 +47,55 @@ class Leaders:
         """For each start, whether its leader brought it into the cache."""
 
     @asynccontextmanager
-    async def turn(self, written: Callable[[], str], rows: int = 1) -> AsyncIterator[Callable[[], None]]:
-        """Wait while another prompt brings the start of this one into the endpoint's cache; or bring it.
+    async def turn(self, parts: Callable[[], PromptParts], rows: int = 1, *, waits: bool = True) -> AsyncIterator[Turn]:
+        """Wait while another prompt brings a start of this one into the endpoint's cache; or bring it.
 
-        `written` returns the prompt as it is sent. An endpoint without turns never calls it. `rows` prompts are sent
-        together. The caller calls the yielded function once the start is in the cache.
+        `parts` returns the prompt as it is sent. An endpoint without turns never calls it. `rows` prompts are sent
+        together. A prompt that does not wait, or has waited too long, leaves without the starts of others.
         """
-        length = self._cache.lead_characters
-        text = written() if length else ""
-        start = text[:length]
-        if not length or len(text) < length or not await self._leads(text, start, rows):
-            yield lambda: None
+        if not self._cache.leads:
+            yield Turn()
             return
-        led = self._leading[start] = asyncio.get_running_loop().create_future()
+        found = parts()
+        text, starts = found.text, self._cache.starts(found)
+        new, arrived = await self._new(text, starts, rows, waits=waits) if starts else ([], set())
+        led = asyncio.get_running_loop().create_future()
+        self._leading |= dict.fromkeys(new, led)
+        held = arrived.union(new)
+        kept = tuple(end for end in starts if text[:end] in held or self._cache.knows(text, end))
         try:
-            yield partial(self._end, start, led, arrived=True)
+            yield Turn(partial(self._end, new, led, arrived=True), text, kept)
         finally:
-            self._end(start, led, arrived=False)
+            self._end(new, led, arrived=False)
 
-    async def _leads(self, text: str, start: str, rows: int) -> bool:
-        """Wait until the start is in the cache, or too long; return whether this prompt must bring it.
+    async def _new(self, text: str, starts: Sequence[int], rows: int, *, waits: bool) -> tuple[list[str], set[str]]:
+        """Wait until no other prompt brings these starts, or too long.
 
-        If a leader fails, the first of the prompts that wait takes its place, and the others wait for that one.
+        Return the starts that this prompt must bring, and those that others brought meanwhile. If a leader fails, the
+        first of the prompts that wait takes its place, and the others wait for that one.
         """
+        arrived: set[str] = set()
         other: asyncio.Future[bool] | None = None
+
+        def missing() -> list[str]:
+            return [
+                start for end in starts if (start := text[:end]) not in arrived and not self._cache.knows(text, end)
+            ]
+
         try:
-            async with asyncio.timeout(self.seconds):
-                while self._cache.shared(text) < len(start):
-                    if (other := self._leading.get(start)) is None:
-                        return True
+            async with asyncio.timeout(self.seconds if waits else 0):
+                while led := [start for start in missing() if start in self._leading]:
+                    if not waits:
+                        return [start for start in missing() if start not in self._leading], arrived
+                    other = self._leading[led[0]]
+                    together = [start for start in led if self._leading[start] is other]
                     if await self._rested(other, rows):
-                        return False
+                        arrived.update(together)
         except TimeoutError:
-            if self._leading.get(start) is other:  # a newer leader stays
-                self._leading.pop(start, None)
-        return False
+            for start in [start for start, one in self._leading.items() if one is other]:  # a newer leader stays
+                del self._leading[start]
+            return [], arrived
+        return missing(), arrived
 
     async def _rested(self, other: asyncio.Future[bool], rows: int) -> bool:
         self._rest(rows)
@@ -77,9 +104,10 @@ class Leaders:
         finally:
             self._rest(-rows)
 
-    def _end(self, start: str, led: asyncio.Future[bool], *, arrived: bool) -> None:
+    def _end(self, starts: Sequence[str], led: asyncio.Future[bool], *, arrived: bool) -> None:
         """Tell the prompts that wait how it ended. Idempotent."""
         if not led.done():
             led.set_result(arrived)
-        if self._leading.get(start) is led:
-            del self._leading[start]
+        for start in starts:
+            if self._leading.get(start) is led:
+                del self._leading[start]

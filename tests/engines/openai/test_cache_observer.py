@@ -5,6 +5,7 @@ import pytest
 from flightllm.engines.cache_rules import rules_of
 from flightllm.engines.openai.cache_observer import CacheObserver
 from flightllm.engines.openai.usage import Usage
+from flightllm.engines.prompt_parts import PromptParts
 from flightllm.llm.engine import PrefixCache
 
 OWN = PrefixCache(16, 1_024, at_once=False)
@@ -47,16 +48,50 @@ def test_a_lower_floor() -> None:
     assert stepped.cache.floor_tokens == 896
 
 
-def test_whole_prompts() -> None:
-    """Storing is charged for by the rules, if the endpoint does not report it; a hit on a start shows other rules."""
+def test_marked_starts() -> None:
+    """Only marked starts are stored, and charged for by the rules if the endpoint does not report it."""
     observer = CacheObserver(rules_of("openai", "gpt-5.6"), OWN, len)
-    assert [observer.written_tokens(Usage(tokens, 0, 1)) for tokens in (1_023, 1_100)] == [0, 1_100]
-    assert observer.written_tokens(Usage(1_100, 0, 1, written_tokens=1_024)) == 1_024
+    text, end = f"{START}{'b' * 400}", len(START)
+    assert observer.cache.earns
+    assert observer.cache.breakpoints
+    assert [observer.written_tokens(Usage(4_400, 0, 1), text, marks) for marks in ((), (end,))] == [0, 4_000]
+    assert observer.written_tokens(Usage(4_400, 3_900, 1), text, (end,)) == 0
+    assert observer.written_tokens(Usage(4_400, 0, 1, written_tokens=3_000), text, (end,)) == 3_000
+    assert observer.shared(text, (end,)) == 0
+    observer.answered(text, 0, Usage(4_400, 0, 1, written_tokens=4_000), len(text), (end,))
+    assert [observer.shared(text, marks) for marks in ((), (end - 1,), (end,), (5, end))] == [0, 0, end, end]
+
+
+def test_starts() -> None:
+    """A start is marked where others share it or where it is known, and only if it is long enough."""
+    observer = CacheObserver(rules_of("openai", "gpt-5.6"), OWN, len)
+    text = "a" * 5_000
+    ends = (900, 1_000, 2_000, 3_000)
+    assert observer.starts(PromptParts(text, ends)) == ()
+    assert observer.starts(PromptParts(text, ends, 2_000)) == (1_000, 2_000)
+    observer.answered(text, 0, Usage(5_000, 0, 1), 5_000, (3_000,))
+    assert observer.starts(PromptParts(text, ends)) == (3_000,)
+    many = tuple(range(1_500, 4_000, 100))
+    assert observer.starts(PromptParts(text, many, 3_900)) == (1_500, 3_700, 3_800, 3_900)
+    observer.marks = False
+    assert observer.starts(PromptParts(text, ends, 2_000)) == ()
+    prefix = CacheObserver(rules_of("deepseek", "deepseek-chat"), OWN, len)
+    assert prefix.starts(PromptParts(text, (50, 100, 200), 200)) == (100, 200)
+    assert prefix.starts(PromptParts(text, (50, 100))) == (4_096,)
+
+
+def test_whole_prompts() -> None:
+    """Without marks, storing is charged for by the rules; a hit on a start shows other rules."""
+    observer = CacheObserver(rules_of("openai", "gpt-5.6"), OWN, len)
+    observer.implicit = True
+    assert [observer.written_tokens(Usage(tokens, 0, 1), "") for tokens in (1_023, 1_100)] == [0, 1_100]
+    assert observer.written_tokens(Usage(1_100, 0, 1, written_tokens=1_024), "") == 1_024
     assert not observer.cache.earns
     answers(observer, 2, 1_024)
     assert observer.cache.whole
     answers(observer, 3, 1_024)  # the first two texts are known as a whole
     assert observer.cache.earns
     wrong = CacheObserver(rules_of("openai", "gpt-5.6"), OWN, len)
+    wrong.implicit = True
     answers(wrong, 99, 1)
     assert (wrong.cache.whole, wrong.cache.floor_tokens) == (True, 1_024)

@@ -12,6 +12,7 @@ from flightllm.engines import Engine, create_engine
 from flightllm.engines.cache_rules import rules_of
 from flightllm.engines.openai.cache_observer import CacheObserver
 from flightllm.engines.openai.leaders import Leaders
+from flightllm.engines.prompt_parts import PromptParts
 from flightllm.llm.engine import Completion, Parameters, PrefixCache, Request
 from tests.endpoints import Body, Endpoint, Reply, answer, endpoint_of, refuse
 
@@ -41,10 +42,10 @@ class Crowd:
 
     async def ask(self, number: int) -> None:
         """Ask for a turn, and hold it until the test says how it ends."""
-        async with self.leaders.turn(lambda: f"{START}{number}") as arrived:
+        async with self.leaders.turn(lambda: PromptParts(f"{START}{number}")) as turn:
             self.running.append(number)
             if await self.ends.setdefault(number, asyncio.get_running_loop().create_future()):
-                arrived()
+                turn.arrived()
 
     async def settled(self, count: int = 0) -> list[int]:
         """Let `count` more prompts ask, and return those that run once nothing moves."""

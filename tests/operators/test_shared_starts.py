@@ -1,0 +1,35 @@
+"""The starts that prompts of a pass share."""
+
+from flightllm.operators.shared_starts import SharedStarts
+
+ENDS = (2, 4)
+
+
+def test_shared() -> None:
+    """A start counts from the second prompt that has it; a prompt alone shares nothing."""
+    starts = SharedStarts(2)
+    starts.add("I a x", ENDS)
+    assert starts.shared("I a x", ENDS) == 0
+    starts.add("I b x", ENDS)
+    assert starts.shared("I a x", ENDS) == 2
+    starts.add("I a y", ENDS)
+    assert [starts.shared(text, ENDS) for text in ("I a x", "I b x")] == [4, 2]
+
+
+def test_a_dear_write() -> None:
+    """Where storing costs more, more readers must pay for it."""
+    starts = SharedStarts(3)
+    for text in ("I a x", "I a y", "I b z"):
+        starts.add(text, ENDS)
+    assert starts.shared("I a x", ENDS) == 2
+
+
+def test_an_expected_prompt_counts_once() -> None:
+    """A prompt that was expected is not counted again when it comes."""
+    starts = SharedStarts(2)
+    for _ in range(2):
+        starts.expect("I a x", ENDS)
+    starts.add("I a x", ENDS)
+    assert starts.shared("I a x", ENDS) == 0
+    starts.add("I a y", ENDS)
+    assert starts.shared("I a x", ENDS) == 4
