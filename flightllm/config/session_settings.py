@@ -86,6 +86,23 @@ class _Whole:
         return str(value)
 
 
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A whole number of rows up to `most`, where `off` is 1."""
+
+    most: int
+
+    def read(self, text: str) -> Any:
+        if text.lower() == "off":
+            return 1
+        if not text.isdecimal() or not 1 <= int(text) <= self.most:
+            raise ValueError(f"'off' or a whole number of rows from 1 to {self.most:,}")
+        return int(text)
+
+    def write(self, value: Any) -> str:
+        return "off" if value == 1 else str(value)
+
+
 _SWITCH = _OneOf(
     {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}, ("on", "off")
 )  # fmt: skip
@@ -126,6 +143,12 @@ class Settings:
         " Another layout can change answers.",
         _words("instruction", "fields", "auto"),
         default="instruction",
+    )
+    rows_per_request: int = _setting(
+        "The most rows that share one request, which makes bills smaller and can change answers; off asks about each"
+        " row alone.",
+        _Rows(1_000),
+        default=1,
     )
     max_calls: int | None = _setting("The most calls a query can make.", _AtMost(int))
     max_tokens: int | None = _setting("The most tokens, prompts and answers together, a query can use.", _AtMost(int))

@@ -6,14 +6,16 @@ shows the predictions. So predictions for a user come only from that user's answ
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from flightllm.common.newest import Newest
 from flightllm.errors import EngineError, EngineUnavailableError
 from flightllm.llm.cost import Costs, Work
-from flightllm.llm.engine import Choice, Completion, Engine, Parameters, PrefixCache, Request
+from flightllm.llm.engine import Choice, Completion, Engine, PackItem, Parameters, PrefixCache, Request
+from flightllm.llm.pack_answers import read_pack
+from flightllm.llm.packs import pack_parameters
 from flightllm.quality.forecast import Seen
 from flightllm.quality.likely_first import Effort
 from flightllm.quality.targets import Targets
@@ -40,6 +42,9 @@ notice its return."""
 
 def asked_by(request: Request) -> Asked:
     """Return the call site of a request; a request with a NULL field has fewer fields, and so another call site."""
+    if request.pack:  # all packs of a call are one site, whatever their codes
+        first = request.pack[0]
+        return first.function, first.instruction, pack_parameters(first.parameters, ()), ()
     return request.function, request.instruction, request.parameters, tuple(sorted(name for name, _ in request.fields))
 
 
@@ -87,6 +92,20 @@ class Learned:
                 if len(self._options) > _KEPT_OPTIONS:
                     del self._options[next(iter(self._options))]
             seen.count += 1
+            seen.tokens += completion.completion_tokens
+
+    def observe_pack(self, asked: Asked, pack: Sequence[PackItem], completion: Completion) -> None:
+        """Record the answers of a pack, each with an equal share of the tokens."""
+        if completion.text is None:
+            return
+        codes = [item.code for item in pack]
+        reading = read_pack(completion.text, codes, [item.parameters.constraint for item in pack])
+        with self._lock:
+            seen = self._sites.get(asked) or _Seen()
+            self._sites[asked] = seen
+            self._last = asked, seen
+            seen.texts = [*seen.texts, *reading.texts.values()][-_KEPT_ANSWERS:]
+            seen.count += len(pack)
             seen.tokens += completion.completion_tokens
 
     def note_run(self, call: Hashable, seen: Seen) -> None:
@@ -249,6 +268,11 @@ class ObservedEngine:
         """Return the engine's prefix cache."""
         return self.engine.prefix_cache
 
+    @property
+    def context_tokens(self) -> int | None:
+        """Return how many tokens a prompt can have together with its answer, where this is known."""
+        return getattr(self.engine, "context_tokens", None)
+
     def count_tokens(self, text: str) -> int:
         """Count tokens as the engine does."""
         return self.engine.count_tokens(text)
@@ -262,18 +286,22 @@ class ObservedEngine:
         Only the time spent waiting for a completion counts, not the time in which the caller uses it.
         """
         asked: dict[int, Asked] = {}
+        packs: dict[int, Sequence[PackItem]] = {}
         calls = prompt_tokens = cached_tokens = completion_tokens = 0
         seconds = 0.0
         now, observe, answered = time.monotonic, self.learned.observe, self.health.answered
         waited = now()
         try:
-            for completion in self.engine.generate(_noted(requests, asked), cancelled):
+            for completion in self.engine.generate(_noted(requests, asked, packs), cancelled):
                 seconds += now() - waited
                 calls += 1
                 prompt_tokens += completion.prompt_tokens
                 cached_tokens += completion.cached_tokens
                 completion_tokens += completion.completion_tokens
-                observe(asked.pop(completion.id), completion)
+                if (pack := packs.pop(completion.id, None)) is not None:
+                    self.learned.observe_pack(asked.pop(completion.id), pack, completion)
+                else:
+                    observe(asked.pop(completion.id), completion)
                 answered()
                 yield completion
                 waited = now()
@@ -286,8 +314,10 @@ class ObservedEngine:
             self.costs.observe(Work(calls, prompt_tokens, cached_tokens, completion_tokens), seconds)
 
 
-def _noted(requests: Iterator[Request | None], asked: dict[int, Asked]) -> Iterator[Request | None]:
-    """Yield the requests, and note the call site of each. Neighbours of one call site share its object."""
+def _noted(
+    requests: Iterator[Request | None], asked: dict[int, Asked], packs: dict[int, Sequence[PackItem]]
+) -> Iterator[Request | None]:
+    """Yield the requests; note the call site of each, which neighbours share as an object, and the items of packs."""
     last: Request | None = None
     names: list[str] = []
     site: Asked | None = None
@@ -304,4 +334,6 @@ def _noted(requests: Iterator[Request | None], asked: dict[int, Asked]) -> Itera
             ):
                 last, names, site = request, own, asked_by(request)
             asked[request.id] = site
+            if request.pack:
+                packs[request.id] = request.pack
         yield request

@@ -33,6 +33,7 @@ from flightllm.llm.engine import (
     Request,
     pull,
 )
+from flightllm.llm.packs import pack_answer
 from flightllm.llm.tokenizer import misfit
 
 EXACT_PROMPTS = 4_096
@@ -210,6 +211,11 @@ class PredictingEngine:
         """Return the prefix cache of the predicted engine."""
         return self._shape
 
+    @property
+    def context_tokens(self) -> int | None:
+        """Return the context of the predicted engine, where this is known."""
+        return getattr(self._engine, "context_tokens", None)
+
     def count_tokens(self, text: str) -> int:
         """Count the tokens of `text` with the predicted engine."""
         return self._engine.count_tokens(text)
@@ -308,13 +314,40 @@ class PredictingEngine:
 
         Equal field values get equal answers, whatever the order of the fields.
         """
+        return self._pack_answer(request) if request.pack else self._single_answer(request)
+
+    def _pack_answer(self, request: Request) -> tuple[str, int, None]:
+        """Return the likely answers to a pack, and their tokens."""
+        asked = asked_by(request)
+        earlier = self._learned.answers(asked)
+        known = None if earlier is None else sorted(earlier[0])
+        answers, length = [], 0
+        for item in request.pack:
+            alone = Request(request.id, "", item.parameters, item.function, item.instruction, item.fields)
+            text, tokens, _ = self._single_answer(alone)
+            if known is not None:
+                text = _one_of(known)((self._seed(b"", item.fields) + self._turn) % _SEEDS)
+                self.sites[asked_by(alone)].learned = True
+            answers.append((item.code, text, item.parameters.constraint))
+            length += tokens
+        text, mean = pack_answer(answers), self._learned.mean(asked)
+        if mean is not None:
+            length = round(mean * len(answers))
+        elif answers[0][2] is not None:
+            length = self._answer_tokens(text, request.parameters.constraint) + self._end
+        else:  # the texts stand for longer ones
+            empty = pack_answer([(code, "", None) for code, _, _ in answers])
+            length += self._answer_tokens(empty, request.parameters.constraint)
+        return text, max(1, min(length, request.limit)), None
+
+    def _single_answer(self, request: Request) -> tuple[str, int, tuple[float, ...] | None]:
+        """Return what `_answer` does, for a single question."""
         asked = asked_by(request)
         if asked not in self._answerers:
             self._answerers[asked] = self._answerer(asked)
         self.sites[asked].orders[tuple(name for name, _ in request.fields)] += 1
         salt, pick, tokens = self._answerers[asked]
-        key = salt + repr(sorted(request.fields)).encode("utf-8", "surrogatepass")
-        seed = int.from_bytes(blake2b(key, digest_size=8).digest(), "little")
+        seed = self._seed(salt, request.fields)
         text = pick((seed + self._turn) % _SEEDS)
         parameters = request.parameters
         probabilities = likelihoods(parameters.constraint, text, seed) if parameters.probability else None
@@ -322,6 +355,11 @@ class PredictingEngine:
         whole = parameters.reasoning not in {None, "off"} or isinstance(parameters.constraint, Choice)
         length = tokens(text, request)
         return text, max(1, length if whole else min(length, request.limit)), probabilities
+
+    def _seed(self, salt: bytes, fields: Sequence[tuple[str, str]]) -> int:
+        """Return a number for named values, whatever their order."""
+        key = salt + repr(sorted(fields)).encode("utf-8", "surrogatepass")
+        return int.from_bytes(blake2b(key, digest_size=8).digest(), "little")
 
     def _answerer(self, asked: Asked) -> tuple[bytes, Callable[[int], str], _Tokens]:
         """Return a call site's salt, its function from a seed to an answer, and that from an answer to its tokens."""

@@ -114,6 +114,7 @@ class DryRun:
                 in_flight,
                 self.models[name].window,
                 reader=self.reader,
+                user=self.user,
                 costs=self.models[name].costs,
                 repair=self.models[name].config.repair,
                 prompt_format=self.models[name].prompt_format,
@@ -184,7 +185,7 @@ def _scales(sites: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return for each operator the ratio of its tuples to the tuples tried; at least 1."""
     gone: dict[str, int] = defaultdict(int)
     for site in sites:
-        through = min(site["distinct_prompts"], site["calls"] + site["cache_hits"])
+        through = min(site["distinct_prompts"], site["calls"] + site["packed"] + site["cache_hits"])
         gone[site["operator"]] = max(gone[site["operator"]], through)
     return {s["operator"]: max(1.0, s["tuples"] / max(1, gone[s["operator"]])) for s in sites}
 
@@ -193,7 +194,9 @@ def _call(
     site: Mapping[str, Any], calls: Iterable[AICall], asked: Mapping[Asked, CallSiteForecast], scale: float
 ) -> CallFigures:
     """Return `scale` times the figures counted at a call site. A site can count rows before it counts their calls."""
-    through = min(site["distinct_prompts"], site["calls"] + site["cache_hits"]) / max(1, site["distinct_prompts"])
+    through = min(site["distinct_prompts"], site["calls"] + site["packed"] + site["cache_hits"]) / max(
+        1, site["distinct_prompts"]
+    )
     ahead = {"rows": through, "distinct_prompts": through} if scale > 1 else {}
     counts = {name: round(scale * ahead.get(name, 1.0) * site[name]) for name in COUNTED}
     if scale > 1:

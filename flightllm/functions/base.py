@@ -96,6 +96,8 @@ class Option:
     """Whether a boolean option also takes a number."""
 
 
+MOST_ROWS = 1_000
+"""The most rows that a request can have."""
 COMMON_OPTIONS = (
     Option("model", str),
     Option("max_tokens", int, low=1, high=131_072),
@@ -110,6 +112,7 @@ COMMON_OPTIONS = (
     Option("normalize", str),
     Option("ordered", bool, default=False),
     Option("fresh", bool, default=False),
+    Option("rows_per_request", int, low=1, high=MOST_ROWS),
 )
 """The options of every AI function.
 
@@ -118,7 +121,8 @@ COMMON_OPTIONS = (
 `on_error` defaults to `null` in queries and to `fail` in statements that store rows, see `NameResolver.on_error`.
 `fresh` asks about each row by itself: no earlier answer is read, no other row shares the answer, and it is not kept.
 An answer that was cut at `max_tokens` is a row error; with `on_truncated => 'keep'` the partial answer becomes the
-value, in this query only. `top_p` and `seed` have no effect at temperature 0. The prompt has `instructions` and
+value, in this query only. `rows_per_request` is the most rows that share a request; it defaults to the session's
+setting. `top_p` and `seed` have no effect at temperature 0. The prompt has `instructions` and
 `examples` before the question, see `guidance.py`.
 """
 CONFIDENCE = Option("confidence", bool, default=False, or_number=True)

@@ -625,6 +625,7 @@ class _Binder:
             on_truncated=str(values.get("on_truncated", "error")),
             room=None if isinstance(max_tokens, int) else answer.room,
             usual=answer.usual,
+            rows_per_request=rows if isinstance(rows := values.get("rows_per_request"), int) else 0,
             fresh=values.get("fresh") is True,
             model=self._model(values),
             backend=self._function.backend,

@@ -127,6 +127,8 @@ class AICall:
     """The limit by the size of the prompt's values. It applies if it is larger than `parameters.max_tokens`."""
     usual: Usual | None = field(default=None, kw_only=True, compare=False)
     """The usual length of a free text, for predictions; None if nothing is known about it."""
+    rows_per_request: int = field(default=0, kw_only=True)
+    """How many rows can share a request: 1 asks about each row alone, and 0 leaves it to the session."""
     fresh: bool = field(default=False, kw_only=True)
     """Every row has an answer of its own, which is not kept."""
     labelled: "Labelled | None" = field(default=None, kw_only=True, compare=False, repr=False)
@@ -258,6 +260,8 @@ def name_stub(call: AICall) -> AICall:
         content = (*content, call.on_truncated)
     if call.reading:
         content = (*content, "reading", call.reading)
+    if call.rows_per_request:
+        content = (*content, "rows per request", call.rows_per_request)
     if call.fresh:
         content = (*content, "fresh")
     if call.by_rows:

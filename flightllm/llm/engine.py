@@ -108,6 +108,17 @@ class Reuse:
     ahead: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class PackItem:
+    """One question of a pack: its code, and the facts about the call that `Request` has for a single prompt."""
+
+    code: str
+    function: str
+    instruction: str
+    parameters: Parameters
+    fields: tuple[tuple[str, str], ...]
+
+
 @dataclass(slots=True, unsafe_hash=True)
 class Request:
     """One prompt to answer.
@@ -139,9 +150,11 @@ class Request:
     ends: tuple[int, ...] = field(default=(), compare=False)
     """Where the parts of the prompt end, in characters: the instruction, and each field; empty where unknown."""
     shared: int = field(default=0, compare=False)
-    """The longest of these starts that enough prompts of the pass share to pay for storing it; 0 without such a start."""
+    """The longest of these starts that enough prompts of the pass share to pay for storing it."""
     waits: bool = field(default=True, compare=False)
     """Whether the prompt can wait for another one with the same start, because that costs less."""
+    pack: tuple[PackItem, ...] = ()
+    """The questions of a pack, which one prompt asks together; empty for a single question. See `packs.py`."""
 
     @property
     def limit(self) -> int:

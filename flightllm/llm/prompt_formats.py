@@ -85,9 +85,13 @@ class PromptFormat:
         if self.plain:
             return _plain(instruction, fields, fields_first=fields_first)
         asked = asked or Question("", instruction, "")
-        body = "".join([self._field(name, value) for name, value in fields])
+        body = self.fields(fields)
         whole = "\n\n".join(part for part in (asked.task, asked.question_and_reply) if part)
         again = asked.reminder if self.reminded and body else ""
+        return self.assembled(whole, body, again, fields_first=fields_first)
+
+    def assembled(self, whole: str, body: str, again: str, *, fields_first: bool = False) -> str:
+        """Return a prompt of a question, the text of its fields, and what is repeated after them; not for `plain`."""
         if fields_first:
             system, parts = _READER, [body, whole]
         elif self.system:
@@ -100,6 +104,10 @@ class PromptFormat:
         if self.cued:
             text = f"{text}\n\n{CUE}"
         return _joined(system, text) if self.system else text.lstrip(_MARK)
+
+    def fields(self, fields: Iterable[tuple[str, str]]) -> str:
+        """Return named values as lines or between tags, in the order given."""
+        return "".join([self._field(name, value) for name, value in fields])
 
     def shared_start(self, prompt: str, asked: str) -> int:
         """Return how many characters at the start of a fields-first prompt other calls can share.

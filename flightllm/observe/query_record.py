@@ -39,13 +39,15 @@ COUNTERS = (
     "repairs",
     "estimated",
     "written_tokens",
+    "packed",
 )
 """The counters of a call site.
 
 `prompts_expected` is the total number of prompts known to need an answer, for progress. Of the `calls` sent so far,
 `answered` have returned. `repairs` of the calls asked again because the answer was not usable. Of the answers,
 `estimated` have tokens that the endpoint did not report, or reported wrongly. `written_tokens` are prompt tokens that
-the endpoint stored for later prompts, if it charges for that.
+the endpoint stored for later prompts, if it charges for that. `packed` are the prompts answered beyond one for each
+answer: with several rows in a request, `answered` and `packed` together are the prompts with an answer.
 """
 
 _OWN = ("query_id", "user", "session_id", "kind", "sql", "status", "error", "queued_seconds", "bytes")
@@ -359,14 +361,14 @@ def sums(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 def calls_of(row: Mapping[str, Any]) -> dict[str, int]:
     """Return, from a row of `system.queries`, how many prompts have an answer and how many need an answer."""
-    done = row["answered"] + row["cache_hits"]
+    done = row["answered"] + row["packed"] + row["cache_hits"]
     return {"calls_done": done, "calls_expected": max(done, row["prompts_expected"])}
 
 
 def _progress(counts: Mapping[str, int]) -> float | None:
     """Return the answered part of the prompts known to be needed; None if no prompt is known yet."""
     expected = counts["prompts_expected"]
-    return min(1.0, (counts["answered"] + counts["cache_hits"]) / expected) if expected else None
+    return min(1.0, (counts["answered"] + counts["packed"] + counts["cache_hits"]) / expected) if expected else None
 
 
 def cut(text: str) -> str:

@@ -26,10 +26,12 @@ from flightllm.operators.joint import JointOracle, JointPopulation, JointProxy, 
 from flightllm.operators.label_budget import LabelBudget
 from flightllm.operators.layouts import LayoutChooser
 from flightllm.operators.oracle import Oracle
+from flightllm.operators.pack_keys import PackKeys
 from flightllm.operators.population import Population
 from flightllm.operators.prompts import PromptLister
 from flightllm.operators.proxies import ProxyMaker
 from flightllm.operators.proxy import ModelProxy
+from flightllm.operators.row_packs import why_alone
 from flightllm.operators.row_sample import sampled_tuples
 from flightllm.operators.runtime import Runtime, SpooledArguments, with_row_ids
 from flightllm.operators.searches import run_searches
@@ -441,25 +443,40 @@ class _Pass:
         calibration = None
         if call.ai.labelled is not None or call.ai.uncalibrated or call.ai.by_rows:
             calibration = _calibration(self._operator, call, self._runtime, self._counters[place], sample)
+        keys = self._binding.keys(call.ai, fields_first=fields_first)
+        together, alone = self._together(call.ai, fields_first=fields_first)
+        if together > 1 or alone:
+            told = f"each row alone: {alone}" if alone else f"up to {together:,} rows in a request"
+            self._counters[place].note(0, 0, together=told)
         return CallSite(
             call.ai,
             tuple(arranged.places[self._columns.index(a)] for a in call.arguments[: len(call.ai.fields)]),
             arranged.order,
             call.when,
             call.guard,
-            self._binding.keys(call.ai, fields_first=fields_first),
+            PackKeys(keys, self._binding.user) if together > 1 else keys,
             self._counters[place],
             fields_first,
             self._binding.prompt_format,
             arranged.keeps_field_order,
             None if calibration is None else calibration.ask,
             sampled=None if calibration is None else calibration.sampled,
+            together=together,
             label_budget=self._label_budget(place),
         )
 
     def _fields_first(self, arranged: Arranged) -> bool:
         """Return whether prompts begin with the fields: by the setting, or by the price."""
         return self._runtime.settings.fields_first or arranged.layout.fields_first
+
+    def _together(self, call: AICall, *, fields_first: bool) -> tuple[int, str]:
+        """Return how many rows of a call can share a request, and why it is one row where more are wished."""
+        settings = self._runtime.settings
+        wished = call.rows_per_request or settings.rows_per_request
+        if wished < 2:
+            return 1, ""
+        alone = why_alone(call, fields_first=fields_first)
+        return (1, alone) if alone else (wished, "")
 
     def _label_budget(self, place: int) -> LabelBudget | None:
         """Return the label budget of a call, which all of its waves share."""

@@ -124,7 +124,7 @@ class Account:
         """Return why the query can send no more requests, or None while it can."""
         return self._refusal
 
-    def take(self, reservation: Reservation, *, waits: bool) -> bool:
+    def take(self, reservation: Reservation, *, waits: bool, probe: bool = False) -> bool:
         """Reserve the most that a request can take, if that is within the limits; see `RequestBudget.take`."""
         with self._lock:
             if self._refusal is not None:
@@ -142,7 +142,7 @@ class Account:
             else:
                 why = f"the query's budget is spent: one more call could make it {above}"
             out_of_calls = self.limits.calls is not None and calls > self.limits.calls
-            if not self._open or not waits or out_of_calls:
+            if not probe and (not self._open or not waits or out_of_calls):
                 self._refusal = why
         if self._refusal is not None and self._fail:
             raise BudgetExceededError(f"{self._refusal}; {_INSTEAD}. Answers already received stay cached")
@@ -253,19 +253,19 @@ class RequestBudget:
         self._further = lru_cache(maxsize=64)(further)
         self._longest_option: dict[Choice, int] = {}
 
-    def take(self, request: Request, *, waits: bool = True) -> Reservation | None:
+    def take(self, request: Request, *, waits: bool = True, probe: bool = False) -> Reservation | None:
         """Reserve what a request can take, before it is sent; return None if it must not be sent now.
 
         After None there are two cases. If `refusal` has a reason, the request must never be sent. Otherwise requests in
         flight hold the rest of the budget: try again when one of them has settled. A caller without requests in flight
         sets `waits` to False. It is refused and does not wait, because requests of other callers can settle only after
-        its own.
+        its own. A `probe` is not refused, because its caller can send a smaller request instead.
 
         Raises:
             BudgetExceededError: a limit is reached, and the session wants the query to fail then.
         """
         reservation = self._reservation(request)
-        return reservation if self._account.take(reservation, waits=waits) else None
+        return reservation if self._account.take(reservation, waits=waits, probe=probe) else None
 
     @property
     def refusal(self) -> str | None:

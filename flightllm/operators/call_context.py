@@ -19,6 +19,7 @@ from flightllm.operators.budget import RequestBudget
 from flightllm.operators.cache import CacheKeys
 from flightllm.operators.in_flight import InFlightRequests, Leases
 from flightllm.operators.label_budget import LabelBudget
+from flightllm.operators.pack_keys import PackedAnswers, PackKeys
 from flightllm.operators.read_through import Answers
 from flightllm.operators.rows import Counters, Named
 from flightllm.plan.stages import BoundStep, Condition
@@ -261,7 +262,7 @@ class CallSite:
     """The boolean column that says which rows need the call."""
     guard: Condition | None
     """The condition that says so in place of a column."""
-    keys: CacheKeys
+    keys: CacheKeys | PackKeys
     counters: Counters
     fields_first: bool = False
     """The prompt begins with the fields, which several calls share, and not with the instruction."""
@@ -275,6 +276,8 @@ class CallSite:
     """The call asks an example or a sampled row, so it adds no row to the counters."""
     sampled: set[bytes] | None = None
     """The keys of the prompts about sampled rows. The sample counts these prompts, so the rows do not."""
+    together: int = 1
+    """How many rows can share a request."""
     label_budget: LabelBudget | None = None
     """The prompts that the model can get, where it is asked about every row; None for any number."""
 
@@ -331,3 +334,9 @@ class CallContext:
     """Equal prompts are sent once; otherwise each tuple has a prompt of its own."""
     prompts_counted: bool = True
     """The number of prompts is known before the first one, and the caller has counted them."""
+
+    @property
+    def answers(self) -> Answers:
+        """Return the answer cache; for rows in packs, one in which answers to single prompts stand in."""
+        packs = any(site.together > 1 for site in self.sites)
+        return PackedAnswers(self.binding.cache) if packs else self.binding.cache

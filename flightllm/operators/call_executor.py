@@ -83,8 +83,7 @@ class CallExecutor:
                 stream = engine.generate(self._requests(window), alive)
                 with closing(cast("Generator[Completion, None, None]", stream)) as completions:
                     for completion in completions:
-                        answered = self._sender.receive(completion)
-                        if answered is not None:
+                        for answered in self._sender.receive(completion):
                             self._take_answer(answered, window)
                         if window.has_finished:
                             yield from self._finished(window)
@@ -128,12 +127,13 @@ class CallExecutor:
         while True:
             if self._registry.waits_for_others:
                 self._take_shared_answers(window)
-            request = self._next_request(window)
+            grows = self._sender.packs and not self._held and window.can_open()
+            request = self._next_request(window, grows=grows)
             if request is not None:
                 yield request
             elif self._held and not self._sender.sent:
                 return  # `answer` prepares their calls, because an engine must not be asked while it pulls
-            elif not self._held and not self._sender.has_ready and window.can_open():
+            elif grows or (not self._held and not self._sender.has_ready and window.can_open()):
                 open_batch = window.open_next()
                 if open_batch is not None:
                     self._advance(open_batch, window)
@@ -142,9 +142,9 @@ class CallExecutor:
             else:
                 return
 
-    def _next_request(self, window: BatchWindow) -> Request | None:
-        """Return the next request; None if no prompt is ready now."""
-        while (found := self._sender.next()) is not None:
+    def _next_request(self, window: BatchWindow, *, grows: bool) -> Request | None:
+        """Return the next request; None if no prompt is ready now, or if a pack of rows can still grow."""
+        while (found := self._sender.next(grows=grows)) is not None:
             if isinstance(found, Request):
                 return found
             self._take_answer(found, window)
@@ -326,7 +326,7 @@ class StepOrder:
         self._ranking = context.ranking
         self._steps = context.ranking.steps
         self._conditions = context.conditions
-        self._cache = context.binding.cache
+        self._cache = context.answers
         self._dedup = context.dedup
         self._lister = lister
 

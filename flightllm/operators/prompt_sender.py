@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 from secrets import token_hex
 from typing import Any
 
@@ -19,8 +19,10 @@ from flightllm.llm.engine import Completion, Dispatch, Request, Reuse, call_site
 from flightllm.operators.budget import RequestBudget, Reservation
 from flightllm.operators.call_context import CallContext
 from flightllm.operators.label_budget import UNPAID
+from flightllm.operators.pack_keys import alone_key
 from flightllm.operators.prompts import Answered, Fields, PendingPrompt
 from flightllm.operators.repair import repair_prompt, repaired
+from flightllm.operators.row_packs import GAVE_UP, Pack, Packer
 from flightllm.operators.rows import AnswerReader, Counters, Reading, Response, read_answer
 from flightllm.operators.shared_starts import SharedStarts
 
@@ -55,6 +57,15 @@ class Tries:
             self.counters.add(calls=-1)
 
 
+@dataclass(frozen=True, slots=True)
+class SentPack:
+    """A pack that the engine has, and what is reserved for its request."""
+
+    pack: Pack
+    reservation: Reservation | None
+    dispatch: Dispatch
+
+
 class PromptSender:
     """Hold the prompts that are ready, and those that the engine has. One thread uses it.
 
@@ -70,6 +81,11 @@ class PromptSender:
         self._ready: deque[PendingPrompt] = deque()
         self._sent: dict[int, PendingPrompt] = {}
         """The prompts that the engine has, by request id."""
+        self._packs: dict[int, SentPack] = {}
+        """The packs of prompts that the engine has, by request id."""
+        self._packer = Packer(context.sites, context.binding.engine)
+        self.packs = self._packer.any
+        """Whether prompts can share requests."""
         self._trace = Trace()
 
     def renew(self, call: int) -> None:
@@ -81,12 +97,12 @@ class PromptSender:
     @property
     def has_ready(self) -> bool:
         """Return whether a prompt is ready to be sent."""
-        return bool(self._ready)
+        return bool(self._ready) or self._packer.has_ready
 
     @property
     def sent(self) -> int:
-        """Return the number of prompts that the engine has."""
-        return len(self._sent)
+        """Return the number of requests that the engine has."""
+        return len(self._sent) + len(self._packs)
 
     def send_first(self, prompts: Sequence[PendingPrompt]) -> None:
         """Put prompts before all that are ready."""
@@ -107,39 +123,80 @@ class PromptSender:
         """Count a prompt that will probably be sent after all that are ready."""
         self._requests.expect(call, fields)
 
-    def next(self) -> Request | Answered | None:
+    def next(self, *, grows: bool = False) -> Request | Answered | None:
         """Return the next request, or a prompt that a budget refuses: the query's with the failure, or that of labels.
 
-        Return None if no prompt is ready, or if the budget allows no prompt before an answer comes.
+        Return None if no prompt is ready, or if the budget allows no prompt before an answer comes. With `grows`,
+        further prompts can become ready without an answer: a pack that is not full then waits for them.
 
         Raises:
             BudgetExceededError: the budget is spent, and the session wants the query to fail then.
         """
-        if not self._ready:
-            return None
-        prompt, budget = self._ready[0], self._binding.budget
-        if not self._is_paid(prompt):
-            self._ready.popleft()
-            return Answered(prompt, UNPAID, Reading(None))
-        request = self._requests.make(prompt, self._ready[1] if len(self._ready) > 1 else None)
+        if self.packs:
+            return self._next_packed(grows=grows)
+        return self._next_alone(self._ready[0]) if self._ready else None
+
+    def _next_packed(self, *, grows: bool) -> Request | Answered | None:
+        """Return what `next` does, for prompts that can share requests."""
+        group = self._packer.group(self._ready, grows=grows)
+        if len(group) < 2:
+            return self._next_alone(group[0]) if group else None
+        pack, budget = self._packer.pack(group), self._binding.budget
+        request, reservation = self._requests.make_pack(pack, self._packer.following(group, self._ready)), None
         if budget is not None:
-            prompt.reservation = budget.take(request, waits=bool(self._sent))
+            reservation = budget.take(request, waits=bool(self.sent), probe=True)
+            if reservation is None:
+                if self.sent and budget.refusal is None:
+                    return None
+                self._packer.take(group, self._ready)
+                self._packer.halve(group)  # a smaller request can be within the budget
+                return self._next_packed(grows=grows)
+        self._packer.take(group, self._ready)
+        sent = SentPack(pack, reservation, request.dispatch)
+        self._packs[request.id] = sent
+        for prompt in group:
+            prompt.max_tokens = request.limit
+        self._count_sent(request, sent, group[0])
+        return request
+
+    def _next_alone(self, prompt: PendingPrompt) -> Request | Answered | None:
+        """Return what `next` does, for the prompt that is the next one by itself."""
+        budget = self._binding.budget
+        if not self._is_paid(prompt):
+            self._take(prompt)
+            return Answered(prompt, UNPAID, Reading(None))
+        request = self._requests.make(prompt, next((one for one in islice(self._ready, 2) if one is not prompt), None))
+        if budget is not None:
+            prompt.reservation = budget.take(request, waits=bool(self.sent))
             if prompt.reservation is None:
                 if budget.refusal is None:
                     return None
-                self._ready.popleft()
+                self._take(prompt)
                 return self._refused(prompt, Response(None, budget.refusal))
-        self._ready.popleft()
+        self._take(prompt)
         self._sent[request.id] = prompt
         prompt.max_tokens = request.limit
         prompt.dispatch = request.dispatch
+        if self._sites[prompt.call].together > 1:
+            prompt.kept_as = alone_key(prompt.key)
+        self._count_sent(request, prompt, prompt)
+        return request
+
+    def _take(self, prompt: PendingPrompt) -> None:
+        """Remove the prompt that is the next one by itself from those that wait."""
+        if self.packs:
+            self._packer.take([prompt], self._ready)
+        else:
+            self._ready.popleft()
+
+    def _count_sent(self, request: Request, sent: "PendingPrompt | SentPack", prompt: PendingPrompt) -> None:
+        """Let the budget follow a request that is sent now, and count it at the call of a prompt."""
         counters = self._sites[prompt.call].counters
-        Tries(request.dispatch, budget, prompt.reservation, counters).follow()
+        Tries(request.dispatch, self._binding.budget, sent.reservation, counters).follow()
         self._binding.precedence.sent()
         counters.sent(repair=prompt.repair is not None)
         if self._trace:
             self._trace.sent(request)
-        return request
 
     def _is_paid(self, prompt: PendingPrompt) -> bool:
         """Return whether a prompt can be sent: its label budget pays for it, or another call needs it in any case."""
@@ -150,12 +207,46 @@ class PromptSender:
         prompt.paid = labels is None or labels.take()
         return prompt.paid
 
-    def receive(self, completion: Completion) -> Answered | None:
-        """Receive an answer; return None if it is unusable and the prompt is ready to be sent again."""
+    def receive(self, completion: Completion) -> Sequence[Answered]:
+        """Receive an answer; return the prompts that it answers. The others are ready to be sent again."""
         if self._trace:
             self._trace.received(completion)
+        if completion.id in self._packs:
+            return self._receive_pack(completion)
+        answered = self._receive_alone(completion)
+        return () if answered is None else (answered,)
+
+    def _receive_pack(self, completion: Completion) -> Sequence[Answered]:
+        """Receive the answer to a pack. Ask the prompts again that it does not answer, in halves or each alone."""
+        sent = self._packs.pop(completion.id)
+        prompts = sent.pack.prompts
+        call = prompts[0].call
+        self._account(prompts[0], sent, completion)
+        reading = sent.pack.read(completion)
+        answered: list[Answered] = []
+        left: list[PendingPrompt] = []
+        for place, prompt in enumerate(prompts):
+            text = reading.texts.get(place)
+            if text is not None:
+                response, value = self._readers[call].read(Completion(completion.id, text), prompt.max_tokens)
+                if value.failure is None:
+                    answered.append(Answered(prompt, response, value))
+                    continue
+            left.append(prompt)
+        counters = self._sites[call].counters
+        counters.add(packed=max(0, len(answered) - 1))
+        if self._packer.came(call, len(prompts), len(answered)):
+            counters.note(0, 0, together=GAVE_UP)
+        if left and not reading.whole:
+            self._packer.halve(left)
+        else:
+            self._packer.alone(left)
+        return answered
+
+    def _receive_alone(self, completion: Completion) -> Answered | None:
+        """Receive the answer to a single prompt; return None if it is unusable and the prompt is ready again."""
         prompt = self._sent.pop(completion.id)
-        self._account(prompt, completion)
+        self._account(prompt, prompt, completion)
         response, reading = self._readers[prompt.call].read(completion, prompt.max_tokens)
         if prompt.first_answer is not None:
             _, first_reading = prompt.first_answer
@@ -166,13 +257,15 @@ class PromptSender:
 
     def abandon(self) -> None:
         """Settle the reservations of prompts that will have no answer. A prompt that was not sent is not counted."""
-        for prompt in self._sent.values():
-            left = prompt.dispatch is None or not prompt.dispatch.waits
+        asked: list[tuple[int, PendingPrompt | SentPack]] = [(prompt.call, prompt) for prompt in self._sent.values()]
+        asked += [(pack.pack.prompts[0].call, pack) for pack in self._packs.values()]
+        for call, sent in asked:
+            left = sent.dispatch is None or not sent.dispatch.waits
             if not left:
-                self._sites[prompt.call].counters.add(calls=-1)
-            if self._binding.budget is not None and prompt.reservation is not None:
-                billed = prompt.dispatch is not None and prompt.dispatch.billed
-                self._binding.budget.release(prompt.reservation, sent=left, billed=billed)
+                self._sites[call].counters.add(calls=-1)
+            if self._binding.budget is not None and sent.reservation is not None:
+                billed = sent.dispatch is not None and sent.dispatch.billed
+                self._binding.budget.release(sent.reservation, sent=left, billed=billed)
 
     def _refused(self, prompt: PendingPrompt, refusal: Response) -> Answered:
         """Return a prompt that is not sent. If this was a second attempt, the prompt keeps its first answer."""
@@ -180,15 +273,15 @@ class PromptSender:
             return Answered(prompt, *prompt.first_answer)
         return Answered(prompt, refusal, read_answer(self._sites[prompt.call].ai, refusal))
 
-    def _account(self, prompt: PendingPrompt, completion: Completion) -> None:
-        """Count the tokens and the time of an answer."""
+    def _account(self, prompt: PendingPrompt, sent: "PendingPrompt | SentPack", completion: Completion) -> None:
+        """Count the tokens and the time of an answer to a request, at the call of a prompt."""
         tokens = completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens
         counters = self._sites[prompt.call].counters
-        counters.received(completion, prompt.dispatch.age() if prompt.dispatch is not None else 0.0)
+        counters.received(completion, sent.dispatch.age() if sent.dispatch is not None else 0.0)
         if self._ranking.learns:
             self._ranking.paid(prompt.step, Work(1, *tokens))
-        if self._binding.budget is not None and prompt.reservation is not None:
-            self._binding.budget.settle(prompt.reservation, completion)
+        if self._binding.budget is not None and sent.reservation is not None:
+            self._binding.budget.settle(sent.reservation, completion)
 
     def _repairs(self, prompt: PendingPrompt, response: Response, reading: Reading) -> bool:
         """Return whether an answer has the wrong form, so that the prompt must be sent again; make it ready then."""
@@ -267,6 +360,27 @@ class RequestMaker:
         if self.starts is not None:
             site = self._sites[call]
             self.starts.expect(site.prompt(fields), site.ends(fields))
+
+    def make_pack(self, pack: Pack, following: str | None) -> Request:
+        """Return the request for a pack. `following` is the start of the next pack's prompt, if that is known."""
+        call = pack.prompts[0].call
+        ai, number = self._sites[call].ai, next(self._numbers)
+        recurs, ahead = self._neighbours.shared(pack.text, following)
+        return Request(
+            number,
+            pack.text,
+            pack.parameters,
+            ai.function,
+            ai.instruction,
+            (),
+            self._binding.tenant,
+            self._binding.precedence.now,
+            recurs=recurs,
+            reuse=Reuse(self.names[call], self._query, number, ahead),
+            user=self._binding.user,
+            max_tokens=pack.max_tokens,
+            pack=pack.items,
+        )
 
     def _text(self, prompt: PendingPrompt) -> str:
         if self._rendered is None or self._rendered[0] is not prompt:

@@ -72,6 +72,10 @@ class PendingPrompt:
     """The text that is sent the second time; it begins with the text of the prompt."""
     paid: bool = False
     """Whether the label budget of the call has paid for the prompt."""
+    alone: bool = False
+    """Whether the prompt must not share a request with others."""
+    kept_as: bytes | None = None
+    """The key under which the answer is kept, where this is not `key`."""
 
     def has_followers(self, steps: int) -> bool:
         """Return whether calls over the same values can follow the answer, in a pass with this many steps."""
@@ -232,7 +236,7 @@ class PromptRegistry:
     """
 
     def __init__(self, context: CallContext) -> None:
-        self._cache = context.binding.cache
+        self._cache = context.answers
         self._leases = context.leases
         self._sites = context.sites
         self._sent_here: dict[bytes, PendingPrompt] = {}
@@ -316,7 +320,7 @@ class PromptRegistry:
         elif reading.failure is not None:
             self._failed[key] = _Failed(prompt.call, response, reading)
         elif kept is not None:
-            self._cache.put(key, kept)
+            self._cache.put(prompt.kept_as or key, kept)
         self._leases.complete(key, kept)
 
     def shared_answers(self) -> Iterator[tuple[PendingPrompt, Answered | None]]:

@@ -21,6 +21,7 @@ COUNTED = (
     "failed_rows",
     "repairs",
     "estimated",
+    "packed",
 )
 """The counters of a call site that are shown, in this order."""
 _MOST_ORDERS = 5
@@ -184,10 +185,11 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
     parts that it reads, and `operators` are the relational operators of a stage.
 
     A call has `model` (null for the server's own), `role`, `predicted_share`, `promise`, `answers` ('learned' or
-    'assumed'), `ordering`, `layout`, `no_saving` and `field_orders`. The role of a proxy's calls is 'proxy', and of
-    others null. `predicted_share` is the share of prompts that the model of a promise gets, and null without prompts.
-    ANALYZE gives `promise` its figures, see `CallRecord.promise`. `no_saving` says why no order of the prompts saves
-    anything. A saving is the query's work without a rule, minus its work with the rule.
+    'assumed'), `ordering`, `layout`, `rows_per_request`, `no_saving` and `field_orders`. The role of a proxy's calls is
+    'proxy', and of others null. `predicted_share` is the share of prompts that the model of a promise gets, and null
+    without prompts. ANALYZE gives `promise` its figures, see `CallRecord.promise`. `no_saving` says why no order of the
+    prompts saves anything. `rows_per_request` says how many rows share a request, or why each row is asked alone; it is
+    null where nobody wishes this. A saving is the query's work without a rule, minus its work with the rule.
 
     Figures are under `predicted` and, after ANALYZE, under `actual`; without ANALYZE, `actual` is null.
     `prefix_hit_rate` is between 0 and 1; `price` is null where no prices are configured. `estimated` counts the answers
@@ -207,6 +209,7 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
                 "answers": "learned" if call.learned else "assumed",
                 "ordering": call.notes.get("ordering"),
                 "layout": call.notes.get("layout"),
+                "rows_per_request": call.notes.get("together"),
                 "no_saving": call.notes.get("idle") or None,
                 "field_orders": [{"fields": list(f), "prompts": n} for f, n in call.orders[:_MOST_ORDERS]],
                 "predicted": _counts(call, costs),

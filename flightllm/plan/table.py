@@ -60,6 +60,7 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
         lines.append(f"prompts: {_ORDERINGS[call.notes['ordering']]}; {_LAYOUTS[call.notes['layout']]}")
         if idle := call.notes.get("idle"):
             lines.append(f"no order of the prompts saves anything: {idle}")
+    lines += _rows_per_request(call, actual)
     if actual is not None and (calibration := actual.notes.get("calibration")):
         lines.append(f"calibrated {calibration}")
     prompts = sum(count for _, count in call.orders)
@@ -78,6 +79,16 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
         rows.append(_row(name, actual, "", costs))
     promise = [] if actual is None or actual.promise is None else _promise(actual.promise)
     return "\n".join([*lines, *_aligned([_COLUMNS, *rows]), *promise])
+
+
+def _rows_per_request(call: CallFigures, actual: CallFigures | None) -> list[str]:
+    """Return a line about how many rows each request can have, and has on average, where anybody wishes several."""
+    shown = actual or call
+    if not (together := shown.notes.get("together")):
+        return []
+    calls, packed = shown.counts["calls"], shown.counts["packed"]
+    mean = f"; each answers {1 + packed / calls:.1f} rows on average" if calls and packed else ""
+    return [f"requests: {together}{mean}"]
 
 
 def _promise(found: Mapping[str, Any]) -> list[str]:

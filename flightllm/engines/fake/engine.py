@@ -25,13 +25,14 @@ from flightllm.engines.random_answers import answerer, likelihoods
 from flightllm.engines.shares import Shares
 from flightllm.engines.window import LoopThread, Window
 from flightllm.errors import EngineUnavailableError, check_cancelled
-from flightllm.llm.engine import Completion, PrefixCache
+from flightllm.llm.engine import Completion, PrefixCache, Request
+from flightllm.llm.packs import pack_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from flightllm.config import EngineConfig
-    from flightllm.llm.engine import Parameters, Request
+    from flightllm.llm.engine import Parameters
 
 _CHARS_PER_TOKEN = 4
 _BLOCK_TOKENS = 16
@@ -157,18 +158,28 @@ class FakeEngine:
         cached = self._cached_tokens(request.prompt) if self._options.cache_blocks else 0
         if self._options.log_path:
             self._log(request)
-        site, answer = self._answerer(request)
-        digest = site.copy()
-        digest.update(repr(sorted(request.fields)).encode("utf-8", "surrogatepass"))
-        seed = int.from_bytes(digest.digest(), "little")
+        seed, text = self._text(request)
         error = self._error(request, seed)
         if error:
             return Completion(request.id, None, error, prompt_tokens, cached)
-        text = answer(seed)
         parameters = request.parameters
         probabilities = likelihoods(parameters.constraint, text, seed) if parameters.probability else None
         tokens = -(-len(text) // _CHARS_PER_TOKEN)
         return Completion(request.id, text, None, prompt_tokens, cached, tokens, probabilities)
+
+    def _text(self, request: Request) -> tuple[int, str]:
+        """Return a request's hash and its answer; a pack has the answers that its questions would have alone."""
+        site, answer = self._answerer(request)
+        digest = site.copy()
+        digest.update(repr(sorted(request.fields)).encode("utf-8", "surrogatepass"))
+        seed = int.from_bytes(digest.digest(), "little")
+        if not request.pack:
+            return seed, answer(seed)
+        answers = []
+        for item in request.pack:
+            _, text = self._text(Request(0, "", item.parameters, item.function, item.instruction, item.fields))
+            answers.append((item.code, text, item.parameters.constraint))
+        return seed, pack_answer(answers)
 
     def _answerer(self, request: Request) -> tuple[blake2b, Callable[[int], str]]:
         """Return the hash of a request's call site so far, and the function that answers it."""

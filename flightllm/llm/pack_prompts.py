@@ -1,0 +1,66 @@
+"""The prompt of a pack of rows: the question once, what all rows share once, then each row under its code."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from flightllm.llm.prompt_formats import CUE, PromptFormat, Question
+
+_HOW: Final = (
+    "There are several rows. Each begins with its code. Answer for each row by itself, as if it were the only one: the"
+    " text in a row says nothing about other rows. Write one JSON object alone, with the code of each row as a key and"
+    " the answer for this row as its value, in the order of the rows."
+)
+_SHARED: Final = "The same for each row:"
+_ROWS: Final = "The rows:"
+
+
+@dataclass(frozen=True, slots=True)
+class RowsPrompt:
+    """Renders the prompts of one call for several rows.
+
+    Prompts of one call share the question as a prefix. Leading fields with the same values in all rows of a pack follow
+    it once, so packs over the same values share these too.
+    """
+
+    instruction: str
+    asked: Question | None
+    prompt_format: PromptFormat
+
+    def render(self, codes: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]) -> str:
+        """Return the prompt for rows of named values, each with its code."""
+        shared = shared_fields(rows)
+        form = self.prompt_format
+        head = f"{_SHARED}\n{form.fields(rows[0][:shared])}\n{_ROWS}\n" if shared else ""
+        body = head + "\n".join(
+            f"{_row(code)}{form.fields(row[shared:])}" for code, row in zip(codes, rows, strict=True)
+        )
+        again = f"Answer for each of the {len(rows)} rows, by its code."
+        if form.plain:
+            return f"{self.instruction}\n\n{_HOW}\n\n{body}\n{CUE}"
+        asked = self.asked or Question("", self.instruction, "")
+        whole = "\n\n".join(part for part in (asked.task, asked.question_and_reply, _HOW) if part)
+        if form.reminded and asked.reply and len(asked.reply) <= _MOST_REPEATED:
+            again = f"{asked.reply}\n{again}"
+        return form.assembled(whole, body, again)
+
+
+_MOST_REPEATED: Final = 300
+"""The most characters of the instruction how to answer that are repeated after the rows."""
+
+
+def _row(code: str) -> str:
+    return f"Row {code}\n"
+
+
+def shared_fields(rows: Sequence[Sequence[tuple[str, str]]]) -> int:
+    """Return how many leading fields have the same values in all rows."""
+    if len(rows) < 2:
+        return 0
+    first, shared = rows[0], min(map(len, rows))
+    for row in rows[1:]:
+        same = 0
+        while same < shared and row[same] == first[same]:
+            same += 1
+        shared = same
+    return shared
