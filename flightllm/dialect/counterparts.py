@@ -1,7 +1,7 @@
 """Refuse parts of other dialects without a counterpart, and prepare others for the generator."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from flightllm.dialect.generator.calls import vendor_call
@@ -64,9 +64,7 @@ def refuse_null_items(tree: "exp.Expr") -> None:
     last = tree if isinstance(tree, exp.Query) else tree.args.get("expression")
     if not isinstance(last, exp.Query):
         return
-    queries = {id(one) for one in _branches(last)}
-    shown = {item.name.lower() for item in last.selects if isinstance(item.unalias(), exp.Column)}
-    has_star = any(item.is_star for item in last.selects)
+    shown = set(_shown_items(last, None))
     for found in list(tree.find_all(exp.ArrayAgg)):
         whole: exp.Expr = found
         while isinstance(whole.parent, exp.Window | exp.Filter | exp.RespectNulls) and whole.arg_key == "this":
@@ -75,21 +73,67 @@ def refuse_null_items(tree: "exp.Expr") -> None:
         is_item = isinstance(item.parent, exp.Select) and item.arg_key == "expressions"
         if isinstance(found.this, exp.Limit) or isinstance(whole.parent, exp.IgnoreNulls) or not is_item:
             continue
-        if id(item.parent) in queries or has_star or item.alias_or_name.lower() in shown:
+        if id(item) in shown:
             counts = [_counted(whole, exp.Star()), _counted(whole, _values(found.this).copy())]
             known = exp.Anonymous(this=ONLY_KNOWN, expressions=counts)
             whole.replace(exp.Case(ifs=[exp.If(this=known, true=whole.copy())]))
 
 
-def _branches(query: "exp.Expr") -> "Iterator[exp.Expr]":
-    """Yield the queries whose rows are those of a query."""
+def _shown_items(query: "exp.Expr", wanted: "Collection[str] | None") -> "Iterator[int]":
+    """Yield the identities of the items whose values are in the result of a query, also in queries of FROM and WITH.
+
+    `wanted` are the columns of the query that are in the result; None means all.
+    """
     from sqlglot import exp
 
     if isinstance(query, exp.SetOperation):
-        yield from _branches(query.this)
-        yield from _branches(query.expression)
-    else:
-        yield query.unnest() if isinstance(query, exp.Subquery) else query
+        yield from _shown_items(query.this, wanted)
+        yield from _shown_items(query.expression, wanted)
+        return
+    select = query.unnest() if isinstance(query, exp.Subquery) else query
+    if isinstance(select, exp.SetOperation):
+        yield from _shown_items(select, wanted)
+    if not isinstance(select, exp.Select):
+        return
+    read: set[str] | None = set()
+    for item in select.expressions:
+        value = item.unalias()
+        if item.is_star:
+            read = None if wanted is None or read is None else read | set(wanted)
+        elif wanted is None or item.alias_or_name.lower() in wanted:
+            yield id(item)
+            if isinstance(value, exp.Subquery):
+                yield from _shown_items(value, None)
+            elif isinstance(value, exp.Column) and read is not None:
+                read.add(value.name.lower())
+    for table in _tables(select):
+        yield from _shown_items(table, read)
+
+
+def _tables(select: "exp.Select") -> "Iterator[exp.Expr]":
+    """Yield the queries in FROM of a SELECT, and those of WITH that its FROM names."""
+    from sqlglot import exp
+
+    begin = select.args.get("from_")
+    for one in [*([begin.this] if begin else []), *(join.this for join in select.args.get("joins") or [])]:
+        if isinstance(one, exp.Subquery):
+            yield one.this
+        elif isinstance(one, exp.Table) and not one.db:
+            around: exp.Expr | None = select
+            while around is not None:
+                names = {cte.alias.lower(): cte.this for cte in getattr(around, "ctes", ())}
+                if (found := names.get(one.name.lower())) is not None and not _is_inside(select, found):
+                    yield found
+                    break
+                around = around.parent
+
+
+def _is_inside(select: "exp.Select", query: "exp.Expr") -> bool:
+    """Return whether a SELECT is a part of a query, as in WITH RECURSIVE."""
+    around: exp.Expr | None = select
+    while around is not None and around is not query:
+        around = around.parent
+    return around is query
 
 
 def _counted(whole: "exp.Expr", counted: "exp.Expr") -> "exp.Expr":
@@ -161,10 +205,8 @@ def check_counterparts(tree: "exp.Expr", dialect: str) -> None:
             _name_all(found)
         elif isinstance(found, exp.TransientProperty):  # all tables are stored alike
             found.pop()
-        elif isinstance(found, exp.Window) and _calls(found.this, "RATIO_TO_REPORT"):
-            _write_ratio(found)
-        elif isinstance(found, exp.Window) and _calls(found.this, "CONDITIONAL_TRUE_EVENT"):
-            _count_events(found)
+        elif isinstance(found, exp.Window):
+            _write_window(found, dialect)
         elif isinstance(found, exp.ArgMax | exp.ArgMin):
             found.set("known_only", dialect == "duckdb")
         elif isinstance(found, exp.IgnoreNulls) and isinstance(found.parent, vendor_call()):
@@ -270,6 +312,20 @@ def _calls(value: "exp.Expr", name: str) -> bool:
     from sqlglot import exp
 
     return isinstance(value, exp.Anonymous) and str(value.this).upper() == name and len(value.expressions) == 1
+
+
+def _write_window(found: "exp.Window", dialect: str) -> None:
+    """Write a window function that the server lacks; joined texts that are all NULL are an empty text in Snowflake."""
+    from sqlglot import exp
+
+    if _calls(found.this, "RATIO_TO_REPORT"):
+        _write_ratio(found)
+    elif _calls(found.this, "CONDITIONAL_TRUE_EVENT"):
+        _count_events(found)
+    elif isinstance(found.this, exp.GroupConcat) and dialect == "snowflake":
+        joined = exp.Coalesce(expressions=[exp.Literal.string("")])
+        found.replace(joined)
+        joined.set("this", found)
 
 
 def _write_ratio(found: "exp.Window") -> None:

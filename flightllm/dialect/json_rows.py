@@ -12,7 +12,7 @@ from flightllm.functions.variants import ELEMENTS, FLATTENED, MEMBERS, VARIANT_J
 from flightllm.sql.arguments import split_arguments
 from flightllm.sql.literals import text_literal
 from flightllm.sql.names import identifier
-from flightllm.sql.scopes import NO_ALIAS
+from flightllm.sql.scopes import NO_ALIAS, Scope
 from flightllm.sql.tokens import TokenKind
 
 _LISTS = {
@@ -93,12 +93,29 @@ def _whole_rows(source: Source, named: int) -> Iterator[Edit]:
     for index, token in enumerate(source.tokens):
         bare = index != named and identifier(token) == alias and not source.scopes.names_table[index]
         path = source.is_symbol(index - 1, ".") or source.is_symbol(index + 1, ".") or source.is_symbol(index + 1, "(")
+        bare = bare and _is_visible(source, index, named)
         if not bare or path or source.is_word(index - 1, "as") or source.names_column(index):
             continue
         if alias not in _columns_of_tables(source):
             is_item = any((index, index + 1) in select.items for select in source.selects)
             written = source.sql[token.start : token.end]
             yield Edit(token.end, token.end, f".value AS {written}" if is_item else ".value")
+
+
+def _is_visible(source: Source, index: int, named: int) -> bool:
+    """Return whether a name at a token surely means the table whose alias is at another token.
+
+    A query in FROM can have a column of the name.
+    """
+    name = identifier(source.tokens[named])
+    scope: Scope | None = source.scopes.of[index]
+    while scope is not None:
+        if any(table.alias == name for table in scope.tables):
+            return scope is source.scopes.of[named]
+        if any(table.subquery for table in scope.tables):
+            return False
+        scope = scope.parent
+    return False
 
 
 def _columns_of_tables(source: Source) -> set[str]:

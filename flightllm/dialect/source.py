@@ -84,6 +84,8 @@ class Source(ParsedText):
         super().__init__(text.sql)
         self.tokens = text.tokens
         self.place = place
+        self.dialect = ""
+        """The dialect that the statement is written in; empty in the default one."""
 
     @property
     def known(self) -> Known:

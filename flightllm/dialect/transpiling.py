@@ -77,6 +77,7 @@ def transpile(sql: str, dialect: str, place: NameContext) -> Rewritten:
         source = Source(ParsedText(plain.text), place)
     if dialect == "snowflake":
         _check_stages(source)
+    source.dialect = dialect
     try:
         ours = plain.with_edits([*vendor_calls(source), *_pivot_in_from(source, start, dialect)])
     except (SqlError, UnsupportedError) as error:

@@ -105,3 +105,37 @@ def test_refused(session: Session, dialect: str, sql: str, said: str) -> None:
     with pytest.raises(FlightLLMError) as error:
         ask(session, sql, dialect=dialect)
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT (SELECT ARRAY_AGG(name) FROM people) AS x",
+        "SELECT x FROM (SELECT ARRAY_AGG(name) AS x FROM people)",
+        "WITH a AS (SELECT ARRAY_AGG(name) AS x FROM people) SELECT * FROM a",
+        "WITH a AS (SELECT ARRAY_AGG(name) AS x FROM people), b AS (SELECT x AS y FROM a) SELECT y FROM b",
+        "SELECT ['a'] AS x UNION ALL (SELECT ARRAY_AGG(name) FROM people)",
+    ],
+)
+def test_lists_with_nulls(session: Session, sql: str) -> None:
+    """A list of the result has no NULL in bigquery, wherever the query computes it."""
+    with pytest.raises(FlightLLMError, match="cannot have a NULL element"):
+        ask(session, sql, dialect="bigquery")
+
+
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        ("SELECT ARRAY_LENGTH(x) AS v FROM (SELECT ARRAY_AGG(name) AS x FROM people)", 9),
+        ("SELECT * FROM (SELECT ARRAY_LENGTH(x) AS v FROM (SELECT ARRAY_AGG(name) AS x FROM people))", 9),
+        ("SELECT x AS v FROM (SELECT 1 AS x) AS a, (SELECT ARRAY_AGG(name) AS y FROM people) AS b", 1),
+        ("SELECT v FROM (SELECT ARRAY_LENGTH(v) AS v FROM (SELECT ARRAY_AGG(name) AS v FROM people))", 9),
+        ("SELECT ARRAY_AGG(id ORDER BY id)[OFFSET(0)] AS v FROM people", 1),
+        ("SELECT ARRAY_AGG(id ORDER BY id DESC)[ORDINAL(2)] AS v FROM people", 8),
+        ("SELECT ARRAY_AGG(STRUCT(id, name) ORDER BY id)[OFFSET(1)].name AS v FROM people", "Bob"),
+        ("SELECT ARRAY_AGG(id ORDER BY id)[SAFE_OFFSET(99)] AS v FROM people", None),
+    ],
+)
+def test_lists_inside(session: Session, sql: str, wanted: object) -> None:
+    """A list that is no part of the result can have a NULL, and an element of a list is no list."""
+    assert ask(session, sql, dialect="bigquery").rows == [{"v": wanted}]

@@ -450,3 +450,13 @@ def test_leaves_own_functions_alone(sql: str) -> None:
     """A function of a configured folder is called by its name, whatever vendors call so."""
     own = replace(EMPTY, own_functions=frozenset({"ai_redact", "ai_agg", "list", "json_query"}))
     assert rewrite(ParsedText(sql), own).text == sql
+
+
+@pytest.mark.parametrize("dialect", ["default", "postgres", "duckdb"])
+def test_fields_of_our_prompts(session: Session, dialect: str) -> None:
+    """Outside of snowflake, a call is the server's own, whose other names are fields of the prompt."""
+    asked = [f"SELECT ai_complete({name}, 'hi', note => name) AS a FROM people" for name in ("'default'", "default")]
+    first, second = (ask(session, sql, dialect=dialect).rows for sql in asked)
+    assert first == second
+    with pytest.raises(FlightLLMError, match="'note' is not known here"):
+        ask(session, asked[0], dialect="snowflake")

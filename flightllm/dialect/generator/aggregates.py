@@ -65,7 +65,7 @@ def _joined_once(found: Any, text: str, keys: str, between: str) -> str:
     """Write `LISTAGG(DISTINCT a, ',') WITHIN GROUP (ORDER BY a)` of numbers and others, which are sorted as they are.
 
     Raises:
-        UnsupportedError: the aggregate is a window function or has a FILTER.
+        UnsupportedError: the aggregate has a FILTER, or an order over a window.
     """
     from sqlglot import exp
 
@@ -74,6 +74,8 @@ def _joined_once(found: Any, text: str, keys: str, between: str) -> str:
         raise UnsupportedError(
             "LISTAGG(DISTINCT a) is sorted by its value here: write LISTAGG(DISTINCT a) WITHIN GROUP (ORDER BY a)"
         )
+    if isinstance(found.parent, exp.Window) and ordered is None:  # the order of the values is any one
+        return f"STRING_AGG(DISTINCT {text_of(text, SNOWFLAKE_JOINED)}, {between})"
     if isinstance(found.parent, exp.Window | exp.Filter):
         raise UnsupportedError(
             "LISTAGG(DISTINCT a) with OVER or FILTER has no counterpart: write it in a subquery with GROUP BY, and join"

@@ -28,10 +28,19 @@ def texts() -> Mapping[type, Written]:
 
 
 def _part(generator: Any, found: Any) -> str:
-    """Write a part of a text, whose start can be negative in some dialects, or be a pattern in PostgreSQL."""
+    """Write a part of a text, whose start can be negative in some dialects, or be a pattern in PostgreSQL.
+
+    Raises:
+        UnsupportedError: a pattern has an escape sign, so it is one of SIMILAR TO.
+    """
     from sqlglot import exp
 
     args = [one for one in (found.this, found.args.get("start"), found.args.get("length")) if one is not None]
+    if generator.read_from == "postgres" and any(one.is_string for one in args[2:]):
+        raise UnsupportedError(
+            "substring(text from pattern for escape) has no counterpart: write a regular expression, as in"
+            " substring('foobar' from 'o(.)b')"
+        )
     if generator.read_from == "postgres" and len(args) > 1 and args[1].is_string:
         return str(generator.func("array_element", exp.func("regexp_match", *args[:2]), exp.Literal.number(1)))
     if generator.read_from != "postgres":

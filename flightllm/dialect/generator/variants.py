@@ -141,7 +141,10 @@ def subscript(generator: Any, found: Any) -> str:
     if generator.read_from == "bigquery" and found.args.get("offset") is not None and not found.args.get("safe"):
         value, place = generator.sql(found, "this"), generator.sql(found.expressions[0])
         size = f"CASE WHEN {value} IS NOT NULL THEN coalesce(CAST(array_length({value}) AS BIGINT), 0) END"
-        return f"{value}[{OFFSET_PLACE}(CAST({place} AS BIGINT), {size}, {found.args['offset']})]"
+        place = f"{OFFSET_PLACE}(CAST({place} AS BIGINT), {size}, {found.args['offset']})"
+        if found.this.find(exp.ArrayAgg):  # DataFusion reads array_agg(a)[n] as nth_value(a, n), whose n is a constant
+            return f"array_element({value}, {place})"
+        return f"{value}[{place}]"
     keys: list[Step] = []
     inner = found
     while isinstance(inner, exp.Bracket) and len(inner.expressions) == 1:

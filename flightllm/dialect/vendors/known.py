@@ -102,7 +102,12 @@ def second(call: VendorCall, name: str, given: Given, place: int) -> str | None:
 
 
 def _is_ours(call: VendorCall) -> bool:
-    """Return whether a call names its model as a column is named; Snowflake takes the name as a text."""
+    """Return whether a call is the server's own, of which each other name is a field of the prompt.
+
+    In the dialect snowflake, it names its model as a column is named; Snowflake takes the name as a text.
+    """
+    if call.source.dialect != "snowflake":
+        return True
     model = call.positional(0)
     return model is not None and constant(call.source, model.first, model.last) is None
 

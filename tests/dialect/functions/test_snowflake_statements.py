@@ -64,6 +64,11 @@ _FEW: Sequence[tuple[list[str], Any]] = [
     ),
     (["SELECT ARRAY_SORT(PARSE_JSON('[10, 9]')::ARRAY(NUMBER)) AS a"], [([9, 10],)]),
     (["SELECT LISTAGG(DISTINCT mgr, '|') WITHIN GROUP (ORDER BY mgr DESC) AS l FROM emp"], [("2|1",)]),
+    (["SELECT LISTAGG(DISTINCT x, ',') OVER () AS l FROM (SELECT 'a' AS x UNION ALL SELECT 'a')"], [("a",), ("a",)]),
+    (
+        ["SELECT LISTAGG(DISTINCT x) OVER (PARTITION BY k) AS l FROM VALUES (1, 'a'), (1, 'a'), (2, NULL) t(k, x)"],
+        [("a",), ("a",), ("",)],
+    ),
     (["SELECT LISTAGG(DISTINCT mgr) AS a, LISTAGG(mgr) AS b FROM emp WHERE id = 1"], [("", "")]),
     (
         ["SELECT LISTAGG(x, ',') AS a, LISTAGG(DISTINCT x, ',') AS b FROM (SELECT '2024-01-02'::TIMESTAMP AS x)"],
@@ -220,7 +225,6 @@ _REFUSED = [
     ("SELECT * FROM TABLE(RESULT_SCAN(LAST_QUERY_ID()))", "write CREATE TEMP TABLE t AS SELECT"),
     ("SELECT TYPEOF(t::VARIANT) AS k FROM (SELECT CURRENT_TIMESTAMP() AS t)", "write TYPEOF(t::TIMESTAMP_TZ::VARIANT)"),
     ("SELECT LISTAGG(DISTINCT name) WITHIN GROUP (ORDER BY id) AS l FROM emp", "ORDER BY a)"),
-    ("SELECT id, LISTAGG(DISTINCT name) OVER (PARTITION BY dept) AS l FROM emp", "write it in a subquery"),
     ("SELECT ARRAY_SORT(PARSE_JSON('[10, 9]')) AS a", "write ARRAY_SORT(PARSE_JSON(text)::ARRAY(NUMBER))"),
     ("SELECT ARRAY_MAX([20, PARSE_JSON('5')]) AS a", "write ARRAY_MAX(PARSE_JSON(text)::ARRAY(NUMBER))"),
     ("SELECT v:a > v:b AS a FROM (SELECT PARSE_JSON('{}') AS v)", "d:price::NUMBER > d:cost::NUMBER"),

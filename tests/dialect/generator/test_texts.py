@@ -34,6 +34,15 @@ def test_refused_patterns(session: Session, pattern: str) -> None:
         ask(session, f"SELECT 'a' LIKE ANY {pattern} AS x", dialect="postgres")
 
 
+def test_escape_of_a_pattern(session: Session) -> None:
+    """SUBSTRING with an escape sign is no call of two arguments; the pattern alone stays a regular expression."""
+    for sql in ("substring(name from '%#\"n#\"%' for '#')", "substring(name, '#', '#')"):
+        with pytest.raises(UnsupportedError, match="write a regular expression"):
+            ask(session, f"SELECT {sql} AS s FROM people", dialect="postgres")
+    sql = "SELECT substring('foobar' from 'o(.)b') AS a, substring('foobar' from 2 for 3) AS b"
+    assert ask(session, sql, dialect="postgres").rows == [{"a": "o", "b": "oob"}]
+
+
 def test_collected_lists_in_concat_ws(session: Session) -> None:
     """Spark joins the elements of collected lists."""
     items = "concat_ws(',', sort_array(collect_list(name))) AS a, concat_ws('-', collect_set(note), 'x') AS b"
