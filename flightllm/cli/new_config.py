@@ -8,6 +8,7 @@ from flightllm.errors import ConfigError
 
 _KINDS = {
     "openai": "an endpoint with OpenAI's protocol, over HTTP",
+    "anthropic": "Claude through the Messages API, over HTTP",
     "local": "in the server, by PyTorch",
     "vllm": "in the server, by vLLM on a GPU",
     "fake": "made-up answers, for tests",
@@ -42,7 +43,7 @@ def config_text(engine: EngineConfig, name: str, checked: str) -> str:
 
 [engine]
 {"".join(lines)}max_in_flight = {engine.max_in_flight:<18} # prompts in flight at once
-{_LIMITS if engine.kind == "openai" else ""}
+{_LIMITS if engine.kind in {"openai", "anthropic"} else ""}
 [server]
 listen = "127.0.0.1:31337"         # only this machine; for other machines, add users, tls_certificate and tls_key
 

@@ -50,6 +50,12 @@ ENGINES: Mapping[str, EngineKind] = MappingProxyType(
             extra="openai",
             elsewhere=True,
         ),
+        "anthropic": EngineKind(
+            "flightllm.engines.anthropic.engine",
+            "flightllm.engines.anthropic.options:AnthropicOptions",
+            extra="anthropic",
+            elsewhere=True,
+        ),
         "cluster": EngineKind(
             "flightllm.router.cluster", "flightllm.router.cluster:ClusterOptions", of_one_model=False
         ),

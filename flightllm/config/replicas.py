@@ -29,6 +29,6 @@ def replica_config(config: EngineConfig, table: Mapping[str, object], place: str
     if kind in _MANY:
         raise ConfigError(f"{place} kind: {kind!r} is not a single engine: write one of the other kinds")
     options = {key: value for key, value in table.items() if key not in REPLICA_KEYS}
-    if kind == "openai":
+    if kind in {"openai", "anthropic"}:
         options.setdefault("max_retries", _FEW_RETRIES)
     return replace(config.of_kind(kind, options), **given)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final
 
@@ -39,6 +39,8 @@ class CacheRules:
     """Whether requests must name a common key, as `prompt_cache_key`."""
     routed: bool = False
     """Whether a common key, as `prompt_cache_key`, sends requests to the server that has their start."""
+    reports: bool = False
+    """Whether the provider reports the tokens that it stores."""
 
     @property
     def pays_from(self) -> int:
@@ -60,6 +62,8 @@ _GROQ: Final = CacheRules(1_024, 128, 0.5, seconds=2 * _HOUR)
 """Groq's floor depends on the model: 128 to 1,024 tokens."""
 _HALF: Final = CacheRules(1_024, 128, 0.5)
 """Fireworks and Together name no floor; this is that of most providers."""
+_CLAUDE: Final = CacheRules(1_024, 1, 0.1, 1.25, breakpoints=True, implicit=False, reports=True)
+"""Anthropic's native API; the floor depends on the model."""
 _GPT = re.compile(r"(?:^|/)gpt-(\d+)(?:\.(\d+))?")
 _GEMINI_NAME = re.compile(r"(?:^|/)gemini-(\d+)")
 _BY_VENDOR: Final = ("openai", "deepseek", "mistral", "gemini", "anthropic")
@@ -87,6 +91,11 @@ def rules_of(provider: str, model: str) -> CacheRules | None:
             return _of_vendor(model)
         case _:
             return None
+
+
+def claude_rules(floor: int) -> CacheRules:
+    """Return the rules of Anthropic's native API for a model whose cache begins at `floor` tokens."""
+    return replace(_CLAUDE, floor=floor)
 
 
 def _from_5_6(model: str) -> bool:

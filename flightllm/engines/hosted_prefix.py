@@ -56,7 +56,9 @@ class HostedSimulator:
         counted = self._count(text) if shared or starts else 0
 
         def tokens(end: int) -> int:
-            known = min(run.tokens - 1, tokens_of_start(text, end, run.tokens, self._count, counted))
+            reported = self._memory.tokens(text[:end])
+            known = reported or tokens_of_start(text, end, run.tokens, self._count, counted)
+            known = min(run.tokens - 1, known)
             return served(known, shape.floor_tokens, shape.block_tokens)
 
         run.cached_tokens = min(run.tokens - 1, round(tokens(shared) * shape.share))

@@ -36,10 +36,14 @@ class PrefixMemory:
         self._used: OrderedDict[str, float] = OrderedDict()
         """The time of the last use of each text, the oldest first."""
         self._sorted: list[str] = []
+        self._tokens: dict[str, int] = {}
+        """The tokens of texts, where the endpoint reported them."""
         self._characters = 0
 
-    def add(self, text: str) -> None:
-        """Remember a text; forget the oldest texts if there are too many."""
+    def add(self, text: str, tokens: int = 0) -> None:
+        """Remember a text, and its `tokens` if they are known; forget the oldest texts if there are too many."""
+        if tokens:
+            self._tokens[text] = tokens
         if self._used.pop(text, None) is None:
             insort(self._sorted, text)
             self._characters += len(text)
@@ -62,6 +66,10 @@ class PrefixMemory:
         neighbours = self._sorted[max(0, place - 1) : place + 1]
         return max((shared_start(text, one) for one in neighbours), default=0)
 
+    def tokens(self, text: str) -> int:
+        """Return the reported tokens of a remembered text; 0 if they are unknown."""
+        return self._tokens.get(text, 0)
+
     def knows(self, text: str, end: int) -> bool:
         """Return whether the first `end` characters of a text are there."""
         return self.shared(text, (end,)) >= end
@@ -70,10 +78,11 @@ class PrefixMemory:
         """Return a memory of the same texts that changes by itself."""
         copied = PrefixMemory(self._seconds, self._most, self._clock, whole=self.whole)
         copied._used, copied._sorted = self._used.copy(), self._sorted.copy()
-        copied._characters = self._characters
+        copied._characters, copied._tokens = self._characters, self._tokens.copy()
         return copied
 
     def _forget_oldest(self) -> None:
         text, _ = self._used.popitem(last=False)
         del self._sorted[bisect_left(self._sorted, text)]
+        self._tokens.pop(text, None)
         self._characters -= len(text)

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from flightllm.config import EngineConfig, ModelsConfig
 from flightllm.config.secrets import REFERENCE
+from flightllm.engines.anthropic.options import read_anthropic_options
 from flightllm.engines.openai.options import OpenAIOptions, read_openai_options
 from flightllm.engines.providers import provider_at
 from flightllm.engines.secrets import table_of
@@ -25,8 +26,8 @@ def restricted(config: EngineConfig, models: ModelsConfig) -> EngineConfig:
     """
     own = ""
     options = dict(config.options)
-    if config.kind == "openai":
-        read = read_openai_options(options)
+    if config.kind in {"openai", "anthropic"}:
+        read = read_openai_options(options) if config.kind == "openai" else read_anthropic_options(options).http()
         own = _own_variable(read)
         unset = not (read.api_key or read.api_key_file) and "api_key_env" not in options
         if unset and read.key_variable not in {own, *models.secret_names}:

@@ -344,7 +344,7 @@ class RequestMaker:
             user=self._binding.user,
             max_tokens=site.ai.max_tokens(fields),
             ends=ends,
-            shared=self.starts.shared(text, ends) if self.starts is not None else 0,
+            shared=self.starts.shared(text, ends, site.ai.parameters.constraint) if self.starts is not None else 0,
             waits=self._binding.precedence.waits,
         )
 
@@ -353,13 +353,14 @@ class RequestMaker:
         if self.starts is not None:
             for prompt in prompts:
                 site = self._sites[prompt.call]
-                self.starts.add(site.prompt(prompt.fields), site.ends(prompt.fields))
+                form = site.ai.parameters.constraint
+                self.starts.add(site.prompt(prompt.fields), site.ends(prompt.fields), form)
 
     def expect(self, call: int, fields: Fields) -> None:
         """Count a prompt that will probably be sent later."""
         if self.starts is not None:
             site = self._sites[call]
-            self.starts.expect(site.prompt(fields), site.ends(fields))
+            self.starts.expect(site.prompt(fields), site.ends(fields), site.ai.parameters.constraint)
 
     def make_pack(self, pack: Pack, following: str | None) -> Request:
         """Return the request for a pack. `following` is the start of the next pack's prompt, if that is known."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 from flightllm.common.newest import Newest
@@ -25,21 +25,22 @@ class SharedStarts:
         self._counts = Newest[int, int](_MOST_STARTS)
         self._expected = Newest[int, None](_MOST_EXPECTED)
 
-    def expect(self, prompt: str, ends: Sequence[int]) -> None:
+    def expect(self, prompt: str, ends: Sequence[int], form: Hashable = None) -> None:
         """Count a prompt that will probably be sent later; `add` does not count it again."""
-        if hash(prompt) not in self._expected:
-            self.add(prompt, ends)
-            self._expected[hash(prompt)] = None
+        if hash((form, prompt)) not in self._expected:
+            self.add(prompt, ends, form)
+            self._expected[hash((form, prompt))] = None
 
-    def add(self, prompt: str, ends: Sequence[int]) -> None:
-        """Count a prompt that will be sent."""
-        if hash(prompt) in self._expected:
-            del self._expected[hash(prompt)]
+    def add(self, prompt: str, ends: Sequence[int], form: Hashable = None) -> None:
+        """Count a prompt that will be sent. Endpoints read its `form`, such as a schema, before the prompt."""
+        if hash((form, prompt)) in self._expected:
+            del self._expected[hash((form, prompt))]
             return
         for end in ends:
-            start = hash(prompt[:end])
+            start = hash((form, prompt[:end]))
             self._counts[start] = self._counts.get(start, 0) + 1
 
-    def shared(self, prompt: str, ends: Sequence[int]) -> int:
+    def shared(self, prompt: str, ends: Sequence[int], form: Hashable = None) -> int:
         """Return the longest shared start of a prompt that was counted, in characters; 0 if it shares no start."""
-        return max((end for end in ends if self._counts.get(hash(prompt[:end]), 0) >= self._pays_from), default=0)
+        counts = self._counts
+        return max((end for end in ends if counts.get(hash((form, prompt[:end])), 0) >= self._pays_from), default=0)

@@ -46,7 +46,7 @@ def _of_models(section: str, kind: str) -> Iterator[str]:
     own = [one.name for one in fields(getattr(import_module(module), name))]
     for option in (*own, *SHARED):
         given = {"kind": f'"{kind}"', "model": '"x"'}
-        given |= {"max_retries": "0", "timeout": "1"} if kind == "openai" else {}
+        given |= {"max_retries": "0", "timeout": "1"} if kind in {"openai", "anthropic"} else {}
         for value in VALUES:
             yield f"[{section}]\n" + "\n".join(f"{key} = {one}" for key, one in {**given, option: value}.items())
 

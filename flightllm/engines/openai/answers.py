@@ -76,7 +76,7 @@ def read_chat(body: bytes, *, thinks: bool = True) -> tuple[list[EndpointAnswer]
     Raises:
         MalformedError: the body is not a chat completion.
     """
-    document = _document(body)
+    document = read_document(body)
     [choice] = _choices(document, 1)
     message = choice.get("message")
     if message is None and isinstance(choice.get("text"), str):
@@ -157,7 +157,7 @@ def read_texts(body: bytes, count: int) -> tuple[list[EndpointAnswer], Usage]:
         MalformedError: the body is not a completion.
         MiscountError: the body does not have one choice for each prompt.
     """
-    document = _document(body)
+    document = read_document(body)
     return [_answer(choice, choice, "text") for choice in _choices(document, count)], read_usage(document)
 
 
@@ -168,7 +168,7 @@ def read_vectors(body: bytes, count: int) -> list[NDArray[np.float32] | Malforme
         MalformedError: the body has no embeddings, or no vector in it can be read.
         MiscountError: the body does not have one vector for each text.
     """
-    found = [_vector_or_error(row.get("embedding")) for row in _in_order(_document(body), "data", count)]
+    found = [_vector_or_error(row.get("embedding")) for row in _in_order(read_document(body), "data", count)]
     errors = [one for one in found if isinstance(one, MalformedError)]
     if errors and len(errors) == count:
         raise errors[0]
@@ -192,7 +192,7 @@ def model_owners(document: object) -> Iterator[str]:
             yield owner
 
 
-def _document(body: bytes) -> dict[str, Any]:
+def read_document(body: bytes) -> dict[str, Any]:
     """Return the JSON object of a body.
 
     Raises:

@@ -16,6 +16,8 @@ from flightllm.engines.cache_rules import CacheRules
 KEY: Final = "prompt_cache_key"
 OPTIONS: Final = "prompt_cache_options"
 MARK: Final = "prompt_cache_breakpoint"
+CONTROL: Final = "cache_control"
+"""Anthropic's name for a mark."""
 _EXPLICIT: Final[Mapping[str, str]] = {"mode": "explicit"}
 _TEXTS_ONLY = re.compile(
     r"content\b.{0,80}\b(?:str(?:ing)?|text)\b|\bstr(?:ing)?\b.{0,80}\bcontent\b|\barray\b|\blist\b|\bsequence\b",
@@ -65,7 +67,7 @@ class CacheKeys:
     def learn(self, text: str, sent: Mapping[str, Any], *, marked: bool) -> bool:
         """Learn from the text of a rejection; return whether it is about a key that was sent, or about a mark."""
         found = [name for name in (KEY, OPTIONS) if name in sent and name in text]
-        if marked and (MARK in text or (not found and _TEXTS_ONLY.search(text))):
+        if marked and (MARK in text or CONTROL in text or (not found and _TEXTS_ONLY.search(text))):
             found.append(MARK)
         self.refused.update(found)
         return bool(found)

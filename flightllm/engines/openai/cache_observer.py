@@ -28,6 +28,10 @@ _LEAST_HIT: Final = 64
 _MOST_COUNTED: Final = 1_024
 _NEARLY: Final = 0.95
 """If the cache served so much of the marked start, the start was there, and nothing was stored."""
+_MISSES: Final = 5
+"""After this number of starts that were stored and not served, marks are a waste."""
+_SURELY: Final = 1.25
+"""A start of this multiple of the floor is surely stored: the estimate of its tokens can be too high."""
 _LEAST_LEAD: Final = 1_024
 """For fewer common tokens, one answer's time costs more than it saves."""
 
@@ -54,6 +58,8 @@ class CacheObserver:
         """The hits below the floor since it was last lowered."""
         self._starts = 0
         """The hits on starts, where the rules say that only whole prompts are found."""
+        self._missed = 0
+        """The marked starts in a row that were stored and not served."""
         self._answers = 0
         self._possible = self._reported = 0.0
         """Tokens that the cache could have served, and those that it reported."""
@@ -69,7 +75,7 @@ class CacheObserver:
         if self.rules is None:
             return replace(self._own, share=self.share)
         rules = self.rules
-        if rules.breakpoints and self._marking and not self.marks:
+        if rules.breakpoints and self._marking and not (self.marks and self._serves):
             return PrefixCache(1, None, at_once=False, floor_tokens=NO_CACHE.floor)
         return PrefixCache(
             rules.step,
@@ -86,6 +92,11 @@ class CacheObserver:
             read=rules.read,
             write=rules.write,
         )
+
+    @property
+    def _serves(self) -> bool:
+        """Return whether the endpoint serves the starts that it stores, as far as is known."""
+        return self._missed < _MISSES
 
     @property
     def _marking(self) -> bool:
@@ -133,7 +144,7 @@ class CacheObserver:
 
     def starts(self, parts: PromptParts) -> tuple[int, ...]:
         """Return the lengths of the starts of a prompt that the cache should keep, see `starts_of`."""
-        if self.rules is None or (self.rules.breakpoints and not self.marks):
+        if self.rules is None or (self.rules.breakpoints and not (self.marks and self._serves)):
             return ()
         return starts_of(parts, self.cache, self.knows, self._tokens)
 
@@ -161,7 +172,8 @@ class CacheObserver:
         `counted` are the estimated tokens of the text. `marks` are the ends of the starts that the request marked.
         """
         with self._lock:
-            self._remember(text, marks)
+            reported = 0 if usage.estimated else usage.cached_tokens + usage.written_tokens
+            self._remember(text, marks, reported)
             if usage.estimated or not text:
                 return
             cached = usage.cached_tokens
@@ -171,12 +183,17 @@ class CacheObserver:
             possible = self._cache_tokens(text, shared, usage.prompt_tokens, counted)
             self._possible = self._possible * _MEMORY + possible
             self._reported = self._reported * _MEMORY + cached
+            if marks and possible >= _SURELY * self._floor:
+                self._missed = 0 if cached else self._missed + 1
 
-    def _remember(self, text: str, marks: Sequence[int]) -> None:
-        """Remember what the cache holds after an answer; the caller holds the lock."""
+    def _remember(self, text: str, marks: Sequence[int], reported: int) -> None:
+        """Remember what the cache holds after an answer; the caller holds the lock.
+
+        The endpoint `reported` the tokens of the longest marked start.
+        """
         if self.rules is not None and self.rules.breakpoints and self._marking:
             for end in marks:
-                self._memory.add(text[:end])
+                self._memory.add(text[:end], reported if end == marks[-1] else 0)
         else:
             self._memory.add(text)
 
@@ -206,7 +223,7 @@ class CacheObserver:
         `marks` are the ends of the starts of the sent text that the request marked.
         """
         rules = self.rules
-        if usage.written_tokens or rules is None or rules.write == 1.0:
+        if usage.written_tokens or rules is None or rules.reports or rules.write == 1.0:
             return usage.written_tokens
         if not (rules.breakpoints and self._marking):
             return usage.prompt_tokens - usage.cached_tokens if usage.prompt_tokens >= rules.floor else 0

@@ -30,7 +30,8 @@ _SCHEMA = re.compile(
 """Rejections of this schema; the endpoint still accepts other schemas in this form."""
 _RANGE = re.compile(r"between|range|less than|at most|greater than|maximum|<=|\[0", re.IGNORECASE)
 _LENGTH = re.compile(
-    r"context length|context window|too large|max(?:_completion)?_tokens.{0,60}(?:exceed|at most|less|<=)",
+    r"context length|context window|too large"
+    r"|max(?:_completion)?_tokens.{0,60}(?:exceed|at most|less|<=|maximum allowed)",
     re.IGNORECASE,
 )
 _WORDS_OF_FORMS = re.compile(

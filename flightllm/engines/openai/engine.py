@@ -15,6 +15,7 @@ from urllib.parse import quote
 import structlog
 
 from flightllm.config.secrets import checked_secret
+from flightllm.engines.cache_rules import CacheRules
 from flightllm.engines.kv_hints import Hints
 from flightllm.engines.openai.answers import (
     EndpointAnswer,
@@ -115,13 +116,13 @@ class OpenAIEngine(PatientEngine):
             options.known_provider, model, chat=not options.completions, constraints=options.send_constraints
         )
         own = PrefixCache(options.block_tokens, options.cache_blocks, at_once=bool(options.kv_events))
-        self._cache = CacheObserver(options.cache_rules(model), own, self.count_tokens)
+        self._cache = CacheObserver(self._cache_rules(), own, self.count_tokens)
         self._rates = TokenRates()
         self._recognising = asyncio.Lock()
         self._recognised = self._record.provider is not UNKNOWN
         self._key = options.read_key()
         self._address = options.address.replace("{model}", quote(model, safe=""))
-        self._client = _client(self._address, self._key, options)
+        self._client = self._open_client()
         self._request_limit = _request_limiter(options.requests_per_minute)
         self._token_limit = AsyncLimiter(options.tokens_per_minute, 60) if options.tokens_per_minute else None
         self._shares = Shares(window)
@@ -140,6 +141,13 @@ class OpenAIEngine(PatientEngine):
         self._faults = FaultReader(self.name, model, self._key, self._address)
         self._empty = EmptyAnswers()
         self._loop = LoopThread("openai")
+
+    def _open_client(self) -> openai.AsyncOpenAI:
+        return _client(self._address, self._key, self._options)
+
+    def _cache_rules(self) -> CacheRules | None:
+        """Return the rules of the hosted provider's cache; None for other endpoints."""
+        return self._options.cache_rules(self._model)
 
     @property
     def patience(self) -> float:

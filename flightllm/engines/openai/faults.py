@@ -45,7 +45,7 @@ _MODEL_CODES = frozenset(
 _MODEL_TEXT = re.compile(
     r"\bmodel\b.{0,200}?(?:not found|not exist|not a valid|not available|unavailable|not deployed)"
     r"|\b(?:unknown|invalid|no such|not a valid|unable to access|could not find)\b.{0,20}\bmodel\b"
-    r"|\bmodels/\S+ is not found|\bdeployment\b.{0,80}not exist",
+    r"|^model: \S+$|\bmodels/\S+ is not found|\bdeployment\b.{0,80}not exist",
     re.IGNORECASE | re.DOTALL,
 )
 _MODEL_ALONE = re.compile(

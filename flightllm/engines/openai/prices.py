@@ -9,6 +9,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from flightllm.engines.anthropic.claude import claude_rules_of
+from flightllm.engines.anthropic.options import read_anthropic_options
 from flightllm.engines.cache_rules import CacheRules, rules_of
 from flightllm.engines.openai.options import OpenAIOptions, read_openai_options
 from flightllm.engines.providers import provider_at
@@ -40,16 +42,30 @@ _PARTS = ("input_mtok", "cache_read_mtok", "cache_write_mtok", "output_mtok")
 def prices_of(config: EngineConfig) -> Prices | None:
     """Return the configured prices, or the table's prices of a hosted model; None if there are neither."""
     configured = Prices.of(config)
-    if config.kind != "openai":
+    if config.kind not in {"openai", "anthropic"}:
         return configured
     try:
-        provider = read_openai_options(config.options).known_provider.name
+        provider, rules = _endpoint(config)
     except ConfigError:  # opening the engine raises this error
         return configured
     if configured is not None:
-        rules = rules_of(provider, config.model)
         return replace(configured, written=configured.input * rules.write) if rules and rules.write != 1 else configured
     return _known(_TABLES[provider], config.model) if provider in _TABLES else None
+
+
+def _endpoint(config: EngineConfig) -> tuple[str, CacheRules | None]:
+    """Return the provider of a configured endpoint, and the rules of its cache.
+
+    A gateway to Claude's native API charges Anthropic's prices.
+
+    Raises:
+        ConfigError: an option is wrong.
+    """
+    if config.kind == "openai":
+        provider = read_openai_options(config.options).known_provider.name
+        return provider, rules_of(provider, config.model)
+    provider, rules = read_anthropic_options(config.options).http().known_provider.name, claude_rules_of(config.model)
+    return provider if rules is None or provider in _TABLES else "anthropic", rules
 
 
 def embedding_prices_of(config: EmbeddingConfig) -> Prices | None:

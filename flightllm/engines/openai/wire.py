@@ -90,7 +90,7 @@ def _plain(constraint: Choice | JsonSchema | Regex) -> tuple[str, Any]:
 
 def _schema_form(way: str, constraint: Choice | JsonSchema | Regex) -> ConstraintForm | None:
     """Return a form with `response_format` and a schema; for the way `strict`, a schema of OpenAI's strict mode."""
-    schema, wrapped = _schema(constraint)
+    schema, wrapped = schema_of(constraint)
     if way == "strict":
         rooted_schema, inner = rooted(schema)
         strict = strict_schema(rooted_schema)
@@ -108,7 +108,7 @@ def _response_format(json_schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"response_format": {"type": "json_schema", "json_schema": dict(json_schema)}}
 
 
-def _schema(constraint: Choice | JsonSchema | Regex) -> tuple[dict[str, Any], bool]:
+def schema_of(constraint: Choice | JsonSchema | Regex) -> tuple[dict[str, Any], bool]:
     """Return a constraint as a JSON Schema, and whether the schema wraps the value into an object."""
     match constraint:
         case Choice(options):
