@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from random import Random
 from typing import Any
+
+import rstr
 
 Body = dict[str, Any]
 Reply = tuple[int, Body | bytes, dict[str, str]]
@@ -75,6 +78,8 @@ class MessagesApi:
     """The starts in the cache, as their blocks; each with the time of its last use."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     clock: Callable[[], float] = time.monotonic
+    context: int = 200_000
+    """The most tokens of a prompt."""
 
     def reply(self, body: Body, headers: dict[str, str]) -> Reply:
         """Answer one request."""
@@ -86,6 +91,8 @@ class MessagesApi:
             return own
         try:
             check(body, headers)
+            if (tokens := sum(map(count, parts(body)[0]))) > self.context:
+                raise invalid(f"prompt is too long: {tokens} tokens > {self.context} maximum")
         except RefusedError as refused:
             with self.lock:
                 self.refused.append(str(refused))
@@ -163,6 +170,8 @@ def instance(schema: Body, text: str) -> Any:
     match schema:
         case {"enum": [*options]}:
             return text if text in options else options[0]
+        case {"pattern": str(pattern)}:
+            return rstr.Rstr(Random(text)).xeger(pattern)  # noqa: S311 - the answers of a stand-in
         case {"anyOf": [first, *_]}:
             return instance(first, text)
         case {"type": "object"}:

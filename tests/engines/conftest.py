@@ -16,6 +16,8 @@ import pytest
 
 from flightllm.config import EngineConfig
 from flightllm.engines import Engine, create_engine
+from tests.messages_api import MessagesApi
+from tests.messages_api import serving as serving_messages
 
 WINDOW = 8
 START_SECONDS = 600
@@ -74,6 +76,17 @@ def openai_engine(endpoint: str) -> Iterator[Engine]:
     engine = create_engine(EngineConfig("openai", "demo", WINDOW, options))
     yield engine
     engine.close()
+
+
+@pytest.fixture(scope="session")
+def anthropic_engine() -> Iterator[Engine]:
+    """Return the engine of the Messages API on a server with the documented rules."""
+    pytest.importorskip("anthropic", reason="the extra 'anthropic' is not installed")
+    with serving_messages(MessagesApi(seconds=0.02, context=8_000)) as api:
+        options = {"base_url": api.url, "api_key_env": ""}
+        engine = create_engine(EngineConfig("anthropic", "claude-sonnet-4-5", WINDOW, options))
+        yield engine
+        engine.close()
 
 
 def need_vllm() -> None:

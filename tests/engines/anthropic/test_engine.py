@@ -248,6 +248,20 @@ def test_nothing_is_marked_where_nothing_is_read() -> None:
         assert api.price(3, 15) == api.uncached(3, 15)
 
 
+def test_an_endpoint_that_rejects_marks() -> None:
+    """An endpoint that does not know `cache_control` gets the prompts without it, and answers all rows."""
+
+    def gateway(body: dict[str, object], _number: int) -> Reply | None:
+        error = {"type": "invalid_request_error", "message": "system.0.cache_control: Extra inputs are not permitted"}
+        return (400, {"type": "error", "error": error}, {}) if "cache_control" in json.dumps(body) else None
+
+    api = MessagesApi(gateway)
+    with asking(api) as engine:
+        found = run(engine, in_order([f"row {number}" for number in range(20)], "Say what the text is about. " * 300))
+    assert [one.text for one in found] == ["fine"] * 20
+    assert len(api.bodies) < 30
+
+
 def test_an_endpoint_without_a_cache() -> None:
     """An endpoint that reports no reads gets no marks after a few tries."""
 
