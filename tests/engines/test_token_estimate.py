@@ -75,6 +75,25 @@ def test_words(text: str, words: int) -> None:
     assert Tokenizer(1, *[0] * 16).count(f"{text} " + "one " * 100) == words + 100
 
 
+def test_names_and_rare_words_of_english() -> None:
+    """In English, names inside a sentence and letters beyond the ninth have further tokens; first words have no more."""
+    only = {name: Tokenizer(*[0.0] * 17, **{name: 1.0}) for name in ("name", "rare")}
+    text = "The duke of Apulia and the lord of Capua met in Melfi. Those of the norms are an archaeological find. "
+    german = "Der Herzog und der Graf sind mit der Bahn nach Rom gefahren, weil es dort eine Ausgrabung gibt. "
+    assert {name: one.count(text * 4) for name, one in only.items()} == {"name": 12, "rare": 20}
+    assert {name: one.count(german * 4) for name, one in only.items()} == {"name": 1, "rare": 1}
+
+
+def test_prose_with_names() -> None:
+    """An encyclopedia's sentences have many names: the estimate is near OpenAI's 62 tokens."""
+    text = (
+        "The two most prominent Norman families to arrive in the Mediterranean were descendants of Tancred of"
+        " Hauteville and the Drengot family, of whom Rainulf Drengot received the county of Aversa, the first Norman"
+        " toehold in the south, from Duke Sergius IV of Naples in 1030."
+    )
+    assert token_rules("openai", "").tokenizer.count(text) == pytest.approx(62, rel=0.08)
+
+
 def test_digits_marks_and_scripts() -> None:
     """Each kind of character counts once, also beside others: digits, rows of digits, rows of marks, and scripts."""
     only = {
