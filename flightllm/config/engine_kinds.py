@@ -45,7 +45,7 @@ ENGINES: Mapping[str, EngineKind] = MappingProxyType(
         ),
         "vllm": EngineKind("flightllm.engines.vllm.engine", "flightllm.engines.vllm.engine:VllmOptions", extra="gpu"),
         "openai": EngineKind(
-            "flightllm.engines.openai.engine",
+            "flightllm.engines.openai.create",
             "flightllm.engines.openai.options:OpenAIOptions",
             extra="openai",
             elsewhere=True,

@@ -273,6 +273,11 @@ class ObservedEngine:
         """Return how many tokens a prompt can have together with its answer, where this is known."""
         return getattr(self.engine, "context_tokens", None)
 
+    @property
+    def joins_questions(self) -> bool:
+        """Return whether the engine asks several questions about the same values together."""
+        return bool(getattr(self.engine, "joins_questions", False))
+
     def count_tokens(self, text: str) -> int:
         """Count tokens as the engine does."""
         return self.engine.count_tokens(text)

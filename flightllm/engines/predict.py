@@ -180,6 +180,9 @@ class PredictingEngine:
         exact = tokenizing(engine)
         self._sent_text: _SentText = getattr(engine, "sent_text", _prompt) if exact is None else _prompt
         self._parts: _Parts = getattr(engine, "parts_of", _whole) if exact is None else _whole
+        if hasattr(engine, "forecast_text"):
+            self._sent_text = engine.forecast_text()
+        self._least = getattr(engine, "least_answer_tokens", 1)
         self._rate: _Rate = getattr(engine, "tokens_per_estimate", _same) if exact is None else _same
         self._added: _More = getattr(engine, "added_tokens", _no_more) if exact is None else _no_more
         self._known: _Known = getattr(engine, "known_tokens", _unknown) if exact is None else _unknown
@@ -205,6 +208,11 @@ class PredictingEngine:
     def revision(self) -> str:
         """Return the revision of the predicted engine, so that cached answers are found."""
         return self._engine.revision
+
+    @property
+    def joins_questions(self) -> bool:
+        """Return whether the predicted engine asks several questions about the same values together."""
+        return bool(getattr(self._engine, "joins_questions", False))
 
     @property
     def prefix_cache(self) -> PrefixCache | None:
@@ -354,7 +362,7 @@ class PredictingEngine:
         # The learned lengths include the thoughts, and an option is always written to its end.
         whole = parameters.reasoning not in {None, "off"} or isinstance(parameters.constraint, Choice)
         length = tokens(text, request)
-        return text, max(1, length if whole else min(length, request.limit)), probabilities
+        return text, max(self._least, length if whole else min(length, request.limit)), probabilities
 
     def _seed(self, salt: bytes, fields: Sequence[tuple[str, str]]) -> int:
         """Return a number for named values, whatever their order."""

@@ -16,14 +16,14 @@ from flightllm.datafusion.run import Batches
 from flightllm.engines.observed import Learned, ObservedEngine
 from flightllm.engines.predict import PromptTokens, tokenizing
 from flightllm.engines.registry import OpenModel, without_section
-from flightllm.errors import BudgetExceededError
+from flightllm.errors import AICallError, BudgetExceededError
 from flightllm.execution.context import Services
 from flightllm.execution.estimate import DRAWS, MOST_PROMPTS, MOST_SECONDS, DryRun
 from flightllm.execution.plan_texts import late_fits
 from flightllm.functions.call import EMBEDDING, MODEL, SEARCH, AICall, binding_of, model_of
 from flightllm.learning.learned import LateFit
 from flightllm.llm.cost import ModelCosts
-from flightllm.llm.engine import Constraint, Engine
+from flightllm.llm.engine import Constraint, Engine, Parameters
 from flightllm.llm.thinking import most_thought
 from flightllm.observe.query_record import COUNTERS, QueryRecord
 from flightllm.operators.answer_store import AnswerStore
@@ -67,11 +67,24 @@ def models_of(query: AskingQuery, cancelled: Callable[[], bool]) -> Iterator[Map
 
     Raises:
         EngineError: a model was dropped since the query was planned, or cannot be opened.
+        AICallError: a model cannot answer a call of this form.
         CancelledError: `cancelled()` turned true before all models were open.
     """
     names = {model_of(binding) for binding in _bindings(query) if binding not in {EMBEDDING, SEARCH}}
     with query.services.engines.using(names, cancelled) as models:
+        _check_forms(query, models)
         yield models
+
+
+def _check_forms(query: AskingQuery, models: Mapping[str | None, OpenModel]) -> None:
+    """Check that each model can answer the calls that name it; see `DecisionsEngine.refusal`."""
+    for call in query.calls:
+        if call.backend != MODEL:
+            continue
+        engine = models[call.model].engine
+        refusal: Callable[[Parameters], str | None] = getattr(engine, "refusal", lambda _: None)
+        if (why := refusal(call.parameters)) is not None:
+            raise AICallError(f"{call.text}: the engine {engine.name} cannot answer it: {why}")
 
 
 def _bindings(query: AskingQuery) -> set[str]:

@@ -16,7 +16,7 @@ from flightllm.common.names import STORED_SUFFIX
 from flightllm.datafusion.run import Batches
 from flightllm.engines.predict import PromptTokens
 from flightllm.engines.registry import OpenModel
-from flightllm.errors import CancelledError, EngineError, FlightLLMError
+from flightllm.errors import AICallError, CancelledError, EngineError, FlightLLMError
 from flightllm.execution.accounting import AskingQuery, costs_of, models_of, predict, prompt_tokens
 from flightllm.execution.context import Services
 from flightllm.execution.estimate import MOST_SECONDS
@@ -111,6 +111,10 @@ def _told(
             raise
         except EngineError as error:
             notes.append(f"there is no prediction, because the query fails: {error}")
+        except AICallError:
+            if not models:  # a model cannot answer a call, whatever the rows are
+                raise
+            notes.append("there is no prediction, because the query fails on predicted answers")
         except FlightLLMError:  # the error can quote another user's answer; a real run shows the user's own error
             notes.append("there is no prediction, because the query fails on predicted answers")
         actual = _run(query, record) if analyze else None

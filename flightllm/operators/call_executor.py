@@ -196,7 +196,8 @@ class CallExecutor:
                 to_send += self._registry.all_to_send(prompts, lookup)
             else:
                 to_send += [prompt for prompt in prompts if self._must_send(prompt, lookup)]
-        if self._sites[calls[0]].fields_first:  # the calls of one tuple share a prefix, so they go together
+        joins = getattr(self._binding.engine, "joins_questions", False)
+        if joins or self._sites[calls[0]].fields_first:  # the calls of one tuple share a prefix, so they go together
             to_send.sort(key=lambda prompt: prompt.slots[0].tuple_index)
         if to_send and self._sender.counts_starts:
             self._expect_next(open_batch, calls)

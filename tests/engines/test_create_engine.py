@@ -20,7 +20,8 @@ def test_fake_by_name() -> None:
 
 def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine whose package is not installed names the extra to install."""
-    monkeypatch.delitem(sys.modules, "flightllm.engines.openai.engine", raising=False)
+    for name in ("create", "engine"):
+        monkeypatch.delitem(sys.modules, f"flightllm.engines.openai.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(MissingExtraError, match=r"flightllm\[openai\]"):
         create_engine(EngineConfig("openai", "any", 4, {}))

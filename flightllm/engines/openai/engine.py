@@ -105,6 +105,8 @@ class OpenAIEngine(PatientEngine):
 
     reconnects = True
     """The engine stays usable when the endpoint dies: later requests can succeed, and other requests continue."""
+    probe_request = PROBE
+    """The short question that shows whether the endpoint answers."""
 
     def __init__(self, model: str, window: int, options: OpenAIOptions, reasoning: str | None = None) -> None:
         self._model = model
@@ -337,7 +339,7 @@ class OpenAIEngine(PatientEngine):
             if isinstance(exc, _UnreachableError):
                 raise
             return f"{place} answers{listed}", Completion(QUESTION.id, None, str(exc))
-        except _FaultError as exc:
+        except FaultError as exc:
             raise self._faulty(exc.fault, names) from exc
         return f"{place} answers{listed}", completion
 
@@ -363,14 +365,14 @@ class OpenAIEngine(PatientEngine):
             return names, f" and has the model {self._model}"
         return names, f", without {self._model!r} in its list of models" if names else ", without a list of models"
 
-    def _faulty(self, fault: Fault, names: Sequence[str] = ()) -> _FaultError:
+    def _faulty(self, fault: Fault, names: Sequence[str] = ()) -> FaultError:
         """Return an error that names the line of the configuration to change; `names` are the endpoint's models."""
         listed = ""
         if fault.kind is FaultKind.MODEL and names:
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             listed = f"; it lists {', '.join(names[:_NAMED])}{more}"
         line = line_to_change(fault.kind, key=self._options.key_reference, model=names[0] if names else "…")
-        return _FaultError(f"the engine {self.name} {fault.text}{listed}{line}", fault)
+        return FaultError(f"the engine {self.name} {fault.text}{listed}{line}", fault)
 
     def _quick(self, seconds: float) -> openai.AsyncOpenAI:
         """Return a copy of the client that does not retry and waits at most `seconds`."""
@@ -535,7 +537,7 @@ class OpenAIEngine(PatientEngine):
     async def _probe_once(self) -> None:
         """Ask the endpoint a short question; the delivery notes whether the endpoint answers."""
         with suppress(EngineError):
-            await self._answer_one(PROBE, self._quick(min(self._options.timeout, _CHECK_SECONDS)))
+            await self._answer_one(self.probe_request, self._quick(min(self._options.timeout, _CHECK_SECONDS)))
 
     def _final(self, error: EndpointError) -> Exception:
         """Return the error for a failure after which the prompts are not sent again."""
@@ -755,7 +757,7 @@ class _UnreachableError(EngineUnavailableError):
     """An error for an endpoint to which there is no connection."""
 
 
-class _FaultError(EngineError):
+class FaultError(EngineError):
     """An error that later prompts would get too."""
 
     def __init__(self, text: str, fault: Fault) -> None:

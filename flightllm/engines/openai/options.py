@@ -16,7 +16,7 @@ from flightllm.engines.providers import NAMES, Provider, named, provider_at
 from flightllm.engines.secrets import holds_secret, shown_address
 from flightllm.errors import ConfigError
 
-APIS = ("auto", "chat", "completions")
+APIS = ("auto", "chat", "completions", "decisions", "systemone")
 RESPONSE_BYTES = 32 << 20
 _HOSTED = "https://api.openai.com/v1"
 _KEY_ENV = "OPENAI_API_KEY"
@@ -39,8 +39,9 @@ class OpenAIOptions:
     """The endpoint and its options.
 
     `api` `auto` means `completions` if `prompts_per_request` > 1, otherwise `chat`. Completions send the prompt as it
-    is; with chat, the endpoint applies the model's chat template. `timeout` is in seconds, for one HTTP request. A
-    limit per minute of 0 means no limit; tokens are estimated by words and scripts, plus the answer's `max_tokens`.
+    is; with chat, the endpoint applies the model's chat template. `decisions` and `systemone` ask typed questions, see
+    `decision_questions`. `timeout` is in seconds, for one HTTP request. A limit per minute of 0 means no limit; tokens
+    are estimated by words and scripts, plus the answer's `max_tokens`.
     `api_key` refers to the key, as `env:NAME` or `file:PATH`; `api_key_env` and `api_key_file` are separate options for
     a variable and a file. `response_bytes` bounds the decompressed body of one response; a longer body is an error of
     its rows.
@@ -138,6 +139,9 @@ class OpenAIOptions:
             raise ValueError("system_prompt: completions have no system prompt; write the text into the prompts")
 
     def _check_cache(self) -> None:
+        if self.decides and (self.prompts_per_request > 1 or self.tokenizer):
+            wrong = "tokenizer" if self.tokenizer else "prompts_per_request"
+            raise ValueError(f'{wrong}: leave it out with api = "{self.api}", which joins the questions about one row')
         if self.kv_events and not self.tokenizer:
             raise ValueError("kv_events: needs the tokenizer; write tokenizer = the model's folder or hub name")
         if self.kv_replay and not self.kv_events:
@@ -154,6 +158,11 @@ class OpenAIOptions:
     def completions(self) -> bool:
         """Return whether prompts go to `/completions`."""
         return self.api == "completions" or (self.api == "auto" and self.prompts_per_request > 1)
+
+    @property
+    def decides(self) -> bool:
+        """Return whether the endpoint answers typed questions, and writes no text."""
+        return self.api in {"decisions", "systemone"}
 
     @property
     def known_provider(self) -> Provider:

@@ -36,6 +36,10 @@ _TABLES: Mapping[str, str] = MappingProxyType(
 )
 """The names of providers in the table, by our names. The table has no prices of local endpoints."""
 _RULES: Mapping[str, str] = MappingProxyType({"google": "gemini"})
+_DECISIONS: Mapping[tuple[str, str], Prices] = MappingProxyType(
+    {("openai", "gpt-6-luna"): Prices(0.10, 0.10, 0.0)}  # OpenAI's price list of autumn 2026
+)
+"""The prices of decisions of models that the table does not have yet, by provider and model."""
 _PARTS = ("input_mtok", "cache_read_mtok", "cache_write_mtok", "output_mtok")
 
 
@@ -46,8 +50,12 @@ def prices_of(config: EngineConfig) -> Prices | None:
         return configured
     try:
         provider, rules = _endpoint(config)
+        decides = config.kind == "openai" and read_openai_options(config.options).decides
     except ConfigError:  # opening the engine raises this error
         return configured
+    if decides:
+        listed = _known(_TABLES[provider], config.model) if provider in _TABLES else None
+        return of_decisions(configured, listed or _DECISIONS.get((provider, config.model)))
     if configured is not None:
         return replace(configured, written=configured.input * rules.write) if rules and rules.write != 1 else configured
     return _known(_TABLES[provider], config.model) if provider in _TABLES else None
@@ -66,6 +74,16 @@ def _endpoint(config: EngineConfig) -> tuple[str, CacheRules | None]:
         return provider, rules_of(provider, config.model)
     provider, rules = read_anthropic_options(config.options).http().known_provider.name, claude_rules_of(config.model)
     return provider if rules is None or provider in _TABLES else "anthropic", rules
+
+
+def of_decisions(configured: Prices | None, listed: Prices | None) -> Prices | None:
+    """Return the prices of decisions: only input tokens cost something, and all cost the same.
+
+    OpenAI charges nothing for answers, and neither more nor less for cached input. A configured `price_cached` counts.
+    """
+    if configured is not None:
+        return replace(configured, output=0.0, written=None)
+    return None if listed is None else Prices(listed.input, listed.input, 0.0)
 
 
 def embedding_prices_of(config: EmbeddingConfig) -> Prices | None:

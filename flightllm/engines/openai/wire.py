@@ -33,7 +33,8 @@ class ConstraintForm:
     """Additional tokens that the form needs for the answer."""
 
 
-_NOTHING = ConstraintForm("nothing", {}, enforced=False)
+NOTHING = ConstraintForm("nothing", {}, enforced=False)
+"""The form of a request without a constraint."""
 
 
 def forms(constraint: Constraint, ways: Sequence[str], *, chat: bool) -> list[ConstraintForm]:
@@ -43,9 +44,9 @@ def forms(constraint: Constraint, ways: Sequence[str], *, chat: bool) -> list[Co
     unchanged. Their last form is empty.
     """
     if constraint is None:
-        return [_NOTHING]
+        return [NOTHING]
     found = [form for way in ways if (form := _form(way, constraint)) is not None]
-    return found if chat else [*(one for one in found if not one.words), _NOTHING]
+    return found if chat else [*(one for one in found if not one.words), NOTHING]
 
 
 def _form(way: str, constraint: Choice | JsonSchema | Regex) -> ConstraintForm | None:

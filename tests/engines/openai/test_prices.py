@@ -63,3 +63,13 @@ def test_explain_shows_money(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             assert titles.split()[-1] == "price"
             assert 0 < float(predicted.split()[-1]) < 0.01
             assert not endpoint.bodies
+
+
+def test_decisions_cost_their_input_alone() -> None:
+    """Answers and cached input have no price of their own; a configured price of cached input counts."""
+    options = {"api": "decisions"}
+    assert prices_of(EngineConfig("openai", "gpt-6-luna", 8, options)) == Prices(0.1, 0.1, 0.0)
+    own = EngineConfig("openai", "gpt-6-luna", 8, options, price_input=2, price_cached=1, price_output=7)
+    assert prices_of(own) == Prices(2, 1, 0.0)
+    own = EngineConfig("openai", "any", 8, {**options, "base_url": "http://127.0.0.1:9/v1"})
+    assert prices_of(own) is None
