@@ -12,6 +12,7 @@ from flightllm.engines.openai.believed import Sent, believed
 from flightllm.engines.openai.bundles import Bundle, Bundled, Bundler
 from flightllm.engines.openai.capabilities import RequestPlan
 from flightllm.engines.openai.decision_answers import read_decisions
+from flightllm.engines.openai.decision_probe import RAW
 from flightllm.engines.openai.decision_questions import (
     Question,
     body_of,
@@ -44,7 +45,6 @@ _PLAN = RequestPlan({}, NOTHING, 0, ThinkingLevel((), "none"), 0, 0, 0, bare=Fal
 _AROUND = 256
 """More tokens than an endpoint adds to a question, beside those of each option."""
 _OF_OPTION = 16
-_RAW = {"headers": {"X-Stainless-Raw-Response": "true"}}
 
 
 class DecisionsEngine(OpenAIEngine):
@@ -197,7 +197,7 @@ class DecisionsEngine(OpenAIEngine):
         further = self._further(group[0])
         further.pop("prompt_cache_key", None)
         body |= {**further, **self._options.extra_body}
-        raw = await client.post(self._dialect.path, cast_to=object, body=body, options=_RAW)
+        raw = await client.post(self._dialect.path, cast_to=object, body=body, options=RAW)
         answers, usage = read_decisions(raw.http_response.content, questions)
         return answers, self._believed(group, usage, self._sent(group, plan))
 

@@ -30,6 +30,7 @@ from flightllm.engines.openai.believed import Sent, believed, lost
 from flightllm.engines.openai.cache_keys import CacheKeys, marked_messages
 from flightllm.engines.openai.cache_observer import CacheObserver
 from flightllm.engines.openai.capabilities import Capabilities, RequestAttempts, RequestPlan
+from flightllm.engines.openai.decision_probe import other_api
 from flightllm.engines.openai.empty import EmptyAnswers, advice, proven
 from flightllm.engines.openai.leaders import Leaders, Turn
 from flightllm.engines.openai.options import OpenAIOptions, read_openai_options
@@ -340,8 +341,19 @@ class OpenAIEngine(PatientEngine):
                 raise
             return f"{place} answers{listed}", Completion(QUESTION.id, None, str(exc))
         except FaultError as exc:
-            raise self._faulty(exc.fault, names) from exc
+            fault = self._faulty(exc.fault, names)
+            raise FaultError(f"{fault}{self._told_api()}", exc.fault) from exc
+        if completion.error is not None:
+            completion = replace(completion, error=f"{completion.error}{self._told_api()}")
         return f"{place} answers{listed}", completion
+
+    def _told_api(self) -> str:
+        """Return what to write if the endpoint answers another API than chat; empty if it does not."""
+        if self._options.api != "auto":
+            return ""
+        client = self._quick(min(self._options.timeout, _CHECK_SECONDS))
+        found = self._loop.run(other_api(client, self._model, self._options, self._address))
+        return f'; the model answers decisions: write api = "{found}"' if found else ""
 
     def _names(self) -> tuple[list[str], str]:
         """Return the models that the endpoint lists, and a phrase about the list."""

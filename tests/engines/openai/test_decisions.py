@@ -384,3 +384,32 @@ def test_a_prediction_counts_the_content_once() -> None:
     total = sum(one.prompt_tokens for one in found)
     assert sum(one.prompt_tokens for one in foretold) == pytest.approx(total, rel=0.1)
     assert sum(one.completion_tokens for one in foretold) == 0
+
+
+@pytest.mark.parametrize("api", ["decisions", "systemone"])
+@pytest.mark.parametrize("status", [400, 404])
+def test_the_trial_of_a_chat_finds_decisions(api: str, status: int) -> None:
+    """If the model does not chat, the check before `serve` tells under which API it answers."""
+    with deciding(None, api="auto") as (engine, endpoint):
+        whole = endpoint.behave
+
+        def one_api(path: str, body: dict[str, Any], number: int) -> Any:
+            good = path.endswith(f"/{api}")
+            return whole(path, body, number) if good else refuse(status, "This is not a chat model.")
+
+        endpoint.behave = one_api
+        try:
+            said = try_out(engine)[1].error
+        except EngineError as error:
+            said = str(error)
+    assert f'write api = "{api}"' in (said or "")
+
+
+def test_the_trial_of_a_chat_that_fails_otherwise() -> None:
+    """Without decisions, the error names none; with `api = "chat"`, no other API is tried."""
+    for api, tried in (("auto", {"chat/completions", "decisions", "systemone"}), ("chat", {"chat/completions"})):
+        with deciding(None, api=api) as (engine, endpoint):
+            endpoint.behave = lambda *_: refuse(400, "no")
+            _, completion = try_out(engine)
+        assert "decisions" not in (completion.error or "decisions")
+        assert {path.removeprefix("/v1/") for path in endpoint.paths} == tried
