@@ -180,15 +180,15 @@ class PredictingEngine:
         exact = tokenizing(engine)
         self._sent_text: _SentText = getattr(engine, "sent_text", _prompt) if exact is None else _prompt
         self._parts: _Parts = getattr(engine, "parts_of", _whole) if exact is None else _whole
-        if hasattr(engine, "forecast_text"):
-            self._sent_text = engine.forecast_text()
-        self._least = getattr(engine, "least_answer_tokens", 1)
         self._rate: _Rate = getattr(engine, "tokens_per_estimate", _same) if exact is None else _same
         self._added: _More = getattr(engine, "added_tokens", _no_more) if exact is None else _no_more
         self._known: _Known = getattr(engine, "known_tokens", _unknown) if exact is None else _unknown
         told: _AnswerTokens | None = getattr(engine, "answer_tokens", None)
         self._answer_tokens = told or self._counted
         self._end = 0 if told else 1
+        if hasattr(engine, "forecast_text"):
+            self._sent_text = engine.forecast_text()
+        self._least = getattr(engine, "least_answer_tokens", 1)
         self._context = sys.maxsize if exact is None else exact.context_tokens
         self._lock = threading.Lock()
         """Guards all fields below: several operators of a query can ask at the same time."""

@@ -45,6 +45,8 @@ _PLAN = RequestPlan({}, NOTHING, 0, ThinkingLevel((), "none"), 0, 0, 0, bare=Fal
 _AROUND = 256
 """More tokens than an endpoint adds to a question, beside those of each option."""
 _OF_OPTION = 16
+_PRIVATE, _PRIVATE_SIZE = 0xE000, 6_400
+"""The private characters of Unicode, which no text has."""
 
 
 class DecisionsEngine(OpenAIEngine):
@@ -81,17 +83,22 @@ class DecisionsEngine(OpenAIEngine):
     def forecast_text(self) -> Callable[[Request], str]:
         """Return a function to the text that each request adds, in the order of its calls.
 
-        A request about the same content as the request before it adds only its question.
+        A request about the same content as the request before it adds only its question. The first character of such a
+        text stands for the content. So equal questions about different contents are no cache hits: each content comes
+        before its questions.
         """
         before: Hashable = None
-        asked = 0
+        asked = contents = 0
 
         def text(request: Request) -> str:
-            nonlocal before, asked
+            nonlocal before, asked, contents
             key = _key(request)
             asked = asked + 1 if key == before and asked < min(self._most_questions, self._window) else 1
             before = key
-            return self.sent_text(request) if asked == 1 else question_text(self._question(request))
+            if asked == 1:
+                contents += 1
+                return self.sent_text(request)
+            return chr(_PRIVATE + contents % _PRIVATE_SIZE) + question_text(self._question(request))[1:]
 
         return text
 

@@ -413,3 +413,17 @@ def test_the_trial_of_a_chat_that_fails_otherwise() -> None:
             _, completion = try_out(engine)
         assert "decisions" not in (completion.error or "decisions")
         assert {path.removeprefix("/v1/") for path in endpoint.paths} == tried
+
+
+def test_a_prediction_finds_no_common_start_in_questions() -> None:
+    """Each content comes before its questions, so the prompt cache finds nothing where contents differ."""
+    long = "Is it so, as the guide of the house says in its first and in its second chapter, that it is red?"
+    requests = [
+        ask(2 * n + place, "ai_filter", f"{long} {place}", YES_NO, f"{n} roses") for n in range(20) for place in (0, 1)
+    ]
+    with deciding() as (engine, _):
+        foretold = run(cast("Engine", PredictingEngine(engine, Learned(), 8)), requests)
+        found = run(engine, requests)
+    assert sum(one.cached_tokens for one in foretold) == 0
+    total = sum(one.prompt_tokens for one in found)
+    assert sum(one.prompt_tokens for one in foretold) == pytest.approx(total, rel=0.1)
