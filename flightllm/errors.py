@@ -148,3 +148,7 @@ def _distribution() -> str:
 
 class InternalError(FlightLLMError):
     """A defect of the server; its log has the details under the query's id."""
+
+
+class UnansweredError(InternalError):
+    """A pass of a deferred statement has listed prompts whose answers come later; no client sees this error."""

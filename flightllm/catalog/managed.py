@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from uuid import uuid4
 
 import pyarrow as pa
 import structlog
@@ -12,6 +11,7 @@ from flightllm.catalog.store import TableStore
 from flightllm.catalog.stored_json import stored_json
 from flightllm.common.names import TableName
 from flightllm.errors import InvalidInputError, LimitExceededError
+from flightllm.storage.change_ids import new_id
 from flightllm.storage.compaction import files_to_merge
 from flightllm.storage.rows import StoredFile, read_rows, write_rows
 
@@ -22,7 +22,7 @@ def new_table(
     name: TableName, schema: pa.Schema, files: Sequence[StoredFile], owner: str, definition: str = ""
 ) -> Entry:
     """Return the entry of a new table with these data files."""
-    rows = StoredRows(tuple(files), uuid4().hex, uuid4().hex, definition)
+    rows = StoredRows(tuple(files), new_id(), new_id(), definition)
     return Entry(name, "managed", schema, None, owner=owner, rows=rows)
 
 
@@ -84,7 +84,7 @@ def put_files(store: TableStore, entry: Entry, files: Sequence[StoredFile]) -> N
     store.folder.sync([file.name for file in files if file not in before.files])
     with store.lock:
         check_bytes(same_table(store, entry))
-        rows = replace(before, files=tuple(files), revision=uuid4().hex, folder=None)
+        rows = replace(before, files=tuple(files), revision=new_id(), folder=None)
         store.put(replace(entry, rows=rows, provider=None))
 
 

@@ -83,6 +83,7 @@ class OwnRows:
             "queries": lambda row: row["user"] == principal.name,
             "ai_calls": lambda row: row["user"] == principal.name,
             "sessions": lambda row: row["user"] == principal.name,
+            "batches": lambda row: row["user"] == principal.name,
             "labels": lambda row: row["user"] == principal.name,
             "grants": lambda row: row["grantee"] in principal.grantees,
             "policies": lambda row: row["grantee"] in principal.grantees,

@@ -186,6 +186,12 @@ class Settings:
         " proxies: cheaper proxies then decide rows where the targets still hold.",
         _Quality(),
     )
+    delivery: str = _setting(
+        "How models get the prompts of SELECT, INSERT … SELECT and CREATE TABLE AS: immediate, or batch: by the"
+        " provider's batch endpoint, at a lower price and within hours; the statement returns a handle at once.",
+        _words("immediate", "batch"),
+        default="immediate",
+    )
     endpoints: int = _setting(
         "The number of parts of a result that a client can fetch at once, in no order; many clients support only one.",
         _Whole(64),

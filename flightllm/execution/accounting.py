@@ -22,7 +22,7 @@ from flightllm.execution.estimate import DRAWS, MOST_PROMPTS, MOST_SECONDS, DryR
 from flightllm.execution.plan_texts import late_fits
 from flightllm.functions.call import EMBEDDING, MODEL, SEARCH, AICall, binding_of, model_of
 from flightllm.learning.learned import LateFit
-from flightllm.llm.cost import ModelCosts
+from flightllm.llm.cost import Costs, ModelCosts
 from flightllm.llm.engine import Constraint, Engine, Parameters
 from flightllm.llm.thinking import most_thought
 from flightllm.observe.query_record import COUNTERS, QueryRecord
@@ -158,14 +158,14 @@ def real_bindings(
         if not fits:
             _check_limits(query, settings, models, record)
         account = _account(query, settings)
-        rights = query.services.rights
+        rights, collecting = query.services.rights, query.services.collecting
         precedence = Precedence(query.settings.priority)
         asked = {
             binding_of(name): ModelBinding(
                 ObservedEngine(
-                    model.engine,
+                    model.engine if collecting is None else collecting.engine(model),
                     learned := model.learned.of(rights.principal.name),
-                    model.costs,
+                    model.costs if collecting is None else Costs(),  # a pass tells nothing about the speed
                     model.health,
                     str if name is None else without_section,
                 ),
@@ -183,6 +183,7 @@ def real_bindings(
                 rights.principal.name,
                 learned.has_probabilities,
                 note_run=partial(_note_run, learned),
+                collects=collecting is not None,
             )
             for name, model in models.items()
         }
@@ -191,6 +192,8 @@ def real_bindings(
         finally:
             if account is not None:
                 account.close()
+    if collecting is not None:
+        collecting.finish()
     if account is not None and account.refusal is not None:
         record.warn(f"{account.refusal}; the other rows have NULL")
         _log.warning("budget spent, the other rows have NULL", query_id=record.query_id, reason=account.refusal)

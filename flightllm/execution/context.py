@@ -17,6 +17,7 @@ from flightllm.datafusion.run import Loop
 from flightllm.engines.registry import Engines
 from flightllm.errors import AICallError
 from flightllm.execution.backends import Backends
+from flightllm.execution.deferral import Deferral
 from flightllm.execution.late_table import LateTable
 from flightllm.functions import FunctionRegistry
 from flightllm.functions.call import AICall
@@ -24,6 +25,7 @@ from flightllm.functions.stored import LearnedUse, StoredFunction
 from flightllm.llm.engine import Engine
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.answer_store import AnswerStore
+from flightllm.operators.collecting import Collecting
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.workers import Workers
 from flightllm.pg_catalog.kept import KeptCatalogs
@@ -110,6 +112,10 @@ class Services:
     """Plans the rows to label next; see `RowsToLabel`."""
     fits: KeptFits = field(default_factory=KeptFits)
     """The fits that queries made last."""
+    collecting: Collecting | None = None
+    """Set in a pass of a deferred statement."""
+    deferral: Deferral | None = None
+    """Takes the statements of sessions with `delivery = 'batch'`."""
     on_error: str = "null"
     """The value of this option in calls without it; a statement that stores rows fails."""
 

@@ -2,5 +2,6 @@
 
 Here are also the answer cache, prompts in flight, budgets, and the reading of answers.
 
-Imports: access, common, config, datafusion, errors, functions, learning, llm, observe, plan, prompt_order, quality.
+Imports: access, common, config, datafusion, engines, errors, functions, learning, llm, observe, plan, prompt_order,
+quality.
 """

@@ -98,6 +98,8 @@ class ModelBinding:
     """In a dry run: returns what it takes to find the first of some units under a LIMIT; see `Learned.first_of_run`."""
     note_run: Callable[[AICall, Seen], None] | None = None
     """Keeps what a run of a call with a promise told about its proxy, for predictions."""
+    collects: bool = False
+    """Whether the engine leaves prompts without an answer: a later pass of the deferred statement has it."""
 
     @property
     def revision(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Final, cast
 
-from flightllm.errors import EngineError, InternalError, check_cancelled
+from flightllm.errors import EngineError, InternalError, UnansweredError, check_cancelled
 from flightllm.llm.engine import Completion, Request
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.cache import AnswerCache
@@ -25,6 +25,7 @@ from flightllm.operators.prompts import (
 
 _MOST_FINISHED: Final = 8
 """Finished batches that can wait for the consumer. Without this limit, cached answers would fill the memory."""
+_LATER: Final = "the answers come to a later pass of the deferred statement"
 _MOST_TUPLES: Final = 4_096
 _MOST_WINDOWS: Final = 4
 """The most open distinct tuples: `_MOST_TUPLES`, or `_MOST_WINDOWS` times the engine's window if that is more."""
@@ -59,6 +60,8 @@ class CallExecutor:
         """The calls that must be prepared before their first prompt."""
         self._held: list[tuple[OpenBatch, Sequence[int]]] = []
         """The calls of batches that wait for this."""
+        self._left_any = False
+        """Whether the answers of any prompts come to a later pass."""
         self._answers = 0
         """How many prompts have an answer of this pass."""
 
@@ -87,10 +90,15 @@ class CallExecutor:
                             self._take_answer(answered, window)
                         if window.has_finished:
                             yield from self._finished(window)
+                if self._binding.collects:
+                    yield from self._finished(window)
+                    self._leave(window)
                 if self._sender.sent:
                     raise InternalError(f"{engine.name} left {self._sender.sent} prompts without an answer")
                 self._prepare(window, alive)
                 yield from self._finished(window)
+            if self._left_any:
+                raise UnansweredError(_LATER)
         except EngineError as error:
             error.args = (f"{error}{self._kept()}",)
             raise
@@ -98,6 +106,22 @@ class CallExecutor:
             self._sender.abandon()
             leases.close()
             self._binding.cache.flush()
+
+    def _leave(self, window: BatchWindow) -> None:
+        """Close the batches whose answers come to a later pass.
+
+        Raises:
+            UnansweredError: no further prompt can be listed in this pass.
+        """
+        for prompt in self._sender.leave():
+            self._left_any = True
+            prompt.slots, prompt.fields = [], []  # their rows must not stay in memory
+        held = {id(open_batch) for open_batch, _ in self._held}
+        closed = window.give_up(lambda open_batch: id(open_batch) not in held)
+        # Under a LIMIT, the answers decide how many more prompts are needed.
+        if self._left_any and not held and (self._context.tracker.limited or not closed) and not window.moved:
+            raise UnansweredError(_LATER)
+        window.moved = False
 
     def _kept(self) -> str:
         """Return the end of the error about a lost engine: how many answers came before."""
@@ -265,6 +289,9 @@ class BatchWindow:
         self._goes_on = False
         """Whether the next batch has further rows of the last opened tuple."""
         self._exhausted = False
+        self._opened: dict[int, OpenBatch] = {}
+        self.moved = False
+        """Whether a batch has finished since a pass of a deferred statement last looked."""
 
     @property
     def is_done(self) -> bool:
@@ -300,16 +327,29 @@ class BatchWindow:
         self._open += 1
         self._open_tuples += len(batch.tuples)
         self._open_bytes += batch.rows.nbytes
-        return OpenBatch(batch)
+        opened = OpenBatch(batch)
+        self._opened[id(opened)] = opened
+        return opened
 
     def finish(self, open_batch: OpenBatch) -> None:
         """Close a batch that went through all steps, and keep it for the consumer."""
         batch = open_batch.batch
         open_batch.finished = self._any_finished = True
         self._open -= 1
+        del self._opened[id(open_batch)]
         self._open_tuples -= len(batch.tuples)
         self._open_bytes -= batch.rows.nbytes
         self._finished.append(batch)
+        self.moved = True
+
+    def give_up(self, test: Callable[[OpenBatch], bool]) -> int:
+        """Close the open batches for which `test` is true: the consumer does not get them. Return their number."""
+        given_up, moved = [one for one in self._opened.values() if test(one)], self.moved
+        for open_batch in given_up:
+            self.finish(open_batch)
+            self._finished.pop()
+        self.moved = moved
+        return len(given_up)
 
     def take_finished(self) -> PromptBatch:
         """Return the batch that finished first, and forget it."""

@@ -84,8 +84,10 @@ class PromptSender:
         self._packs: dict[int, SentPack] = {}
         """The packs of prompts that the engine has, by request id."""
         self._packer = Packer(context.sites, context.binding.engine)
-        self.packs = self._packer.any
+        self.packs = self._packer.any and not context.binding.collects
         """Whether prompts can share requests."""
+        self._left: list[PendingPrompt] = []
+        """The prompts whose answers come to a later pass of a deferred statement."""
         self._trace = Trace()
 
     def renew(self, call: int) -> None:
@@ -144,7 +146,7 @@ class PromptSender:
         pack, budget = self._packer.pack(group), self._binding.budget
         request, reservation = self._requests.make_pack(pack, self._packer.following(group, self._ready)), None
         if budget is not None:
-            reservation = budget.take(request, waits=bool(self.sent), probe=True)
+            reservation = budget.take(request, waits=bool(self.sent or self._left), probe=True)
             if reservation is None:
                 if self.sent and budget.refusal is None:
                     return None
@@ -167,7 +169,7 @@ class PromptSender:
             return Answered(prompt, UNPAID, Reading(None))
         request = self._requests.make(prompt, next((one for one in islice(self._ready, 2) if one is not prompt), None))
         if budget is not None:
-            prompt.reservation = budget.take(request, waits=bool(self.sent))
+            prompt.reservation = budget.take(request, waits=bool(self.sent or self._left))
             if prompt.reservation is None:
                 if budget.refusal is None:
                     return None
@@ -255,9 +257,17 @@ class PromptSender:
             return None
         return Answered(prompt, response, reading)
 
+    def leave(self) -> list[PendingPrompt]:
+        """Leave all sent prompts to a later pass, with their reservations; return all prompts that were left."""
+        self._left += self._sent.values()
+        self._sent.clear()
+        return self._left
+
     def abandon(self) -> None:
         """Settle the reservations of prompts that will have no answer. A prompt that was not sent is not counted."""
-        asked: list[tuple[int, PendingPrompt | SentPack]] = [(prompt.call, prompt) for prompt in self._sent.values()]
+        asked: list[tuple[int, PendingPrompt | SentPack]] = [
+            (prompt.call, prompt) for prompt in (*self._sent.values(), *self._left)
+        ]
         asked += [(pack.pack.prompts[0].call, pack) for pack in self._packs.values()]
         for call, sent in asked:
             left = sent.dispatch is None or not sent.dispatch.waits

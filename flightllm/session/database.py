@@ -17,11 +17,15 @@ from flightllm.common.names import TableName
 from flightllm.common.principal import LOCAL, Principal
 from flightllm.config import Config
 from flightllm.config.engine_kinds import EMBEDDERS, ENGINES
+from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Loop
+from flightllm.deferred.deferral import DeferredStatements
 from flightllm.engines.registry import Engines
 from flightllm.engines.supervised import supervised
+from flightllm.errors import InternalError
 from flightllm.execution.backends import Backends
 from flightllm.execution.context import Services
+from flightllm.execution.deferral import Deferral, DeferredStatement
 from flightllm.execution.learn import labelled
 from flightllm.execution.next_labels import RowsToLabel
 from flightllm.functions import FunctionRegistry
@@ -39,6 +43,7 @@ from flightllm.recovery.watch import Watch
 from flightllm.router.replica import ReplicaStatus
 from flightllm.sandbox.memory_guard import MemoryGuard
 from flightllm.sandbox.pool import Isolation
+from flightllm.session.deferring import PassLog, PassRunner
 from flightllm.session.revocation import Revocation
 from flightllm.session.session import Session
 from flightllm.storage.damage import list_of_tables, named_files
@@ -46,6 +51,7 @@ from flightllm.storage.decoded import DecodedCounts
 from flightllm.storage.file_check import FileStatus
 from flightllm.storage.lock import FolderLock
 from flightllm.storage.rows import StoredFile
+from flightllm.system_tables.batches import BatchTable
 from flightllm.system_tables.data_files import FileTable
 from flightllm.system_tables.indexes import CacheTable, IndexTable, ServerTables
 from flightllm.system_tables.keys import KeyTables
@@ -143,6 +149,7 @@ class Database:
             def data_files() -> Iterator[tuple[TableName, StoredFile, FileStatus]]:
                 return catalog.store.data_files()
 
+            batches = BatchTable()
             access = open_access(config)
             opened.callback(access.close)
             system = ServerTables(
@@ -157,6 +164,7 @@ class Database:
                 KeyTables(tables),
                 FileTable(data_files),
                 labels,
+                batches,
             )
             catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
@@ -166,6 +174,8 @@ class Database:
             check_owners(access.store, _owners(catalog, objects))
             notes = register_tables(catalog, config.tables)
             backends = Backends(config.embedding, config.recovery, config.limits, indexes, cache)
+            deferred = DeferredStatements(config.data_folder / "batches", engines)
+            batches.of = deferred.rows
             if not lazily:
                 _ = engines.own  # so that a wrong engine setting fails at the start
             services = Services(
@@ -188,10 +198,12 @@ class Database:
                 next_labels=RowsToLabel,
                 isolation=Isolation(config.limits, config.storage),
                 watch=watch or Watch(),
+                deferral=deferred,
             )
             opened.pop_all()
         database = cls(services, queries, sessions, notes, lock)
         database._revocation.start()
+        deferred.start(PassRunner(services, database._session_of_pass))
         return database
 
     def session(self, principal: Principal = LOCAL, *, peer: str = "") -> Session:
@@ -200,6 +212,22 @@ class Database:
         `peer` is the client's address.
         """
         return Session(self._services, self.queries, self.sessions, self._scopes, principal, peer)
+
+    def _session_of_pass(self, services: Services, statement: DeferredStatement) -> Session:
+        """Return a session in which a pass of a deferred statement runs; its records are not among the queries."""
+        queries = PassLog(price=self._services.engines.price)
+        session = Session(services, queries, SessionLog(), self._scopes, statement.principal, "")
+        session.go_back((Settings().with_values(statement.settings), statement.path))
+        if statement.as_postgres:
+            session.speak_postgres()
+        return session
+
+    @property
+    def deferred(self) -> Deferral:
+        """Return the statements that wait for a batch endpoint."""
+        if self._services.deferral is None:
+            raise InternalError("this database keeps no deferred statements")
+        return self._services.deferral
 
     def catalog_of(self, principal: Principal) -> Catalog:
         """Return the catalog as a user sees it now."""
@@ -262,6 +290,8 @@ class Database:
 
     def close(self) -> None:
         """Cancel running statements, keep the cached answers and release the engine. Idempotent."""
+        if self._services.deferral is not None:
+            self._services.deferral.close()
         self._revocation.close()
         self._memory.close()
         for record in self.queries.running():

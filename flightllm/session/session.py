@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from types import MappingProxyType
@@ -28,6 +28,7 @@ from flightllm.dml import Changed
 from flightllm.errors import CancelledError, FlightLLMError, PermissionDeniedError, UnsupportedError
 from flightllm.execution.cancel_token import stopped
 from flightllm.execution.context import Services
+from flightllm.execution.deferral import DeferredStatement
 from flightllm.execution.describe import Description, describe
 from flightllm.execution.kept_plans import Circumstances, KeptPlan, keep
 from flightllm.execution.plain_query import PlainQuery
@@ -40,6 +41,7 @@ from flightllm.observe.query_log import QueryLog
 from flightllm.observe.query_record import CancelToken, QueryRecord
 from flightllm.observe.session_log import SessionFacts, SessionLog
 from flightllm.observe.statement_texts import without_its_secrets
+from flightllm.session.deferring import handle_of, is_deferred_change, kept_settings, row_of, waiting
 from flightllm.session.place import SessionPlace
 from flightllm.session.reading import StatementReader, plan_statement
 from flightllm.session.transactions import Transactions
@@ -196,7 +198,8 @@ class Session:
             chosen = self._settings.with_values(settings)
             if chosen.dialect == DEFAULT and ";" not in sql and BEGINS_SELECT.match(sql):
                 return False  # the plan reads the text, and finds its errors
-            return self._reader.statement(sql, chosen).is_update
+            statement = self._reader.statement(sql, chosen)
+            return statement.is_update and not self._defers(statement, chosen)
 
     def changes_temporary(self, sql: str) -> bool:
         """Return whether a statement changes the rows of a temporary table; only the text is read.
@@ -247,9 +250,15 @@ class Session:
             def schema_of(statement: Statement) -> pa.Schema:
                 if statement.is_update:
                     _check_writable(statement, settings)
+                    if self._defers(statement, settings):
+                        handle = handle_of(statement, services, settings, self._deferring(sql, settings, parameters))
+                        return _EMPTY if handle is None else handle.schema
                     return self._check(statement, services)
                 named = replace(statement, names=read.names)
                 query = plan_statement(named, services, circumstances.settings)
+                if settings.delivery == "batch":
+                    deferring = self._deferring(sql, settings, parameters)
+                    query = waiting(query, named, services, circumstances.settings, deferring)
                 kept = keep(query, named, services, circumstances, reader)
                 plans[:] = [kept] if kept is not None else []
                 planned.append(query)
@@ -328,7 +337,10 @@ class Session:
             no_rows = parameters is not None and parameters.num_rows == 0
             read = self._reader
             statement = read.statement(sql, chosen) if no_rows else read.bound(sql, chosen, parameters)
-            if statement.is_update:
+            changes = self._defers(statement, chosen)
+            if changes:
+                _check_writable(statement, chosen)
+            elif statement.is_update:
                 kind = statement.kind.replace("_", " ").upper()
                 if statement.returning:
                     raise UnsupportedError(f"{kind} … RETURNING changes rows: call update_returning")
@@ -337,9 +349,52 @@ class Session:
             def planned(services: Services) -> Query:
                 if no_rows:
                     return EmptyQuery(self._described(sql, chosen).schema)
-                return plan_statement(statement, services, chosen)
+                deferring = self._deferring(sql, chosen, parameters)
+                if changes:
+                    return self._handle(statement, services, chosen, deferring)
+                query = plan_statement(statement, services, chosen)
+                if chosen.delivery == "batch":
+                    return waiting(query, statement, services, chosen, deferring)
+                return query
 
             return self._started(statement.kind, sql, statement.whole.sql, planned, statement.whole, cancelled)
+
+    def _defers(self, statement: Statement, settings: Settings) -> bool:
+        """Return whether a statement is a change that waits for a batch endpoint; see `is_deferred_change`."""
+        return settings.delivery == "batch" and is_deferred_change(statement, self._services)
+
+    def _deferring(
+        self, sql: str, settings: Settings, parameters: pa.RecordBatch | pa.Table | None
+    ) -> Callable[[str], DeferredStatement]:
+        """Return a function that keeps a statement of this session for a later run; it gets the statement's kind.
+
+        The function raises UnsupportedError if the statement needs what only this session has.
+        """
+
+        def deferred(kind: str) -> DeferredStatement:
+            if self.state() is None:
+                raise UnsupportedError(
+                    "flightllm.delivery is 'batch', and the statement runs after its session: end the transaction, and"
+                    " use no temporary tables and no session variables"
+                )
+            principal, path = self.principal, self._place.path
+            kept, as_postgres = dict(kept_settings(settings)), self._reader.as_postgres
+            return DeferredStatement(sql, row_of(parameters), kept, path, principal, kind != "query", as_postgres)
+
+        return deferred
+
+    def _handle(
+        self,
+        statement: Statement,
+        services: Services,
+        settings: Settings,
+        deferring: Callable[[str], DeferredStatement],
+    ) -> Query:
+        found = handle_of(statement, services, settings, deferring)
+        if found is None:
+            kind = statement.kind.replace("_", " ").upper()
+            raise UnsupportedError(f"{kind} returns no rows: send it as an update")
+        return found
 
     def why(
         self, sql: str, row: Sequence[str | None], settings: Mapping[str, str] = MappingProxyType({})
@@ -526,6 +581,13 @@ class Session:
         if statement.kind in _OF_SESSION:
             self._change_session(statement)
             return Changed(-1)
+        if self._defers(statement, settings):
+            handle = handle_of(statement, self._services, settings, self._deferring(sql, settings, None))
+            if handle is not None:
+                record = self._began(sql, cancelled, statement.kind)
+                with closing(ResultBatches(handle.run(record), record, self._reading(bound, self.rights))) as rows:
+                    list(rows)
+                return Changed(-1)
         record = self._began(sql, cancelled, statement.kind)
         try:
             noted = self._all.watch.changing(bound.sql, record.query_id, self.rights.blamed)

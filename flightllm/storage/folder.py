@@ -18,6 +18,7 @@ import structlog
 
 from flightllm.common.atomic_files import sync, write_atomically
 from flightllm.errors import CancelledError, ConfigError
+from flightllm.storage.change_ids import new_id
 from flightllm.storage.damage import check_places, damaged, list_of_tables
 from flightllm.storage.disk import disk_errors, of_one_file
 from flightllm.storage.layout import COPY, DAMAGED, FILES, MANIFEST, PREVIOUS, READING, UNFINISHED
@@ -168,7 +169,7 @@ class TablesFolder:
 
     def new_file(self, suffix: str) -> Path:
         """Return an unused path for a new data file. `name_of` returns the name of the file."""
-        return self._unfinished(f"{uuid4().hex}{suffix}")
+        return self._unfinished(f"{new_id()}{suffix}")
 
     def file(self, name: str) -> Path:
         """Return the path of a data file; until a manifest names the file, its unfinished name."""

@@ -72,6 +72,7 @@ try:
     from aiolimiter import AsyncLimiter
 
     from flightllm.engines.http_bodies import ENCODING, BodyError, EndpointClient, RedirectError, keyed
+    from flightllm.engines.openai.batches import OpenAIBatches, batch_options, check_status
     from flightllm.engines.openai.delivery import Delivery, EndpointError, RowsError
     from flightllm.engines.openai.fault_reader import (
         PROBE_SECONDS,
@@ -144,6 +145,7 @@ class OpenAIEngine(PatientEngine):
         self._faults = FaultReader(self.name, model, self._key, self._address)
         self._empty = EmptyAnswers()
         self._loop = LoopThread("openai")
+        self._batches: OpenAIBatches | None = None
 
     def _open_client(self) -> openai.AsyncOpenAI:
         return _client(self._address, self._key, self._options)
@@ -400,6 +402,8 @@ class OpenAIEngine(PatientEngine):
         """Abort running requests and close the connections. Idempotent."""
         if not self._loop.closed:
             self._loop.run(self._client.close())
+            if self._batches is not None:
+                self._batches.close()
             self._loop.close()
 
     async def _answer(self, chunk: Sequence[Request]) -> list[Completion]:
@@ -457,10 +461,7 @@ class OpenAIEngine(PatientEngine):
         """
         await self._recognise()
         parameters = group[0].parameters
-        level = parameters.reasoning or self._reasoning or "off"
-        limit = max(one.limit for one in group)
-        size = max(len(one.prompt) for one in group)
-        asking = RequestAttempts(self._record, parameters, level, limit, self._further_parameters(parameters), size)
+        asking = self._asking(group)
         waits = all(request.waits for request in group)
         async with self._leaders.turn(lambda: self.parts_of(group[0]), len(group), waits=waits) as turn:
             found = await self._read_answers(group, asking, client, trial, turn)
@@ -472,6 +473,13 @@ class OpenAIEngine(PatientEngine):
                 share = Trial(failed=_unreadable(one), used=usage_of(completions[place]))
                 completions[place] = await self._answer_one(group[place], client, share)
         return completions
+
+    def _asking(self, group: Sequence[Request]) -> RequestAttempts:
+        parameters = group[0].parameters
+        level = parameters.reasoning or self._reasoning or "off"
+        limit = max(one.limit for one in group)
+        size = max(len(one.prompt) for one in group)
+        return RequestAttempts(self._record, parameters, level, limit, self._further_parameters(parameters), size)
 
     async def _read_answers(
         self,
@@ -643,8 +651,7 @@ class OpenAIEngine(PatientEngine):
         self, group: Sequence[Request], plan: RequestPlan, client: Any
     ) -> tuple[list[EndpointAnswer], Usage]:
         """Send one HTTP request. `client` is Any: the accepted parameters depend on the endpoint, not on its types."""
-        own = {**plan.cache, **self._further(group[0])}
-        further = {**plan.options, **own, **self._hint(group), **self._options.extra_body}
+        further = self._body(group, plan)
         sent = self._sent(group, plan)
         texts = sent.texts
         shared = [self._cache.shared(text, sent.marks) for text in texts]
@@ -663,6 +670,72 @@ class OpenAIEngine(PatientEngine):
         )
         answers, usage = read_chat(raw.http_response.content, thinks=plan.thinks)
         return answers, self._checked(group, usage, answers, sent, shared)
+
+    def _body(self, group: Sequence[Request], plan: RequestPlan) -> dict[str, Any]:
+        """Return the keys of a request's body beyond those that all requests have."""
+        own = {**plan.cache, **self._further(group[0])}
+        return {**plan.options, **own, **self._hint(group), **self._options.extra_body}
+
+    @property
+    def batches(self) -> OpenAIBatches | None:
+        """Return the batch endpoint, or None; see the option `batch`."""
+        if not self._options.has_batches:
+            return None
+        if self._batches is None:
+            client = _client(self._address, self._key, batch_options(self._options))
+            self._batches = OpenAIBatches(self, client, self._loop, self._faults, self._options, self._address)
+        return self._batches
+
+    async def drafted(self, request: Request) -> tuple[RequestPlan, dict[str, Any]]:
+        """Return the plan and the body of a request that a batch sends."""
+        await self._recognise()
+        plan, group = self._asking([request]).plan(), [request]
+        given: dict[str, Any] = {"model": self._model}
+        if self._options.completions:
+            given |= {"prompt": self._sent(group, plan).texts[0], "max_tokens": plan.tokens}
+        else:
+            given |= {"messages": self._sent(group, plan).said[0], **plan.token_limit}
+        return plan, {**given, **self._body(group, plan)}
+
+    async def settled(self, request: Request) -> Completion | None:
+        """Answer a request at once if nothing tells the form that the endpoint accepts; otherwise return None.
+
+        A job in the wrong form would be asked twice, and would take a day.
+        """
+        await self._recognise()
+        if self._record.provider is not UNKNOWN or self._record.knows(request.parameters.constraint):
+            return None
+        return await self._answer_one(request, self._client)
+
+    async def read_drafted(
+        self, request: Request, place: int, status: int, body: bytes, *, last: bool
+    ) -> Completion | None:
+        """Return the completion for a batch's answer to a request in the form at `place`; None to ask again."""
+        asking, group = self._asking([request]), [request]
+        plan = asking.plan()
+        ladder = self._record.forms(request.parameters.constraint)
+        place = min(place, len(ladder) - 1)
+        plan = replace(plan, form=ladder[place], place=place)
+        try:
+            check_status(self._address, status, body)
+            answers, usage = read_texts(body, 1) if self._options.completions else read_chat(body, thinks=plan.thinks)
+        except Exception as exc:  # noqa: BLE001 - as `_outcome`
+            try:
+                fault = await self._faults.read(exc, self._client, 1, plan.body)
+            except RefusedError as refused:
+                if not last and refused.of_request and asking.refused(plan, refused.refusal):
+                    return None
+                return self._failures(group, str(refused), Usage())[0]
+            return self._failures(group, fault.text, Usage())[0]
+        usage = self._checked(group, usage, answers, self._sent(group, plan), [0])
+        [answer] = (proven(one, request.parameters.constraint, wrapped=plan.form.wrapped) for one in answers)
+        asking.accepted(plan)
+        answer, again = asking.read(plan, answer, usage)
+        if again and not last:
+            return None
+        found = read_probabilities(answer.logprobs, answer.text, _options(request.parameters))
+        answer = replace(answer, probabilities=found)
+        return share_out(group, [answer], with_reasoning(usage, [answer]))[0]
 
     def _checked(
         self,

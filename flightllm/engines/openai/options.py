@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -17,6 +18,9 @@ from flightllm.engines.secrets import holds_secret, shown_address
 from flightllm.errors import ConfigError
 
 APIS = ("auto", "chat", "completions", "decisions", "systemone")
+_BATCHES = ("auto", "on", "off")
+_WITH_BATCHES = frozenset({"openai", "azure", "groq"})
+"""The providers with files and batches of the same form at the same address."""
 RESPONSE_BYTES = 32 << 20
 _HOSTED = "https://api.openai.com/v1"
 _KEY_ENV = "OPENAI_API_KEY"
@@ -27,7 +31,7 @@ SAME_ANSWERS = frozenset(
         *("api_key", "api_key_env", "api_key_file", "proxy"),
         *("timeout", "max_retries", "requests_per_minute", "tokens_per_minute", "response_bytes"),
         *("tokenizer", "kv_events", "kv_replay", "block_tokens", "cache_blocks", "max_model_len"),
-        *("priority", "cache_salt", "reuse_hints"),
+        *("priority", "cache_salt", "reuse_hints", "batch", "batch_price"),
     }
 )
 """The options that change no answer, or that the engine's revision has in another form. All others are in its suffix,
@@ -51,6 +55,9 @@ class OpenAIOptions:
     These three are tables, or in SQL texts with a JSON object. `organization` and `project` are for OpenAI,
     `api_version` is for Azure. `proxy` is an address, or `env:NAME` if the address has a password. Without `proxy`,
     HTTPS_PROXY of the environment applies. The model gets `system_prompt` before each prompt.
+
+    `batch` says whether the endpoint also takes files of requests, as OpenAI's batches do: `auto` means by the known
+    providers. A token there costs `batch_price` times its usual price.
 
     These options are for vLLM:
 
@@ -98,6 +105,8 @@ class OpenAIOptions:
     proxy: str = ""
     api_version: str = ""
     system_prompt: str = ""
+    batch: str = "auto"
+    batch_price: float = 0.5
 
     def __post_init__(self) -> None:
         if self.api_key and holds_secret("api_key", self.api_key):
@@ -120,6 +129,7 @@ class OpenAIOptions:
             raise ValueError(f"provider: expected one of {', '.join(NAMES)}, got {self.provider!r}")
         self._check_further()
         self._check_cache()
+        self._check_batches()
 
     def _check_further(self) -> None:
         for name in ("headers", "query"):
@@ -137,6 +147,12 @@ class OpenAIOptions:
                 raise ValueError(f"proxy: expected http://HOST:PORT, got {shown_address(self.proxy)!r}")
         if self.completions and self.system_prompt:
             raise ValueError("system_prompt: completions have no system prompt; write the text into the prompts")
+
+    def _check_batches(self) -> None:
+        if self.batch not in _BATCHES:
+            raise ValueError(f"batch: expected one of {', '.join(_BATCHES)}, got {self.batch!r}")
+        if not 0 <= self.batch_price < math.inf:
+            raise ValueError(f"batch_price: expected a number from 0 on, got {self.batch_price}")
 
     def _check_cache(self) -> None:
         if self.decides and (self.prompts_per_request > 1 or self.tokenizer):
@@ -168,6 +184,11 @@ class OpenAIOptions:
     def known_provider(self) -> Provider:
         """Return the endpoint's provider, by the option `provider` or by the address."""
         return named(self.provider) or provider_at(self.base_url)
+
+    @property
+    def has_batches(self) -> bool:
+        """Return whether the endpoint takes files of requests, by the option `batch` or by the provider."""
+        return self.batch == "on" or (self.batch == "auto" and self.known_provider.name in _WITH_BATCHES)
 
     def cache_rules(self, model: str) -> CacheRules | None:
         """Return the rules of the hosted provider's cache; None for others, or if the options describe the cache."""

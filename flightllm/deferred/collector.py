@@ -1,0 +1,134 @@
+"""One pass of a deferred statement: its engines return known answers, and list the other prompts."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from typing import Any, Final
+
+from flightllm.deferred.store import BatchStore, Listed
+from flightllm.engines.registry import OpenModel
+from flightllm.errors import UnansweredError, UnsupportedError, check_cancelled
+from flightllm.llm.batch_endpoint import BatchEndpoint, batch_endpoint
+from flightllm.llm.engine import Completion, Engine, Request
+
+MOST_TRIES: Final = 3
+"""How often a prompt is sent that gets no usable answer, because of the form or because of the provider."""
+_TOGETHER: Final = 1_000
+"""Prompts that one transaction keeps."""
+
+
+class Collector:
+    """The prompts of one pass. Thread-safe.
+
+    With `keeping`, the pass only puts answers into the cache: it lists nothing, and ends without effect.
+    """
+
+    def __init__(self, store: BatchStore, batch_id: str, *, keeping: bool = False) -> None:
+        self._store = store
+        self._batch = batch_id
+        self._keeping = keeping
+        self._lock = threading.Lock()
+        self._waiting: list[Listed] = []
+        self._listed: set[bytes] = set()
+        self._unanswered = 0
+
+    @property
+    def listed(self) -> int:
+        """Return how many prompts the pass has listed."""
+        return len(self._listed)
+
+    def engine(self, model: OpenModel) -> Engine:
+        """Return the engine that stands for a model.
+
+        Raises:
+            UnsupportedError: the model has no batch endpoint.
+        """
+        endpoint = batch_endpoint(model.engine)
+        if endpoint is None:
+            raise no_endpoint(model)
+        return _CollectingEngine(model.engine, model.name, endpoint, self)
+
+    def finish(self) -> None:
+        """Check that no prompt is without an answer; see `Collecting.finish`."""
+        self.flush()
+        if self._unanswered or self._keeping:
+            raise UnansweredError("the answers come to a later pass of the deferred statement")
+
+    def flush(self) -> None:
+        """Keep all listed prompts on disk."""
+        with self._lock:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._store.add(self._batch, self._waiting)
+            self._waiting = []
+
+    def answer(self, request: Request, digest: bytes, model: str | None, endpoint: BatchEndpoint) -> Completion | None:
+        """Return the known answer to a request; otherwise list its prompt and return None."""
+        known = self._store.known(self._batch, digest)
+        tries = 0 if known is None else known.tries
+        if known is not None and known.result is not None:
+            last = tries >= MOST_TRIES or self._keeping
+            again = known.result.passes and not last
+            found = None if again else endpoint.read(request, known.note, known.result, last=last)
+            if found is not None and not (self._keeping and found.error is not None):
+                return found
+        if known is None and not self._keeping and (found := endpoint.settle(request)) is not None:
+            return found
+        with self._lock:
+            self._unanswered += 1
+            if not self._keeping and digest not in self._listed and (known is None or known.state != "sent"):
+                draft = endpoint.draft(request)
+                body = json.dumps(draft.body, ensure_ascii=True)
+                again_listed = known is not None and known.state == "listed"
+                self._listed.add(digest)
+                self._waiting.append(Listed(digest, model, max(1, tries + (not again_listed)), body, draft.note))
+                if len(self._waiting) >= _TOGETHER:
+                    self._flush()
+        return None
+
+
+class _CollectingEngine:
+    """An engine that asks nothing: it stands for a model in one pass."""
+
+    def __init__(self, engine: Engine, model: str | None, endpoint: BatchEndpoint, collector: Collector) -> None:
+        self._engine = engine
+        self._model = model
+        self._endpoint = endpoint
+        self._collector = collector
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Yield the known answers; end at the first pause, because nothing comes before the next pass."""
+        for request in requests:
+            check_cancelled(cancelled)
+            if request is None:
+                return
+            digest = _digest(request, self._model, self._engine.revision)
+            completion = self._collector.answer(request, digest, self._model, self._endpoint)
+            if completion is None:
+                request.dispatch.waits = True  # it costs nothing yet
+            else:
+                yield completion
+
+    def close(self) -> None:
+        """Do nothing: the engine belongs to the server."""
+
+
+def no_endpoint(model: OpenModel) -> UnsupportedError:
+    """Return the error for a model without a batch endpoint."""
+    name = "the server's own model" if model.name is None else f"the model {model.name!r}"
+    return UnsupportedError(
+        f"{name} ({model.engine.name}) has no batch endpoint: SET flightllm.delivery = 'immediate', use a model of a"
+        " provider with one, or set the engine's option batch = 'on' if the endpoint takes OpenAI's batches"
+    )
+
+
+def _digest(request: Request, model: str | None, revision: str) -> bytes:
+    """Return a key of all that decides the answer to a request."""
+    parts = (model, revision, request.prompt, repr(request.parameters), request.limit, request.tenant)
+    return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,0 +1,297 @@
+"""Drive the deferred statements of a server: rounds of passes and jobs, until each statement has run to its end."""
+
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+import pyarrow as pa
+import structlog
+
+from flightllm.common.principal import Principal
+from flightllm.deferred.collector import Collector, no_endpoint
+from flightllm.deferred.jobs import Jobs, cut
+from flightllm.deferred.store import ENDED, Batch, BatchStore
+from flightllm.engines.registry import Engines
+from flightllm.errors import (
+    CancelledError,
+    EngineUnavailableError,
+    FlightLLMError,
+    InternalError,
+    InvalidInputError,
+    NotFoundError,
+    UnansweredError,
+)
+from flightllm.execution.deferral import DeferredStatement, Forecast
+from flightllm.llm.batch_endpoint import BatchEndpoint, batch_endpoint
+from flightllm.observe.query_record import CancelToken
+from flightllm.observe.statement_texts import shown_statement
+
+_FIRST_PAUSE: Final = 0.1
+_MOST_PAUSE: Final = 60.0
+_LONGER: Final = 1.5
+"""Seconds between two looks at a provider's jobs: the first and the longest pause, and the factor from one to the next.
+"""
+_JOIN_SECONDS: Final = 10.0
+_log = structlog.get_logger(__name__)
+
+
+class Runner(Protocol):
+    """Runs a pass of a deferred statement in a session of its user."""
+
+    def run(self, statement: DeferredStatement, collector: Collector, rows: Path, mark: str, stop: CancelToken) -> int:
+        """Run a statement; return the number of its rows. A query writes them into the Arrow file `rows`.
+
+        The ids of what a change makes begin with `mark`.
+
+        Raises:
+            UnansweredError: prompts have no answer yet; the statement has changed nothing.
+            FlightLLMError: the statement fails.
+        """
+
+    def took_effect(self, mark: str) -> bool:
+        """Return whether a change with this mark is in the tables."""
+
+
+class DeferredStatements:
+    """All deferred statements of a server; each that has not ended has a thread. See `Deferral`."""
+
+    def __init__(self, folder: Path, engines: Engines) -> None:
+        """Start nothing yet; see `start`."""
+        self._folder = folder
+        self._engines = engines
+        self._runner: Runner | None = None
+        self._store = BatchStore(folder / "batches.sqlite")
+        self._passes = threading.Lock()
+        """Held during a pass: passes run one after the other, beside the statements of clients."""
+        self._lock = threading.Lock()
+        self._threads: dict[str, tuple[threading.Thread, threading.Event, CancelToken]] = {}
+        self._closed = False
+
+    @property
+    def store(self) -> BatchStore:
+        """Return the store."""
+        return self._store
+
+    def start(self, runner: Runner) -> None:
+        """Go on with the statements that had not ended when the last process did."""
+        self._runner = runner
+        for batch in self._store.batches():
+            if batch.state not in ENDED:
+                self._drive(batch.id, begins=False)
+
+    def create(self, statement: DeferredStatement, forecast: Forecast) -> str:
+        """Keep a statement and begin to run it; return its id."""
+        batch_id = secrets.token_hex(6)
+        self._store.create(batch_id, statement, forecast)
+        self._drive(batch_id, begins=True)
+        return batch_id
+
+    def cancel(self, batch_id: str, principal: Principal) -> None:
+        """Stop a statement; see `Deferral.cancel`."""
+        batch = self._of(batch_id, principal)
+        if batch.state in ENDED or not self._store.turn(batch.id, "cancelling"):
+            return
+        with self._lock:
+            found = self._threads.get(batch.id)
+        if found is not None:
+            _, woken, stop = found
+            stop.set()
+            woken.set()
+
+    def rows(self) -> list[dict[str, object]]:
+        """Return the rows of `system.batches`; times are in microseconds since 1970."""
+        return [self._row(batch) for batch in self._store.batches()]
+
+    def _row(self, batch: Batch) -> dict[str, object]:
+        counts, forecast = self._store.counts(batch.id), batch.forecast
+        ends = self._store.ends(batch.id)
+        return {
+            "id": batch.id,
+            "user": batch.user,
+            "sql": shown_statement(batch.statement.sql),
+            "state": batch.state,
+            "error": batch.error,
+            "rounds": batch.round,
+            "prompts": max(counts.prompts, forecast.prompts) if batch.state not in ENDED else counts.prompts,
+            "sent": counts.sent,
+            "answered": counts.answered,
+            "failed": counts.failed,
+            "rows": batch.rows,
+            "price_estimated": forecast.price,
+            "price_immediate": forecast.immediate_price,
+            "price": batch.paid,
+            "provider_batches": self._store.provider_ids(batch.id),
+            "created": _microseconds(batch.created),
+            "ends": _microseconds(ends),
+            "ended": _microseconds(batch.ended),
+        }
+
+    def result(self, batch_id: str, principal: Principal) -> pa.Table:
+        """Return the rows of a query that is done; see `Deferral.result`."""
+        batch = self._of(batch_id, principal)
+        if batch.statement.is_update:
+            raise InvalidInputError(f"the deferred statement {batch_id} changes a table: it has no rows of its own")
+        if batch.state != "done":
+            said = f": {batch.error}" if batch.error else ""
+            raise InvalidInputError(f"the deferred statement {batch_id} has no rows, it is {batch.state}{said}")
+        try:
+            with pa.memory_map(str(self._rows(batch.id))) as source:
+                return pa.ipc.open_file(source).read_all()
+        except (OSError, pa.ArrowInvalid) as error:
+            raise InternalError(f"the rows of the deferred statement {batch_id} cannot be read: {error}") from error
+
+    def _of(self, batch_id: str, principal: Principal) -> Batch:
+        found = self._store.batches(batch_id)
+        if not found or not (principal.is_admin or found[0].user == principal.name):
+            raise NotFoundError(f"there is no deferred statement {batch_id!r} of yours; see system.batches")
+        return found[0]
+
+    @property
+    def _runs(self) -> Runner:
+        if self._runner is None:
+            raise InternalError("deferred statements have no runner yet")
+        return self._runner
+
+    def _rows(self, batch_id: str) -> Path:
+        return self._folder / f"{batch_id}.arrow"
+
+    def close(self) -> None:
+        """Stop the threads; a later process goes on. Idempotent."""
+        with self._lock:
+            self._closed = True
+            running = list(self._threads.values())
+        for _, woken, stop in running:
+            stop.set()
+            woken.set()
+        for thread, _, _ in running:
+            if thread is not threading.current_thread():
+                thread.join(_JOIN_SECONDS)
+        self._store.close()
+
+    def _drive(self, batch_id: str, *, begins: bool) -> None:
+        woken, stop = threading.Event(), CancelToken()
+        thread = threading.Thread(
+            target=self._run, args=(batch_id, woken, stop, begins), name=f"batch {batch_id}", daemon=True
+        )
+        with self._lock:
+            if self._closed:
+                return
+            self._threads[batch_id] = thread, woken, stop
+        thread.start()
+
+    def _run(self, batch_id: str, woken: threading.Event, stop: CancelToken, begins: bool) -> None:  # noqa: FBT001 - a thread passes no names
+        """Drive one statement to its end, or until the server stops."""
+        pause = _FIRST_PAUSE
+        try:
+            while not self._closed:
+                [batch] = self._store.batches(batch_id)
+                if batch.state in ENDED:
+                    return
+                try:
+                    moved = self._step(batch, stop, begins=begins)
+                    pause = _FIRST_PAUSE if moved else min(pause * _LONGER, _MOST_PAUSE)
+                except EngineUnavailableError as error:
+                    self._store.note(batch_id, f"it waits, because {error}", self._paid(batch_id))
+                    moved, pause = False, min(pause * _LONGER, _MOST_PAUSE)
+                begins = False
+                if not moved:
+                    woken.wait(pause)
+                    woken.clear()
+        except Exception as error:  # noqa: BLE001 - a thread must not end without a word
+            if self._closed:
+                return
+            said = str(error) if isinstance(error, FlightLLMError) else f"internal error ({type(error).__name__})"
+            if not isinstance(error, FlightLLMError):
+                _log.exception("deferred statement failed", batch=batch_id)
+            with suppress(FlightLLMError):
+                self._store.note(batch_id, None, self._paid(batch_id))
+            with suppress(FlightLLMError):
+                self._store.turn(batch_id, "failed", error=said)
+        finally:
+            with self._lock:
+                self._threads.pop(batch_id, None)
+
+    def _step(self, batch: Batch, stop: CancelToken, *, begins: bool) -> bool:
+        """Do what a statement's state asks for; return whether to go on at once."""
+        jobs = Jobs(self._store, batch.id, self._endpoint)
+        if batch.state == "cancelling":
+            if not jobs.advance(cancelled=True):
+                return False
+            self._keep_answers(batch)
+            self._store.note(batch.id, None, self._paid(batch.id))
+            self._store.turn(batch.id, "cancelled")
+            return True
+        if batch.state == "waiting":
+            ended = jobs.advance()
+            if ended or batch.error is not None:
+                self._store.note(batch.id, None, self._paid(batch.id))
+            return ended and self._store.turn(batch.id, "collecting")
+        return self._pass(batch, stop, begins=begins)
+
+    def _pass(self, batch: Batch, stop: CancelToken, *, begins: bool) -> bool:
+        """Run the statement as far as its answers reach, and make jobs of the other prompts."""
+        if not begins and batch.statement.is_update and self._runs.took_effect(batch.id):
+            self._store.turn(batch.id, "done")  # the process ended between the change and its note
+            return True
+        self._store.begin_round(batch.id)
+        collector = Collector(self._store, batch.id)
+        rows = self._rows(batch.id)
+        try:
+            with self._passes:
+                count = self._runs.run(batch.statement, collector, rows, batch.id, stop)
+        except UnansweredError:
+            collector.flush()
+            if not self._store.end_round(batch.id, self._cut):
+                [now] = self._store.batches(batch.id)
+                if now.state == "collecting":
+                    raise InternalError("a pass of the statement lacks answers, but no prompt waits for one") from None
+            return True
+        except CancelledError:
+            if self._closed or self._store.batches(batch.id)[0].state == "cancelling":
+                return True
+            raise
+        except EngineUnavailableError:
+            raise
+        except FlightLLMError:
+            self._keep_answers(batch)  # the failing answer can have come before others
+            raise
+        self._store.turn(batch.id, "done", rows=count)
+        return True
+
+    def _keep_answers(self, batch: Batch) -> None:
+        """Put the answers of a statement that stops into the answer cache, without any effect."""
+        collector = Collector(self._store, batch.id, keeping=True)
+        with suppress(FlightLLMError), self._passes:
+            self._runs.run(batch.statement, collector, self._rows(batch.id), batch.id, CancelToken())
+        self._rows(batch.id).unlink(missing_ok=True)
+
+    def _cut(self, model: str | None, prompts: Iterator[tuple[int, str]]) -> Iterator[list[int]]:
+        with self._endpoint(model) as endpoint:
+            yield from cut(prompts, endpoint.limits)
+
+    @contextmanager
+    def _endpoint(self, model: str | None) -> Iterator[BatchEndpoint]:
+        with self._engines.using([model]) as models:
+            found = batch_endpoint(models[model].engine)
+            if found is None:
+                raise no_endpoint(models[model])
+            yield found
+
+    def _paid(self, batch_id: str) -> float | None:
+        """Return what the providers charge for a statement so far, or None if a model has no prices."""
+        paid = 0.0
+        for model, work in self._store.works(batch_id).items():
+            with self._engines.using([model]) as models:
+                price = models[model].costs.price(work)
+                found = batch_endpoint(models[model].engine)
+            if price is None or found is None:
+                return None
+            paid += price * found.price
+        return paid
+
+
+def _microseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1_000_000)

@@ -1,0 +1,138 @@
+"""The query that keeps a deferred statement, and returns its handle as one row."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from flightllm.config.session_settings import Settings
+from flightllm.datafusion.run import Batches
+from flightllm.deferred.collector import no_endpoint
+from flightllm.engines.registry import OpenModel
+from flightllm.errors import UnsupportedError
+from flightllm.execution.accounting import AskingQuery, models_of, predict
+from flightllm.execution.context import Services
+from flightllm.execution.deferral import DeferredStatement, Forecast
+from flightllm.functions.call import EMBEDDING, SEARCH
+from flightllm.llm.batch_endpoint import batch_endpoint
+from flightllm.llm.cost import Work
+from flightllm.observe.query_record import QueryRecord
+
+HANDLE: Final = pa.schema(
+    [
+        *((name, pa.string()) for name in ("id", "state")),
+        ("prompts", pa.int64()),
+        *((name, pa.float64()) for name in ("price", "immediate_price")),
+        ("look_at", pa.string()),
+    ]
+)
+"""The columns of a handle; the number of prompts and the prices are estimates."""
+_NOW: Final = "SET flightllm.delivery = 'immediate'"
+
+
+class Explained(Protocol):
+    """The part of a planned query that EXPLAIN shows."""
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return titles and texts of the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandleQuery:
+    """Keeps a statement with prompts for a batch endpoint; `query` is the planned query of the statement."""
+
+    query: AskingQuery
+    statement: DeferredStatement
+    services: Services
+    schema: pa.Schema = HANDLE
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Keep the statement, and yield its handle.
+
+        Raises:
+            UnsupportedError: a model has no batch endpoint.
+        """
+        deferral = self.services.deferral
+        if deferral is None:
+            raise UnsupportedError(f"this process keeps no deferred statements: {_NOW}")
+        with models_of(self.query, record.cancelled.is_set) as models:
+            for model in models.values():
+                if batch_endpoint(model.engine) is None:
+                    raise no_endpoint(model)
+            works = predict(self.query, models, record.cancelled.is_set).works
+            forecast = forecast_of(works, models)
+        batch_id = deferral.create(self.statement, forecast)
+        row = {
+            "id": batch_id,
+            "state": "collecting",
+            "prompts": forecast.prompts,
+            "price": forecast.price,
+            "immediate_price": forecast.immediate_price,
+            "look_at": f"SELECT * FROM system.batches WHERE id = '{batch_id}'",
+        }
+        yield pa.RecordBatch.from_pylist([row], schema=HANDLE)
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return the plan of the statement's query."""
+        explain = getattr(self.query, "explain", list)
+        found: list[tuple[str, str]] = explain()
+        return found
+
+
+def forecast_of(works: Mapping[str | None, Work], models: Mapping[str | None, OpenModel]) -> Forecast:
+    """Return the number of prompts and both prices of predicted work.
+
+    The price of a batch counts no token as cached: the requests of a job run at any time.
+    """
+    prompts, price, immediate = 0, 0.0, 0.0
+    priced = True
+    for name, work in works.items():
+        prompts += work.calls
+        endpoint, costs = batch_endpoint(models[name].engine), models[name].costs
+        usual = costs.price(work)
+        uncached = costs.price(Work(work.calls, work.prompt_tokens, 0, work.completion_tokens))
+        if usual is None or uncached is None or endpoint is None:
+            priced = False
+            continue
+        price += uncached * endpoint.price
+        immediate += usual
+    return Forecast(prompts, price if priced else None, immediate if priced else None)
+
+
+def check_deferrable(query: object, settings: Settings) -> None:
+    """Check that a query with AI calls can be asked in rounds.
+
+    Raises:
+        UnsupportedError: the query cannot be asked in rounds; the message says why.
+    """
+    reason = _reason(query, settings)
+    if reason is not None:
+        raise UnsupportedError(f"flightllm.delivery is 'batch', but {reason}; or {_NOW}")
+
+
+def _reason(query: object, settings: Settings) -> str | None:
+    """Return why a query cannot be asked in rounds, with what to change; None if it can."""
+    for name, why in (("optimizer", "plans"), ("cache", "answers"), ("dedup", "answers")):
+        if not getattr(settings, name):
+            return f"flightllm.{name} is off, and rounds share {why}: SET flightllm.{name} = 'on'"
+    if getattr(query, "path", "") != "operators":
+        return "the query cannot run as operators: write it with simpler expressions"
+    if settings.quality is not None:
+        return "flightllm.quality chooses rows by answers to other rows: RESET flightllm.quality"
+    calls: Sequence[object] = getattr(query, "calls", ())
+    for call in calls:
+        name = getattr(call, "function", "a call")
+        if getattr(call, "cascades", False):
+            return f"{name} has a promise, which chooses rows by answers to other rows: leave the promise out"
+        if getattr(call, "fresh", False):
+            return f"{name} has fresh => true, and its answers are kept nowhere: leave fresh out"
+    return None
+
+
+def asks_models(query: object) -> bool:
+    """Return whether a query asks language models."""
+    calls = getattr(query, "calls", None)
+    if calls is None:
+        calls = getattr(getattr(query, "extracted", None), "calls", {}).values()
+    return any(call.backend not in {EMBEDDING, SEARCH} for call in calls)

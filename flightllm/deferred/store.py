@@ -1,0 +1,379 @@
+"""The deferred statements of a server, their prompts and the provider's jobs, in a SQLite file of the data folder."""
+
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
+
+from flightllm.common.principal import Principal
+from flightllm.errors import InternalError
+from flightllm.execution.deferral import DeferredStatement, Forecast
+from flightllm.llm.batch_endpoint import LineResult
+from flightllm.llm.cost import Work
+
+State = Literal["collecting", "waiting", "cancelling", "done", "failed", "cancelled"]
+ENDED: Final = ("done", "failed", "cancelled")
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS batches (
+    id TEXT PRIMARY KEY, created REAL NOT NULL, user TEXT NOT NULL, statement TEXT NOT NULL, parameters BLOB,
+    state TEXT NOT NULL, error TEXT, round INTEGER NOT NULL DEFAULT 0, rows INTEGER, ended REAL,
+    prompts INTEGER NOT NULL, price REAL, immediate REAL, paid REAL);
+CREATE TABLE IF NOT EXISTS jobs (
+    name TEXT PRIMARY KEY, batch TEXT NOT NULL, model TEXT, created REAL NOT NULL, tried INTEGER NOT NULL DEFAULT 0,
+    provider TEXT, state TEXT NOT NULL DEFAULT 'new', ends REAL);
+CREATE INDEX IF NOT EXISTS jobs_of ON jobs (batch);
+CREATE TABLE IF NOT EXISTS prompts (
+    batch TEXT NOT NULL, number INTEGER NOT NULL, digest BLOB NOT NULL, model TEXT, state TEXT NOT NULL,
+    tries INTEGER NOT NULL, body TEXT, note TEXT NOT NULL, job TEXT, status INTEGER, response BLOB,
+    calls INTEGER NOT NULL DEFAULT 0, prompt_tokens INTEGER NOT NULL DEFAULT 0,
+    cached_tokens INTEGER NOT NULL DEFAULT 0, completion_tokens INTEGER NOT NULL DEFAULT 0,
+    written_tokens INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (batch, digest));
+CREATE UNIQUE INDEX IF NOT EXISTS prompt_number ON prompts (batch, number);
+CREATE INDEX IF NOT EXISTS prompts_of ON prompts (job);
+"""
+_BUSY_SECONDS: Final = 30.0
+Cut: TypeAlias = Callable[[str | None, Iterator[tuple[int, str]]], Iterable[list[int]]]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One deferred statement. Times are seconds since 1970; `paid` is the price of the answers so far."""
+
+    id: str
+    created: float
+    user: str
+    statement: DeferredStatement
+    state: State
+    error: str | None
+    round: int
+    rows: int | None
+    ended: float | None
+    forecast: Forecast
+    paid: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job at a provider. `tried` says that an earlier request can have made it already."""
+
+    name: str
+    model: str | None
+    created: float
+    tried: bool
+    provider: str | None
+
+
+class Known(NamedTuple):
+    """The state of a prompt, the number of its tries, the note to read its answer, and the answer."""
+
+    state: str
+    tries: int
+    note: str
+    result: LineResult | None
+
+
+class Listed(NamedTuple):
+    """A prompt to send."""
+
+    digest: bytes
+    model: str | None
+    tries: int
+    body: str
+    note: str
+
+
+class Counts(NamedTuple):
+    """How many prompts of a statement are listed, sent and answered, and how many of the answers are failures."""
+
+    prompts: int
+    sent: int
+    answered: int
+    failed: int
+
+
+def _guarded(method: Callable[P, T]) -> Callable[P, T]:
+    """Raise SQLite's errors as one of the package's errors."""
+
+    @wraps(method)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return method(*args, **kwargs)
+        except sqlite3.Error as error:
+            raise InternalError(f"the file of deferred statements cannot be used: {error}") from error
+
+    return guarded
+
+
+class BatchStore:
+    """Keeps deferred statements on disk. Thread-safe; each method is one transaction, which survives a crash."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.RLock()
+        self._opened: sqlite3.Connection | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Return whether any statement was ever deferred."""
+        return self._opened is not None or self._path.exists()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            if self._opened is None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                database = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, check_same_thread=False)
+                database.execute("PRAGMA journal_mode = WAL")
+                database.execute("PRAGMA synchronous = FULL")  # a submitted job must be known after a power cut
+                database.executescript(_SCHEMA)
+                self._opened = database
+            with self._opened:
+                yield self._opened
+
+    @_guarded
+    def create(self, batch_id: str, statement: DeferredStatement, forecast: Forecast) -> None:
+        """Keep a new statement."""
+        told = asdict(statement)
+        parameters = told.pop("parameters")
+        told["principal"]["groups"] = sorted(statement.principal.groups)
+        with self._transaction() as database:
+            database.execute(
+                "INSERT INTO batches (id, created, user, statement, parameters, state, prompts, price, immediate)"
+                " VALUES (?, ?, ?, ?, ?, 'collecting', ?, ?, ?)",
+                (
+                    *(batch_id, time.time(), statement.principal.name, json.dumps(told), parameters),
+                    *(forecast.prompts, forecast.price, forecast.immediate_price),
+                ),
+            )
+
+    @_guarded
+    def batches(self, batch_id: str | None = None) -> list[Batch]:
+        """Return all statements, the oldest first, or the one with an id."""
+        if not self.exists:
+            return []
+        where, given = ("", ()) if batch_id is None else (" WHERE id = ?", (batch_id,))
+        with self._transaction() as database:
+            rows = database.execute(
+                "SELECT id, created, user, statement, parameters, state, error, round, rows, ended, prompts, price,"
+                f" immediate, paid FROM batches{where} ORDER BY created",
+                given,
+            ).fetchall()
+        return [_batch(row) for row in rows]
+
+    @_guarded
+    def turn(self, batch_id: str, state: State, *, error: str | None = None, rows: int | None = None) -> bool:
+        """Change the state of a statement, unless it has ended; return whether the state changed."""
+        ended = time.time() if state in ENDED else None
+        with self._transaction() as database:
+            changed = database.execute(
+                "UPDATE batches SET state = ?, error = ?, rows = ?, ended = ? WHERE id = ?"
+                f" AND state NOT IN {ENDED} AND (state <> 'cancelling' OR ? IN {ENDED})",
+                (state, error, rows, ended, batch_id, state),
+            )
+            return changed.rowcount > 0
+
+    @_guarded
+    def note(self, batch_id: str, error: str | None, paid: float | None) -> None:
+        """Note why a statement waits, or None, and what it has cost so far."""
+        with self._transaction() as database:
+            database.execute(
+                f"UPDATE batches SET error = ?, paid = ? WHERE id = ? AND state NOT IN {ENDED}", (error, paid, batch_id)
+            )
+
+    @_guarded
+    def known(self, batch_id: str, digest: bytes) -> Known | None:
+        """Return what is known about a prompt; None for a new one."""
+        with self._transaction() as database:
+            row = database.execute(
+                "SELECT state, tries, note, number, status, response FROM prompts WHERE batch = ? AND digest = ?",
+                (batch_id, digest),
+            ).fetchone()
+        if row is None:
+            return None
+        state, tries, note, number, status, response = row
+        result = None if response is None else LineResult(str(number), status, response)
+        return Known(state, tries, note, result)
+
+    @_guarded
+    def begin_round(self, batch_id: str) -> None:
+        """Forget the prompts that a pass listed before a crash, and that no job has."""
+        with self._transaction() as database:
+            database.execute("DELETE FROM prompts WHERE batch = ? AND state = 'listed' AND tries = 1", (batch_id,))
+
+    @_guarded
+    def add(self, batch_id: str, prompts: Sequence[Listed]) -> None:
+        """Keep prompts to send; those that were sent before are sent again, and their tokens so far stay."""
+        with self._transaction() as database:
+            (last,) = database.execute(
+                "SELECT coalesce(max(number), 0) FROM prompts WHERE batch = ?", (batch_id,)
+            ).fetchone()
+            database.executemany(
+                "INSERT INTO prompts (batch, number, digest, model, state, tries, body, note)"
+                " VALUES (?, ?, ?, ?, 'listed', ?, ?, ?) ON CONFLICT (batch, digest) DO UPDATE SET state = 'listed',"
+                " tries = excluded.tries, body = excluded.body, note = excluded.note, job = NULL, status = NULL,"
+                " response = NULL",
+                [
+                    (batch_id, number, one.digest, one.model, one.tries, one.body, one.note)
+                    for number, one in enumerate(prompts, last + 1)
+                ],
+            )
+
+    @_guarded
+    def end_round(self, batch_id: str, cut: Cut) -> int:
+        """Divide the listed prompts into jobs, and wait for them; return the number of jobs.
+
+        `cut` gets a model with the numbers and bodies of its prompts, and yields the numbers of each job.
+        """
+        with self._transaction() as database:
+            (state,) = database.execute("SELECT state FROM batches WHERE id = ?", (batch_id,)).fetchone()
+            if state != "collecting":
+                return 0
+            (round_,) = database.execute(
+                "UPDATE batches SET round = round + 1, state = 'waiting', error = NULL WHERE id = ? RETURNING round",
+                (batch_id,),
+            ).fetchone()
+            models = database.execute(
+                "SELECT DISTINCT model FROM prompts WHERE batch = ? AND state = 'listed' ORDER BY model", (batch_id,)
+            ).fetchall()
+            made = 0
+            for (model,) in models:
+                listed = database.execute(
+                    "SELECT number, body FROM prompts WHERE batch = ? AND state = 'listed' AND model IS ?"
+                    " ORDER BY number",
+                    (batch_id, model),
+                )
+                for numbers in list(cut(model, listed)):
+                    made += 1
+                    name = f"{batch_id}-{round_}-{made}"
+                    database.execute(
+                        "INSERT INTO jobs (name, batch, model, created) VALUES (?, ?, ?, ?)",
+                        (name, batch_id, model, time.time()),
+                    )
+                    database.executemany(
+                        "UPDATE prompts SET state = 'sent', job = ? WHERE batch = ? AND number = ?",
+                        [(name, batch_id, number) for number in numbers],
+                    )
+            return made
+
+    @_guarded
+    def jobs(self, batch_id: str, *, ended: bool = False) -> list[Job]:
+        """Return the jobs that have not ended; with `ended`, all of them."""
+        with self._transaction() as database:
+            rows = database.execute(
+                "SELECT name, model, created, tried, provider FROM jobs WHERE batch = ? AND (state <> 'ended' OR ?)"
+                " ORDER BY created, name",
+                (batch_id, ended),
+            ).fetchall()
+        return [Job(name, model, created, bool(tried), provider) for name, model, created, tried, provider in rows]
+
+    @_guarded
+    def try_job(self, name: str) -> None:
+        """Note, before a job is sent, that the provider can have it from now on."""
+        with self._transaction() as database:
+            database.execute("UPDATE jobs SET tried = 1 WHERE name = ?", (name,))
+
+    @_guarded
+    def sent_job(self, name: str, provider: str, ends: float | None = None) -> None:
+        """Note the provider's id of a job, and when it ends."""
+        with self._transaction() as database:
+            database.execute(
+                "UPDATE jobs SET provider = ?, ends = coalesce(?, ends), state = 'sent' WHERE name = ?",
+                (provider, ends, name),
+            )
+
+    @_guarded
+    def bodies(self, job: str) -> list[tuple[int, str]]:
+        """Return the numbers and bodies of a job's prompts, in their order."""
+        with self._transaction() as database:
+            rows = database.execute("SELECT number, body FROM prompts WHERE job = ? ORDER BY number", (job,))
+            return rows.fetchall()
+
+    @_guarded
+    def end_job(self, job: str, results: Iterable[tuple[int, LineResult, Work]], missing: str) -> int:
+        """Keep the results of a job that has ended; return how many of its prompts got one.
+
+        A number that the job does not have, and a second result of a number, are ignored. Prompts without a result were
+        not processed; `missing` says why.
+        """
+        with self._transaction() as database:
+            got = 0
+            for number, result, work in results:
+                changed = database.execute(
+                    "UPDATE prompts SET state = 'answered', status = ?, response = ?, body = NULL, calls = calls + ?,"
+                    " prompt_tokens = prompt_tokens + ?, cached_tokens = cached_tokens + ?,"
+                    " completion_tokens = completion_tokens + ?, written_tokens = written_tokens + ?"
+                    " WHERE job = ? AND number = ? AND state = 'sent'",
+                    (
+                        *(result.status, result.body, work.calls, work.prompt_tokens, work.cached_tokens),
+                        *(work.completion_tokens, work.written_tokens, job, number),
+                    ),
+                )
+                got += changed.rowcount
+            database.execute(
+                "UPDATE prompts SET state = 'answered', status = 0, response = ? WHERE job = ? AND state = 'sent'",
+                (missing.encode(), job),
+            )
+            database.execute("UPDATE jobs SET state = 'ended' WHERE name = ?", (job,))
+            return got
+
+    @_guarded
+    def counts(self, batch_id: str) -> Counts:
+        """Return the counts of a statement's prompts."""
+        with self._transaction() as database:
+            found = database.execute(
+                "SELECT count(*), coalesce(sum(state <> 'listed'), 0), coalesce(sum(state = 'answered'), 0),"
+                " coalesce(sum(state = 'answered' AND status NOT BETWEEN 200 AND 299), 0) FROM prompts WHERE batch = ?",
+                (batch_id,),
+            ).fetchone()
+        return Counts(*found)
+
+    @_guarded
+    def works(self, batch_id: str) -> dict[str | None, Work]:
+        """Return the work that providers have done for a statement, by model."""
+        with self._transaction() as database:
+            rows = database.execute(
+                "SELECT model, sum(calls), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens),"
+                " sum(written_tokens) FROM prompts WHERE batch = ? GROUP BY model",
+                (batch_id,),
+            ).fetchall()
+        return {model: Work(*figures) for model, *figures in rows}
+
+    @_guarded
+    def provider_ids(self, batch_id: str) -> list[str]:
+        """Return the provider's ids of all jobs of a statement."""
+        return [job.provider for job in self.jobs(batch_id, ended=True) if job.provider is not None]
+
+    @_guarded
+    def ends(self, batch_id: str) -> float | None:
+        """Return when the provider ends the jobs that still run, at the latest."""
+        with self._transaction() as database:
+            (found,) = database.execute(
+                "SELECT max(ends) FROM jobs WHERE batch = ? AND state <> 'ended'", (batch_id,)
+            ).fetchone()
+        return None if found is None else float(found)
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        with self._lock:
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
+
+
+def _batch(row: Sequence[Any]) -> Batch:
+    id_, created, user, text, parameters, state, error, round_, rows, ended, prompts, price, immediate, paid = row
+    told = json.loads(text)
+    principal = told.pop("principal")
+    who = Principal(**{**principal, "groups": frozenset(principal["groups"])})
+    statement = DeferredStatement(**{**told, "path": tuple(told["path"])}, parameters=parameters, principal=who)
+    forecast = Forecast(prompts, price, immediate)
+    return Batch(id_, created, user, statement, state, error, round_, rows, ended, forecast, paid)

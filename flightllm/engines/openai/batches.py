@@ -1,0 +1,254 @@
+"""The batch endpoint of OpenAI and of providers with the same files and batches, such as Groq and Azure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
+
+import httpx2
+import openai
+
+from flightllm.engines.openai.fault_reader import FaultReader, RefusedError
+from flightllm.engines.openai.faults import FaultKind
+from flightllm.engines.openai.options import OpenAIOptions
+from flightllm.engines.openai.usage import read_usage
+from flightllm.engines.window import LoopThread
+from flightllm.errors import EngineError, EngineUnavailableError
+from flightllm.llm.batch_endpoint import BatchLimits, Draft, JobState, LineResult
+from flightllm.llm.cost import Work
+from flightllm.llm.engine import Completion, Request
+
+if TYPE_CHECKING:
+    from flightllm.engines.openai.capabilities import RequestPlan
+
+LIMITS: Final = BatchLimits(50_000, 200_000_000)
+"""OpenAI's limits of one job, which are the lowest of these providers."""
+_RESULT_BYTES: Final = 4 << 30
+_TIMEOUT: Final = 600.0
+"""Seconds for one HTTP request: a file of 200 MB takes minutes."""
+_NAME: Final = "flightllm"
+"""The key of a job's metadata that holds its name."""
+_ENDED: Final = frozenset({"completed", "failed", "expired", "cancelled"})
+_CLOCKS: Final = 3_600.0
+"""Seconds by which the provider's clock can differ from ours."""
+_FIRST_ERROR: Final = 400
+_LOST: Final = frozenset({"batch_expired", "batch_cancelled", "request_expired", "cancelled", "expired"})
+"""The codes of requests that the provider did not process."""
+_PASSING: Final = frozenset({FaultKind.RATE, FaultKind.GONE, FaultKind.UNREACHABLE, FaultKind.TIMEOUT})
+T = TypeVar("T")
+
+
+class Drafting(Protocol):
+    """The engine, whose immediate requests have the same bodies."""
+
+    @property
+    def name(self) -> str:
+        """Return the engine's name."""
+
+    async def drafted(self, request: Request) -> tuple[RequestPlan, dict[str, Any]]:
+        """Return the plan and the body of a request."""
+
+    async def settled(self, request: Request) -> Completion | None:
+        """Answer a request at once if its form is not known."""
+
+    async def read_drafted(
+        self, request: Request, place: int, status: int, body: bytes, *, last: bool
+    ) -> Completion | None:
+        """Return the completion for an answer; None to ask again."""
+
+
+class OpenAIBatches:
+    """The files and batches of one endpoint; see `BatchEndpoint` for the methods."""
+
+    limits = LIMITS
+
+    def __init__(
+        self,
+        engine: Drafting,
+        client: openai.AsyncOpenAI,
+        loop: LoopThread,
+        faults: FaultReader,
+        options: OpenAIOptions,
+        address: str,
+    ) -> None:
+        self._engine = engine
+        self._client = client
+        self._loop = loop
+        self._faults = faults
+        self._address = address
+        self._path: Literal["/v1/completions", "/v1/chat/completions"] = (
+            "/v1/completions" if options.completions else "/v1/chat/completions"
+        )
+        self.price = options.batch_price
+
+    def settle(self, request: Request) -> Completion | None:
+        """Answer a request at once if its form is not known; otherwise return None."""
+        return self._loop.run(self._engine.settled(request))
+
+    def draft(self, request: Request) -> Draft:
+        """Return the body that the engine would send, and the place of its form."""
+        plan, body = self._loop.run(self._engine.drafted(request))
+        return Draft(body, str(plan.place))
+
+    def line(self, custom_id: str, body: str) -> bytes:
+        """Return a line of a job's file."""
+        head = json.dumps({"custom_id": custom_id, "method": "POST", "url": self._path})
+        return f'{head[:-1]}, "body": {body}}}'.encode("utf-8", "surrogatepass")
+
+    def read(self, request: Request, note: str, result: LineResult, *, last: bool) -> Completion | None:
+        """Return the completion for a result; None to ask again in another form."""
+        if not result.status:
+            said = result.body.decode("utf-8", "replace")
+            return Completion(request.id, None, f"the engine {self._engine.name} did not process the prompt: {said}")
+        place = int(note) if note.isdecimal() else 0
+        return self._loop.run(self._engine.read_drafted(request, place, result.status, result.body, last=last))
+
+    def work(self, result: LineResult) -> Work:
+        """Return the tokens that the answer reports."""
+        if not result.status or result.status >= _FIRST_ERROR:
+            return Work()
+        document = _json(result.body)
+        usage = read_usage(document if isinstance(document, dict) else {})
+        tokens = usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens, usage.written_tokens
+        return Work(1, *tokens)
+
+    def find(self, name: str, since: float) -> str | None:
+        """Return the id of the batch whose metadata has this name."""
+
+        async def found() -> str | None:
+            async for batch in self._client.batches.list(limit=100):
+                if (batch.metadata or {}).get(_NAME) == name:
+                    return batch.id
+                if batch.created_at and batch.created_at < since - _CLOCKS:
+                    return None
+            return None
+
+        return self._asked(found)
+
+    def submit(self, name: str, lines: Sequence[bytes]) -> str:
+        """Upload the file and make a batch of it."""
+        content = b"\n".join(lines) + b"\n"
+
+        async def sent() -> str:
+            file = await self._client.files.create(file=(f"{name}.jsonl", content), purpose="batch")
+            batch = await self._client.batches.create(
+                input_file_id=file.id,
+                endpoint=self._path,
+                completion_window="24h",
+                metadata={_NAME: name},
+            )
+            return batch.id
+
+        return self._asked(sent)
+
+    def state(self, job: str) -> JobState:
+        """Return the state of a batch."""
+        batch = self._asked(lambda: self._client.batches.retrieve(job))
+        word = str(batch.status).lower()
+        errors = (batch.errors.data if batch.errors else None) or []
+        said = "; ".join(filter(None, (_said(one.message, one.line) for one in errors[:3])))
+        counts = batch.request_counts
+        return JobState(
+            word in _ENDED,
+            word,
+            (said or "no reason given") if word == "failed" and not batch.output_file_id else "",
+            batch.expires_at,
+            counts.completed if counts else 0,
+            counts.failed if counts else 0,
+        )
+
+    def results(self, job: str) -> Iterator[LineResult]:
+        """Yield the results in the batch's files of outputs and of errors."""
+        batch = self._asked(lambda: self._client.batches.retrieve(job))
+        for file in filter(None, (batch.output_file_id, batch.error_file_id)):
+            content = self._asked(partial(self._content, file))
+            for line in content.split(b"\n"):
+                if line.strip() and (result := _result(line)) is not None:
+                    yield result
+
+    async def _content(self, file: str) -> bytes:
+        return (await self._client.files.content(file)).content
+
+    def cancel(self, job: str) -> None:
+        """Ask the provider to stop a batch; a batch that has ended stays as it is."""
+        with suppress(EngineUnavailableError, EngineError):
+            self._asked(lambda: self._client.batches.cancel(job))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._loop.run(self._client.close())
+
+    def _asked(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Run a call of the client; see `BatchEndpoint` for the errors."""
+        return self._loop.run(self._called(call))
+
+    async def _called(self, call: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await call()
+        except openai.OpenAIError as error:
+            status = getattr(error, "status_code", None)
+            if status in {404, 405, 501} and "batch" not in str(error).lower():
+                raise EngineError(
+                    f"the engine {self._engine.name} has no batch endpoint (HTTP {status}):"
+                    " SET flightllm.delivery = 'immediate'"
+                ) from error
+            try:
+                fault = await self._faults.read(error, self._client)
+            except RefusedError as refused:
+                raise EngineError(f"the engine {self._engine.name} {refused}") from error
+            kind = EngineUnavailableError if fault.kind in _PASSING or _passes(error) else EngineError
+            raise kind(f"the engine {self._engine.name} {fault.text}") from error
+
+
+def batch_options(options: OpenAIOptions) -> OpenAIOptions:
+    """Return the options for requests with large files."""
+    return replace(options, response_bytes=_RESULT_BYTES, timeout=max(options.timeout, _TIMEOUT))
+
+
+def check_status(address: str, status: int, body: bytes) -> None:
+    """Check the status of an HTTP response inside of a file.
+
+    Raises:
+        APIStatusError: the status is an error.
+    """
+    if status >= _FIRST_ERROR:
+        response = httpx2.Response(status, content=body, request=httpx2.Request("POST", address))
+        raise openai.APIStatusError(f"HTTP {status}", response=response, body=_json(body))
+
+
+def _passes(error: Exception) -> bool:
+    status = getattr(error, "status_code", None)
+    return not isinstance(error, openai.APIStatusError) or status in {408, 409} or (status or 0) >= 500
+
+
+def _result(line: bytes) -> LineResult | None:
+    """Return the result in a line of a file; None for a line that names no request."""
+    document = _json(line)
+    if not isinstance(document, dict) or not isinstance(document.get("custom_id"), str):
+        return None
+    custom_id, response, error = document["custom_id"], document.get("response"), document.get("error")
+    if isinstance(response, dict) and isinstance(response.get("body"), dict):
+        status = response.get("status_code")
+        return LineResult(custom_id, status if type(status) is int else 200, json.dumps(response["body"]).encode())
+    if not isinstance(error, dict):
+        return LineResult(custom_id, 0, b"the line has neither an answer nor an error")
+    code, message = str(error.get("code") or ""), str(error.get("message") or "no reason given")
+    if code in _LOST:
+        return LineResult(custom_id, 0, message.encode("utf-8", "replace"))
+    status = int(code) if code.isdecimal() and len(code) == 3 else 400
+    return LineResult(custom_id, status, json.dumps({"error": dict(error)}).encode())
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _said(message: str | None, line: int | None) -> str:
+    return f"{message or 'error'}{'' if line is None else f' (line {line})'}"

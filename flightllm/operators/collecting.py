@@ -1,0 +1,24 @@
+"""A pass of a deferred statement: it takes the answers that are known, and lists the prompts without an answer."""
+
+from typing import Protocol
+
+from flightllm.engines.registry import OpenModel
+from flightllm.llm.engine import Engine
+
+
+class Collecting(Protocol):
+    """The engines of one pass of a deferred statement."""
+
+    def engine(self, model: OpenModel) -> Engine:
+        """Return the engine that stands for a model: it returns known answers and lists all other prompts.
+
+        Raises:
+            UnsupportedError: the model has no batch endpoint.
+        """
+
+    def finish(self) -> None:
+        """Check at the end of a query that the pass has all answers.
+
+        Raises:
+            UnansweredError: a prompt has no answer yet, or the pass must not take effect.
+        """

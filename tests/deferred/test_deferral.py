@@ -1,0 +1,324 @@
+"""Statements that wait for a provider's batch endpoint: their rows, what they ask, and what goes wrong."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flightllm.common.principal import Principal
+from flightllm.config import CacheConfig, Config, EngineConfig
+from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, UnsupportedError
+from flightllm.session.database import Database
+from flightllm.session.session import Session
+from tests.batch_endpoint import BatchProvider, batch_provider
+from tests.servers import await_true
+
+BATCH = {"delivery": "batch"}
+ROWS = 24
+
+
+@contextmanager
+def opened(folder: Path, endpoint: BatchProvider, *, cached: bool = True, **options: object) -> Iterator[Database]:
+    """Open a database whose engine asks the stand-in, with the table `t`."""
+    given = {"base_url": endpoint.url, "provider": "openai", "api_key_env": "", **options}
+    engine = EngineConfig("openai", "gpt-test", price_input=1.0, price_output=2.0, options=given)
+    database = Database.open(Config(engine=engine, data_folder=folder, cache=CacheConfig(enabled=cached)))
+    try:
+        rows = f"SELECT value AS id, 'row ' || value AS x FROM generate_series(1, {ROWS})"
+        database.session().update(f"CREATE TABLE IF NOT EXISTS t AS {rows}")
+        yield database
+    finally:
+        database.close()
+
+
+def rows_of(session: Session, sql: str, **settings: str) -> list[dict[str, Any]]:
+    """Return the rows of a query."""
+    result = session.execute(sql, settings=settings)
+    rows: list[dict[str, Any]] = pa.Table.from_batches(list(result.batches), result.schema).to_pylist()
+    return rows
+
+
+def deferred(session: Session, sql: str) -> str:
+    """Defer a statement and return its id."""
+    [handle] = rows_of(session, sql, **BATCH)
+    return str(handle["id"])
+
+
+def state_of(database: Database, batch_id: str) -> dict[str, Any]:
+    """Return a row of `system.batches`."""
+    [row] = rows_of(database.session(), f"SELECT * FROM system.batches WHERE id = '{batch_id}'")
+    return row
+
+
+def ended(database: Database, batch_id: str) -> dict[str, Any]:
+    """Wait until a statement has ended; return its row of `system.batches`."""
+    await_true(lambda: state_of(database, batch_id)["state"] in {"done", "failed", "cancelled"})
+    return state_of(database, batch_id)
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[str]:
+    """Return rows in an order that does not depend on the run."""
+    return sorted(map(str, rows))
+
+
+QUERIES = {
+    "one call": "SELECT id, ai_gen('Say', x) AS a FROM t",
+    "a call after a filter": "SELECT id, ai_gen('Say', x) AS a FROM t WHERE ai_filter('Good?', x)",
+    "CASE": "SELECT CASE WHEN ai_filter('A?', x) THEN ai_gen('b', x) ELSE coalesce(ai_gen('c', x), 'z') END AS v"
+    " FROM t",
+    "NOT and IS NULL": "SELECT id FROM t WHERE NOT ai_filter('A?', x) OR ai_gen('b', x) IS NULL",
+    "groups of answers": "SELECT c, count(*) AS n FROM (SELECT ai_classify(x, ['p', 'q']) AS c FROM t) AS s GROUP BY c",
+    "a call over an aggregate": "SELECT ai_gen('sum', string_agg(g, ',' ORDER BY id)) AS s"
+    " FROM (SELECT id, ai_gen('first', x) AS g FROM t) AS s",
+    "two calls over other columns": "SELECT id, ai_gen('one', x) AS a, ai_gen('two', CAST(id AS TEXT)) AS b FROM t",
+    "UNION ALL": "SELECT ai_gen('one', x) AS a FROM t UNION ALL SELECT ai_gen('two', x) AS a FROM t",
+    "the same call twice": "SELECT ai_gen('one', x) AS a FROM t UNION ALL SELECT ai_gen('one', x) AS a FROM t",
+    "a join": "SELECT a.id, b.id AS j FROM t AS a JOIN t AS b ON ai_filter('Same?', a.x, b.x)"
+    " WHERE a.id < 4 AND b.id < 4",
+    "a LIMIT": "SELECT id FROM t WHERE ai_filter('Good?', x) ORDER BY id LIMIT 3",
+    "an object": "SELECT id, ai_extract(x, ['name', 'year']) AS r FROM t",
+}
+"""Queries whose answers decide about other prompts, or about rows."""
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BatchProvider, Database]]:
+    """Open a stand-in and a database of all queries."""
+    with batch_provider() as provider, opened(tmp_path_factory.mktemp("both"), provider) as database:
+        yield provider, database
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "sql",
+    [pytest.param(sql, marks=() if name == "CASE" else pytest.mark.slow, id=name) for name, sql in QUERIES.items()],
+)
+def test_the_rows_are_those_of_the_immediate_query(sql: str, both: tuple[BatchProvider, Database]) -> None:
+    """A deferred query has the rows of the immediate one, asks no prompt twice, and no more than that one."""
+    provider, database = both
+    session = database.session()
+    database.cache.clear()
+    provider.asked.clear()
+    provider.chats.clear()
+    batch_id = deferred(session, sql)
+    row = ended(database, batch_id)
+    assert row["state"] == "done", row
+    assert set(provider.asked.values()) == {1}
+    assert not provider.chats
+    found = database.deferred.result(batch_id, session.principal).to_pylist()
+    assert in_order(rows_of(session, sql)) == in_order(found)
+    assert not provider.chats  # the answers are in the cache
+    assert in_order(rows_of(session, sql, cache="off")) == in_order(found)
+    if "LIMIT" not in sql:
+        assert provider.chats.keys() == provider.asked.keys()
+
+
+def test_changes_happen_once(tmp_path: Path) -> None:
+    """INSERT … SELECT and CREATE TABLE AS return a handle, and store their rows once."""
+    with batch_provider() as provider, opened(tmp_path, provider) as database:
+        session = database.session()
+        made = deferred(session, "CREATE TABLE made AS SELECT id, ai_gen('Say', x) AS a FROM t")
+        assert ended(database, made)["rows"] == ROWS
+        added = deferred(session, "INSERT INTO made SELECT id, ai_gen('Tell', x) FROM t")
+        assert ended(database, added)["state"] == "done"
+        assert rows_of(session, "SELECT count(*) AS n, count(a) AS a FROM made") == [{"n": 2 * ROWS, "a": 2 * ROWS}]
+        assert set(provider.asked.values()) == {1}
+        with pytest.raises(InvalidInputError, match="changes a table"):
+            database.deferred.result(added, session.principal)
+
+
+def test_an_update_call_keeps_the_change(tmp_path: Path) -> None:
+    """A client that sends INSERT as an update gets no row; the statement is in `system.batches`."""
+    with batch_provider() as provider, opened(tmp_path, provider) as database:
+        session = database.session()
+        session.update("CREATE TABLE made (id BIGINT, a TEXT)")
+        session.update("SET flightllm.delivery = 'batch'")
+        assert session.update("INSERT INTO made SELECT id, ai_gen('Say', x) FROM t") == -1
+        [row] = rows_of(session, "SELECT id FROM system.batches")
+        assert ended(database, row["id"])["state"] == "done"
+        assert rows_of(session, "SELECT count(*) AS n FROM made") == [{"n": ROWS}]
+
+
+def test_the_handle_has_both_prices(tmp_path: Path) -> None:
+    """The handle and `system.batches` have the price at once and in a batch, and later what the answers cost."""
+    with batch_provider() as provider, opened(tmp_path, provider) as database:
+        [handle] = rows_of(database.session(), "SELECT ai_gen('Say', x) AS a FROM t", **BATCH)
+        assert handle["prompts"] == ROWS
+        assert handle["price"] == pytest.approx(handle["immediate_price"] / 2)
+        row = ended(database, handle["id"])
+        assert row["price_estimated"] == handle["price"]
+        tokens = sum(len(prompt.split()) for prompt in provider.asked)
+        assert row["price"] == pytest.approx((tokens + 2 * 2 * ROWS) / 2_000_000)
+        assert row["answered"] == row["sent"] == row["prompts"] == ROWS
+
+
+def test_the_requests_are_those_of_the_immediate_path(tmp_path: Path) -> None:
+    """A line has the body that the engine sends at once, with constraint, temperature and token limit."""
+    seen = list[dict[str, Any]]()
+    with batch_provider() as provider, opened(tmp_path, provider) as database:
+        provider.bodies = seen
+        ended(database, deferred(database.session(), "SELECT ai_classify(x, ['p', 'q']) AS c FROM t"))
+        lines, seen[:] = [dict(body) for body in seen], []
+        rows_of(database.session(), "SELECT ai_classify(x, ['p', 'q']) AS c FROM t", cache="off")
+        assert sorted(map(str, lines)) == sorted(map(str, seen))
+
+
+def test_results_in_disorder(tmp_path: Path) -> None:
+    """Results can come in any order, twice, and beside lines of nobody: each row has its own answer."""
+    with batch_provider(untidy=True) as provider, opened(tmp_path, provider) as database:
+        session, sql = database.session(), "SELECT id, ai_gen('Say', x) AS a FROM t"
+        batch_id = deferred(session, sql)
+        row = ended(database, batch_id)
+        assert (row["state"], row["answered"]) == ("done", ROWS)
+        found = database.deferred.result(batch_id, session.principal).to_pylist()
+        assert in_order(rows_of(session, sql, cache="off")) == in_order(found)
+
+
+def test_expired_prompts_are_sent_again(tmp_path: Path) -> None:
+    """A job that expires keeps its answers; the other prompts cost nothing, and are sent again."""
+    with batch_provider(expires_after=5) as provider, opened(tmp_path, provider) as database:
+        row = ended(database, deferred(database.session(), "SELECT ai_gen('Say', x) AS a FROM t"))
+        assert (row["state"], row["rows"]) == ("done", ROWS)
+        assert [len(lines) for lines in provider.submitted] == [ROWS, ROWS - 5]
+        assert set(provider.asked.values()) == {1}
+
+
+def test_expiry_that_lasts_is_a_failure_of_rows(tmp_path: Path) -> None:
+    """Prompts that no job answers fail for their rows alone."""
+    with batch_provider(expires_after=5, expiring=9) as provider, opened(tmp_path, provider) as database:
+        session = database.session()
+        batch_id = deferred(session, "SELECT id, ai_gen('Say', x, on_error => 'struct') AS a FROM t")
+        row = ended(database, batch_id)
+        assert row["state"] == "done"
+        assert len(provider.jobs) == 3
+        answers = [one["a"] for one in database.deferred.result(batch_id, session.principal).to_pylist()]
+        errors = [one["error"] for one in answers if one["error"]]
+        assert len(errors) == ROWS - 15
+        assert "did not process the prompt: the batch expired" in errors[0]
+
+
+def test_a_failing_row_is_one_row(tmp_path: Path) -> None:
+    """A refused prompt fails for its row; an overloaded one is sent again, and no answer is bought twice."""
+    busy = [2]
+
+    def fails(prompt: str) -> tuple[int, str] | None:
+        if re.search(r"row 7\b", prompt):
+            return 400, "flagged"
+        if re.search(r"row 9\b", prompt) and busy[0]:
+            busy[0] -= 1
+            return 503, "overloaded"
+        return None
+
+    with batch_provider(fails=fails) as provider, opened(tmp_path, provider) as database:
+        session = database.session()
+        batch_id = deferred(session, "SELECT id, ai_gen('Say', x, on_error => 'struct') AS a FROM t")
+        row = ended(database, batch_id)
+        assert row["state"] == "done", row
+        found = {one["id"]: one["a"] for one in database.deferred.result(batch_id, session.principal).to_pylist()}
+        assert "flagged" in found[7]["error"]
+        assert [number for number, one in found.items() if one["error"]] == [7]
+        assert set(provider.asked.values()) == {1}
+
+
+def test_a_change_fails_as_a_whole(tmp_path: Path) -> None:
+    """A change whose row fails changes nothing, and says which answer failed; the answers stay known."""
+    fails = lambda prompt: (400, "flagged") if re.search(r"row 7\b", prompt) else None  # noqa: E731 - one line
+    with batch_provider(fails=fails) as provider, opened(tmp_path, provider) as database:
+        session = database.session()
+        row = ended(database, deferred(session, "CREATE TABLE made AS SELECT ai_gen('Say', x) AS a FROM t"))
+        assert row["state"] == "failed"
+        assert "flagged" in row["error"]
+        with pytest.raises(FlightLLMError):
+            rows_of(session, "SELECT * FROM made")
+        rows_of(session, "SELECT ai_gen('Say', x) AS a FROM t")
+        assert not provider.chats
+
+
+def test_a_refused_job_fails_the_statement(tmp_path: Path) -> None:
+    """The provider's reason for refusing a file is the error of the statement."""
+    with batch_provider(refuses="billing limit") as provider, opened(tmp_path, provider) as database:
+        row = ended(database, deferred(database.session(), "SELECT ai_gen('Say', x) AS a FROM t"))
+        assert row["state"] == "failed"
+        assert "billing limit" in row["error"]
+
+
+def test_cancel_keeps_the_answers(tmp_path: Path) -> None:
+    """A cancelled statement ends without rows; the answers that came are in the cache."""
+    with batch_provider(looks=10_000) as provider, opened(tmp_path, provider) as database:
+        session = database.session()
+        batch_id = deferred(session, "CREATE TABLE made AS SELECT ai_gen('Say', x) AS a FROM t")
+        await_true(lambda: bool(provider.jobs))
+        with pytest.raises(NotFoundError):
+            database.deferred.cancel(batch_id, Principal("eve", "user"))
+        database.deferred.cancel(batch_id, session.principal)
+        assert ended(database, batch_id)["state"] == "cancelled"
+        assert sum(provider.asked.values()) == 1
+        with pytest.raises(FlightLLMError):
+            rows_of(session, "SELECT * FROM made")
+        rows_of(session, "SELECT ai_gen('Say', x) AS a FROM t")
+        assert sum(provider.chats.values()) == ROWS - 1
+
+
+def test_without_a_kept_cache(tmp_path: Path) -> None:
+    """A server that keeps no answers over a restart still has those of its jobs."""
+    with batch_provider() as provider:
+        with opened(tmp_path, provider, cached=False) as database:
+            batch_id = deferred(database.session(), "SELECT id, ai_gen('Say', x) AS a FROM t WHERE ai_filter('?', x)")
+            await_true(lambda: len(provider.jobs) > 1)
+        with opened(tmp_path, provider, cached=False) as database:
+            assert ended(database, batch_id)["state"] == "done"
+        assert set(provider.asked.values()) == {1}
+
+
+def test_an_unknown_endpoint_shows_its_form_first(tmp_path: Path) -> None:
+    """At an unknown endpoint, one prompt of each form is asked at once: a job in a wrong form takes a day."""
+    with batch_provider() as provider, opened(tmp_path, provider, provider="", batch="on") as database:
+        row = ended(database, deferred(database.session(), "SELECT ai_classify(x, ['p', 'q']) AS c FROM t"))
+        assert row["state"] == "done"
+        assert sum(provider.asked.values()) == ROWS - 1
+        assert set(provider.asked.values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("sql", "settings", "said"),
+    [
+        ("SELECT ai_gen('Say', x) AS a FROM t", {"cache": "off"}, "flightllm.cache is off"),
+        ("SELECT ai_gen('Say', x) AS a FROM t", {"optimizer": "off"}, "flightllm.optimizer is off"),
+        ("SELECT ai_gen('Say', x, fresh => true) AS a FROM t", {}, "leave fresh out"),
+        ("SELECT ai_filter('a', x, recall => 0.9) AS a FROM t", {}, "has a promise"),
+        ("UPDATE t SET x = ai_gen('Say', x)", {}, "UPDATE cannot wait"),
+    ],
+)
+def test_what_cannot_wait_is_refused(sql: str, settings: dict[str, str], said: str, tmp_path: Path) -> None:
+    """A statement that cannot be asked in rounds is refused at once, with what to write instead."""
+    with (
+        batch_provider() as provider,
+        opened(tmp_path, provider) as database,
+        pytest.raises(FlightLLMError, match=re.escape(said)),
+    ):
+        rows_of(database.session(), sql, **BATCH, **settings)
+
+
+@pytest.mark.slow
+def test_an_engine_without_batches_is_refused(tmp_path: Path) -> None:
+    """An engine without a batch endpoint is an error that says what to do; a query without AI calls runs at once."""
+    with batch_provider() as provider, opened(tmp_path, provider, batch="off") as database:
+        session = database.session()
+        with pytest.raises(UnsupportedError, match=r"has no batch endpoint: SET flightllm\.delivery"):
+            deferred(session, "SELECT ai_gen('Say', x) AS a FROM t")
+        assert rows_of(session, "SELECT count(*) AS n FROM t", **BATCH) == [{"n": ROWS}]
+
+
+@pytest.mark.slow
+def test_other_users_see_nothing(tmp_path: Path) -> None:
+    """Only the owner and an admin see a deferred statement and its rows."""
+    with batch_provider() as provider, opened(tmp_path, provider) as database:
+        batch_id = deferred(database.session(), "SELECT ai_gen('Say', x) AS a FROM t")
+        ended(database, batch_id)
+        eve = Principal("eve", "user")
+        with pytest.raises(NotFoundError):
+            database.deferred.result(batch_id, eve)
