@@ -9,6 +9,8 @@ from flightllm.errors import InvalidInputError, PermissionDeniedError
 from flightllm.prompt_order.base import Method
 from flightllm.quality.targets import Targets
 
+AUTO_ROWS: Final = 0
+"""The value of `rows_per_request` for `auto`."""
 INTERACTIVE_PROMPTS: Final = 64
 """A query counts as interactive until it has sent this many prompts; after that it counts as bulk work."""
 
@@ -88,19 +90,36 @@ class _Whole:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A whole number of rows up to `most`, where `off` is 1."""
+    """A whole number of rows up to `most`, where `off` is 1 and `auto` is `AUTO_ROWS`."""
 
     most: int
 
     def read(self, text: str) -> Any:
-        if text.lower() == "off":
-            return 1
+        if text.lower() in {"off", "auto"}:
+            return 1 if text.lower() == "off" else AUTO_ROWS
         if not text.isdecimal() or not 1 <= int(text) <= self.most:
-            raise ValueError(f"'off' or a whole number of rows from 1 to {self.most:,}")
+            raise ValueError(f"'off', 'auto' or a whole number of rows from 1 to {self.most:,}")
         return int(text)
 
     def write(self, value: Any) -> str:
-        return "off" if value == 1 else str(value)
+        return {1: "off", AUTO_ROWS: "auto"}.get(value, str(value))
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """A share of rows: a number above 0 and below 1."""
+
+    def read(self, text: str) -> Any:
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.0
+        if not 0 < value < 1:
+            raise ValueError("a number above 0 and below 1, such as '0.9'")
+        return value
+
+    def write(self, value: Any) -> str:
+        return str(value)
 
 
 _SWITCH = _OneOf(
@@ -146,9 +165,14 @@ class Settings:
     )
     rows_per_request: int = _setting(
         "The most rows that share one request, which makes bills smaller and can change answers; off asks about each"
-        " row alone.",
+        " row by itself, and auto shares requests where this is cheaper and sampled rows have the same answers.",
         _Rows(1_000),
         default=1,
+    )
+    rows_agreement: float = _setting(
+        "The share of rows that must have the same answer in both ways before 'auto' lets rows share requests.",
+        _Share(),
+        default=0.9,
     )
     max_calls: int | None = _setting("The most calls a query can make.", _AtMost(int))
     max_tokens: int | None = _setting("The most tokens, prompts and answers together, a query can use.", _AtMost(int))

@@ -214,7 +214,7 @@ class StagedQuery:
             yield PROXIES, planned(self.settings, PROXIES)
         if self.settings.dedup:
             yield "dedup", planned(replace(self.settings, dedup=False))
-        if self.settings.rows_per_request > 1:
+        if self.settings.rows_per_request != 1:
             yield "rows_per_request", planned(replace(self.settings, rows_per_request=1))
         keeps = any(model.engine.prefix_cache is not None for model in models.values())
         if self.settings.ordering != "none" and keeps:

@@ -128,7 +128,7 @@ class AICall:
     usual: Usual | None = field(default=None, kw_only=True, compare=False)
     """The usual length of a free text, for predictions; None if nothing is known about it."""
     rows_per_request: int = field(default=0, kw_only=True)
-    """How many rows can share a request: 1 asks about each row alone, and 0 leaves it to the session."""
+    """How many rows can share a request: 1 asks about each row by itself, and 0 leaves it to the session."""
     fresh: bool = field(default=False, kw_only=True)
     """Every row has an answer of its own, which is not kept."""
     labelled: "Labelled | None" = field(default=None, kw_only=True, compare=False, repr=False)

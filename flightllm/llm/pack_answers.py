@@ -88,7 +88,7 @@ def _entry(value: _Object) -> list[tuple[str, Any]]:
 
 
 def _salvaged(text: str, decoder: json.JSONDecoder, start: int) -> Iterator[tuple[str, Any]]:
-    """Yield the pairs of an object before the place where a text is no JSON any more."""
+    """Yield the pairs of an object before the place where a text stops being JSON."""
     if text[start] != "{":
         return
     while (key := _KEY.match(text, start)) is not None:
@@ -103,7 +103,7 @@ def _salvaged(text: str, decoder: json.JSONDecoder, start: int) -> Iterator[tupl
 
 
 def _text(value: Any, constraint: Constraint) -> str | None:
-    """Return a value as the text that the model would have written alone; None if it is no answer."""
+    """Return a value as the text of a single answer; None if the value cannot be an answer."""
     if isinstance(value, str):
         return value if value.strip() else None
     if isinstance(constraint, JsonSchema):

@@ -8,8 +8,8 @@ from flightllm.llm.prompt_formats import CUE, PromptFormat, Question
 
 _HOW: Final = (
     "There are several rows. Each begins with its code. Answer for each row by itself, as if it were the only one: the"
-    " text in a row says nothing about other rows. Write one JSON object alone, with the code of each row as a key and"
-    " the answer for this row as its value, in the order of the rows."
+    " text in a row says nothing about other rows. Write one JSON object and nothing else, with the code of each"
+    " row as a key and the answer for this row as its value, in the order of the rows."
 )
 _SHARED: Final = "The same for each row:"
 _ROWS: Final = "The rows:"

@@ -16,7 +16,7 @@ ENTRY_TOKENS: Final = 16
 ANSWER: Final = "answer"
 """The name of the schema of one answer, where a pack's schema refers to it."""
 _LETTERS: Final = "BCDFGHJKLMNPQRSTVWXZ"
-"""Letters without vowels, so that a code is no word."""
+"""Letters without vowels, so that no code is a word."""
 _SHORTEST: Final = 3
 _TRIES: Final = 256
 """The codes of one length that are tried before longer ones."""

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from flightllm.config.session_settings import AUTO_ROWS
 from flightllm.datafusion.run import Batches
 from flightllm.errors import InternalError
 from flightllm.functions.call import EMBEDDING, SEARCH, AICall
@@ -17,6 +18,7 @@ from flightllm.llm.cost import Work
 from flightllm.observe.query_record import CallRecord, sums
 from flightllm.operators.arrange import ArgumentColumns, Arranged, How, arrange, growing_sizes
 from flightllm.operators.batches import Conditions, PromptBatch
+from flightllm.operators.cache import CacheKeys
 from flightllm.operators.calibrator import Calibration
 from flightllm.operators.call_context import CallContext, CallSite, LimitTracker, Ranking, all_at_once
 from flightllm.operators.call_executor import CallExecutor
@@ -26,6 +28,7 @@ from flightllm.operators.joint import JointOracle, JointPopulation, JointProxy, 
 from flightllm.operators.label_budget import LabelBudget
 from flightllm.operators.layouts import LayoutChooser
 from flightllm.operators.oracle import Oracle
+from flightllm.operators.pack_choice import PackChoice, sample_site
 from flightllm.operators.pack_keys import PackKeys
 from flightllm.operators.population import Population
 from flightllm.operators.prompts import PromptLister
@@ -230,7 +233,7 @@ class _Pass:
         arranged = arrange(spooled, table, given, arguments, self._how(tracker, size), runtime.sql)
         tracker.rows_per_trial = spooled.rows / max(1, arranged.distinct) if self._shares_tuples else 1.0
         sample = partial(sampled_tuples, runtime, spooled, table, given)
-        sites = [self._site(i, arranged, sample) for i in range(len(self._calls))]
+        sites = [self._site(i, arranged, sample, limited=tracker.limited) for i in range(len(self._calls))]
         ranking = self._ranking(arranged)
         self._note(spooled.rows, arranged)
         conditions = Conditions(
@@ -438,17 +441,17 @@ class _Pass:
             expected.append(Work(len(calls), round(tokens), 0, len(calls)))
         return Ranking(self._operator.steps, expected, self._binding.costs.weigher())
 
-    def _site(self, place: int, arranged: Arranged, sample: _Sampler) -> CallSite:
+    def _site(self, place: int, arranged: Arranged, sample: _Sampler, *, limited: bool) -> CallSite:
         call, fields_first = self._calls[place], self._fields_first(arranged)
         calibration = None
         if call.ai.labelled is not None or call.ai.uncalibrated or call.ai.by_rows:
             calibration = _calibration(self._operator, call, self._runtime, self._counters[place], sample)
         keys = self._binding.keys(call.ai, fields_first=fields_first)
-        together, alone = self._together(call.ai, fields_first=fields_first)
+        together, alone = self._together(call.ai, fields_first=fields_first, limited=limited)
         if together > 1 or alone:
-            told = f"each row alone: {alone}" if alone else f"up to {together:,} rows in a request"
+            told = f"each row by itself: {alone}" if alone else f"up to {together:,} rows in a request"
             self._counters[place].note(0, 0, together=told)
-        return CallSite(
+        site = CallSite(
             call.ai,
             tuple(arranged.places[self._columns.index(a)] for a in call.arguments[: len(call.ai.fields)]),
             arranged.order,
@@ -461,21 +464,42 @@ class _Pass:
             arranged.keeps_field_order,
             None if calibration is None else calibration.ask,
             sampled=None if calibration is None else calibration.sampled,
-            together=together,
+            together=max(1, together),
             label_budget=self._label_budget(place),
         )
+        return self._choosing(place, site, keys, arranged, sample) if together == AUTO_ROWS else site
 
     def _fields_first(self, arranged: Arranged) -> bool:
         """Return whether prompts begin with the fields: by the setting, or by the price."""
         return self._runtime.settings.fields_first or arranged.layout.fields_first
 
-    def _together(self, call: AICall, *, fields_first: bool) -> tuple[int, str]:
-        """Return how many rows of a call can share a request, and why it is one row where more are wished."""
+    def _choosing(self, place: int, site: CallSite, keys: CacheKeys, arranged: Arranged, sample: _Sampler) -> CallSite:
+        """Return a site that chooses before its first prompt how many rows share a request."""
+
+        def told(text: str) -> None:
+            self._counters[place].note(0, 0, together=text)
+
+        site = replace(site, sampled=set())
+        choice = PackChoice(
+            sample_site(site),
+            keys,
+            self._binding,
+            partial(sample, self._calls[place]),
+            self._runtime.settings.rows_agreement,
+            arranged.distinct,
+            told,
+        )
+        return replace(site, packing=choice.rows_together)
+
+    def _together(self, call: AICall, *, fields_first: bool, limited: bool) -> tuple[int, str]:
+        """Return how many rows can share a request, or `AUTO_ROWS`; and why it is one row where more are wished."""
         settings = self._runtime.settings
         wished = call.rows_per_request or settings.rows_per_request
-        if wished < 2:
+        if wished == 1:
             return 1, ""
         alone = why_alone(call, fields_first=fields_first)
+        if not alone and wished == AUTO_ROWS and limited:
+            alone = "auto samples no rows under a LIMIT"
         return (1, alone) if alone else (wished, "")
 
     def _label_budget(self, place: int) -> LabelBudget | None:

@@ -280,6 +280,10 @@ class CallSite:
     """The keys of the prompts about sampled rows. The sample counts these prompts, so the rows do not."""
     together: int = 1
     """How many rows can share a request."""
+    packing: Callable[[Callable[[], bool]], int] | None = None
+    """Returns `together` before the first prompt; it asks about sampled rows. It gets what `prepare` gets."""
+    packs_only: bool = False
+    """Answers to single prompts do not stand in for those of packs."""
     label_budget: LabelBudget | None = None
     """The prompts that the model can get, where it is asked about every row; None for any number."""
 
@@ -289,10 +293,25 @@ class CallSite:
         used = {position for positions in self.arguments for position in positions}
         return len(used) < len(self.order) or bool(self.ai.normalize or self.ai.lists)
 
+    @property
+    def unprepared(self) -> bool:
+        """Return whether `prepared` must be called before the first prompt."""
+        return self.prepare is not None or self.packing is not None
+
+    @property
+    def packs(self) -> bool:
+        """Return whether rows can share requests, now or once the site is prepared."""
+        return self.together > 1 or self.packing is not None
+
     def prepared(self, binding: ModelBinding, cancelled: Callable[[], bool]) -> "CallSite":
-        """Return this site with the call that `prepare` returns."""
+        """Return this site with the call that `prepare` returns, and with the rows in a request."""
         call = self.ai if self.prepare is None else self.prepare(cancelled)
-        return replace(self, ai=call, keys=binding.keys(call, fields_first=self.fields_first), prepare=None)
+        together = self.together if self.packing is None else self.packing(cancelled)
+        alone = binding.keys(call, fields_first=self.fields_first)
+        keys = PackKeys(alone, binding.user) if together > 1 else alone
+        if isinstance(keys, PackKeys) and self.sampled is not None:
+            self.sampled.update([keys.marked(key) for key in self.sampled])
+        return replace(self, ai=call, keys=keys, together=together, prepare=None, packing=None)
 
     def prompt(self, fields: Sequence[tuple[str, str]]) -> str:
         """Return the text of the call's prompt for named values in prompt order."""
@@ -339,6 +358,6 @@ class CallContext:
 
     @property
     def answers(self) -> Answers:
-        """Return the answer cache; for rows in packs, one in which answers to single prompts stand in."""
-        packs = any(site.together > 1 for site in self.sites)
+        """Return the answer cache; for rows in packs, it also has answers to single prompts."""
+        packs = any(site.packs and not site.packs_only for site in self.sites)
         return PackedAnswers(self.binding.cache) if packs else self.binding.cache

@@ -56,7 +56,7 @@ class CallExecutor:
         self._steps = StepOrder(context, self._lister)
         self._registry = PromptRegistry(context)
         self._sender = PromptSender(context)
-        self._unprepared = {call for call, site in enumerate(context.sites) if site.prepare is not None}
+        self._unprepared = {call for call, site in enumerate(context.sites) if site.unprepared}
         """The calls that must be prepared before their first prompt."""
         self._held: list[tuple[OpenBatch, Sequence[int]]] = []
         """The calls of batches that wait for this."""

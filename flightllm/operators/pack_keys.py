@@ -24,7 +24,11 @@ class PackKeys:
 
     def key(self, fields: Sequence[tuple[str, str]]) -> bytes:
         """Return the key of the answer to a row of named values, in the order of the prompt."""
-        return self._keys.key(fields) + self._mark
+        return self.marked(self._keys.key(fields))
+
+    def marked(self, key: bytes) -> bytes:
+        """Return the key for that of the single prompt."""
+        return key + self._mark
 
 
 def alone_key(key: bytes) -> bytes:

@@ -219,7 +219,7 @@ class PromptSender:
         return () if answered is None else (answered,)
 
     def _receive_pack(self, completion: Completion) -> Sequence[Answered]:
-        """Receive the answer to a pack. Ask the prompts again that it does not answer, in halves or each alone."""
+        """Receive the answer to a pack. Ask the prompts again that it does not answer, in halves or each by itself."""
         sent = self._packs.pop(completion.id)
         prompts = sent.pack.prompts
         call = prompts[0].call

@@ -25,13 +25,13 @@ _SCANNED: Final = 4
 """For a pack of n prompts, this many times n ready prompts are looked through."""
 _FEWEST_PACKS: Final = 3
 _LEAST_USABLE: Final = 0.5
-"""After `_FEWEST_PACKS` packs, a call whose packs answer a smaller share of their rows asks each row alone."""
+"""After `_FEWEST_PACKS` packs, a call whose packs answer a smaller share of their rows asks each row by itself."""
 
-GAVE_UP: Final = "each row alone: the model left out too many rows of the first requests"
+GAVE_UP: Final = "each row by itself: the model left out too many rows of the first requests"
 
 
 def why_alone(call: AICall, *, fields_first: bool) -> str:
-    """Return why each row of a call must be asked alone; empty if rows can share requests."""
+    """Return why each row of a call must be asked by itself; empty if rows can share requests."""
     if call.backend != MODEL or not call.fields:
         return "the call asks no language model about rows"
     reasons = (
@@ -70,7 +70,7 @@ class Pack:
 class Packer:
     """Choose the prompts of the next request, and write the prompts of packs. One thread uses it.
 
-    A pack whose request failed is halved, down to single prompts. Rows that a pack leaves out are asked alone.
+    A pack whose request failed is halved, down to single prompts. Rows that a pack leaves out are asked by itself.
     """
 
     def __init__(self, sites: Sequence[CallSite], engine: Engine) -> None:
@@ -91,7 +91,7 @@ class Packer:
     @property
     def any(self) -> bool:
         """Return whether any call can share requests."""
-        return any(site.together > 1 for site in self._sites)
+        return any(site.packs for site in self._sites)
 
     @property
     def has_ready(self) -> bool:
@@ -99,7 +99,7 @@ class Packer:
         return bool(self._again)
 
     def group(self, ready: deque[PendingPrompt], *, grows: bool) -> list[PendingPrompt]:
-        """Return the prompts of the next request; empty if there are none, or if more can come before it leaves.
+        """Return the prompts of the next request; empty if no prompt is ready, or if more can come before it leaves.
 
         `grows` says that further prompts can become ready without an answer. The prompts stay where they are until
         `take`.
@@ -132,7 +132,7 @@ class Packer:
         return group if full or not grows else []
 
     def following(self, group: Sequence[PendingPrompt], ready: deque[PendingPrompt]) -> str | None:
-        """Return a prompt that begins as that of the next pack of the same call does; None if none is known."""
+        """Return a prompt that begins as that of the next pack of the same call does; None if it is unknown."""
         first = group[0]
         own = {id(prompt) for prompt in group}
         after = next((p for p in islice(ready, len(group) + 1) if p.call == first.call and id(p) not in own), None)
@@ -172,12 +172,12 @@ class Packer:
         return before > 1 and self.most(call) == 1
 
     def halve(self, prompts: Sequence[PendingPrompt]) -> None:
-        """Ask prompts again in two groups; a single one is asked alone."""
+        """Ask prompts again in two groups; a single one is asked by itself."""
         half = (len(prompts) + 1) // 2
         self._again.extendleft(reversed([list(part) for part in (prompts[:half], prompts[half:]) if part]))
 
     def alone(self, prompts: Sequence[PendingPrompt]) -> None:
-        """Ask each of some prompts alone."""
+        """Ask each of some prompts by itself."""
         for prompt in prompts:
             prompt.alone = True
         self._again.extendleft([prompt] for prompt in reversed(prompts))

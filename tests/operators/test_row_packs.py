@@ -154,7 +154,7 @@ def test_option_of_a_call(tmp_path: Path) -> None:
     ids=["skipped", "twice", "added", "reversed", "unknown", "empty", "null", "moved"],
 )
 def test_spoilt_entries(tmp_path: Path, spoils: Callable[[Entries], Entries], most_alone: int) -> None:
-    """A row without one clear answer is asked alone, once; the others keep the answers of their pack."""
+    """A row without one clear answer is asked by itself, once; the others keep the answers of their pack."""
     model = Model(spoils)
     with session_at(tmp_path, model) as session:
         ran = ask(session, SQL, rows_per_request="8")
@@ -175,12 +175,12 @@ def test_broken_json(tmp_path: Path) -> None:
 
 
 def test_no_json(tmp_path: Path) -> None:
-    """A model that cannot write packs is asked about each row alone soon, and EXPLAIN ANALYZE says so."""
+    """A model that cannot write packs is asked about each row by itself soon, and EXPLAIN ANALYZE says so."""
     model = Model(writes=lambda _: "Sorry, I can only do one at a time.")
     with session_at(tmp_path, model) as session:
         shown = ask(session, f"EXPLAIN ANALYZE {SQL}", rows_per_request="4").rows
         text = next(line["plan"] for line in shown if line["plan_type"].startswith("calls of"))
-        assert "each row alone: the model left out too many rows" in text
+        assert "each row by itself: the model left out too many rows" in text
         assert len(model.packs) < 19
         check(ask(session, SQL, rows_per_request="4"))
         assert max(count for name, count in model.bought.items() if name.startswith("alone")) == 1
@@ -230,13 +230,13 @@ def test_budget(tmp_path: Path) -> None:
     ],
 )
 def test_why_alone(tmp_path: Path, call: str, reason: str) -> None:
-    """EXPLAIN says why a call asks about each row alone."""
+    """EXPLAIN says why a call asks about each row by itself."""
     session = small_database(tmp_path).session()
     session.update("CREATE TABLE t AS SELECT id, note AS t FROM people")
     settings = {"layout": "fields"} if reason == "layout" else {}
     shown = ask(session, f"EXPLAIN SELECT {call} FROM t", rows_per_request="4", **settings).rows
     text = next(line["plan"] for line in shown if line["plan_type"].startswith("calls of"))
-    assert "each row alone: " in text
+    assert "each row by itself: " in text
     assert reason in text
 
 
@@ -274,6 +274,9 @@ def test_setting() -> None:
     from flightllm.config.session_settings import Settings
 
     assert Settings().with_values({"rows_per_request": "off"}).rows_per_request == 1
+    assert Settings().with_values({"rows_per_request": "auto"}).as_text()["rows_per_request"] == "auto"
     assert Settings().with_values({"rows_per_request": "8"}).as_text()["rows_per_request"] == "8"
-    with pytest.raises(FlightLLMError, match="'off' or a whole number"):
+    with pytest.raises(FlightLLMError, match="'off', 'auto' or a whole number"):
         Settings().with_values({"rows_per_request": "0"})
+    with pytest.raises(FlightLLMError, match="above 0 and below 1"):
+        Settings().with_values({"rows_agreement": "90"})

@@ -168,7 +168,7 @@ class FakeEngine:
         return Completion(request.id, text, None, prompt_tokens, cached, tokens, probabilities)
 
     def _text(self, request: Request) -> tuple[int, str]:
-        """Return a request's hash and its answer; a pack has the answers that its questions would have alone."""
+        """Return a request's hash and its answer; a pack has the answers of its single questions."""
         site, answer = self._answerer(request)
         digest = site.copy()
         digest.update(repr(sorted(request.fields)).encode("utf-8", "surrogatepass"))
