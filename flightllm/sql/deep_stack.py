@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 _Result = TypeVar("_Result")
 _BYTES_PER_LEVEL: Final = 16 << 10
-"""What the parser, the printer and the release of a tree take for one level, several times over."""
+"""The bytes of one level: several times as many as the parser, the printer and the release of a tree take."""
 _SMALLEST: Final = 8 << 20
 _HOLDERS: Final = frozenset({dict, list, tuple})
 _PAGE: Final = 64 << 10
