@@ -93,11 +93,11 @@ class AnthropicEngine(OpenAIEngine):
         [text] = sent.texts
         spoken = _spoken(_layout(sent.said[0], plan.form.body), _cuts(request, text, plan.form.words), sent.marks)
         shared = [self._cache.shared(text, sent.marks)]
-        body = _merged({**self._body(plan), **spoken}, self._options.extra_body)
+        body = _merged({**self._parameters(plan), **spoken}, self._options.extra_body)
         answer, usage = read_message(await client.send({"model": self._model, **body}))
         return [answer], self._checked(group, usage, [answer], sent, shared)
 
-    def _body(self, plan: RequestPlan) -> dict[str, Any]:
+    def _parameters(self, plan: RequestPlan) -> dict[str, Any]:
         """Return the parameters of a plan; a dot in a key leads to a key inside."""
         body: dict[str, Any] = {"max_tokens": plan.tokens}
         for name, value in plan.options.items():
