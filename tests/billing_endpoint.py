@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import takewhile
 from socket import create_server
 from typing import Any
 from zlib import crc32
@@ -37,6 +38,8 @@ class Billing:
     """0: storing costs nothing."""
     whole: bool = False
     """Only starts that end at a mark are stored and found: OpenAI's rules from GPT-5.6 on."""
+    units: bool = False
+    """Only whole prompts are found again, and starts that two earlier prompts had in common: DeepSeek's rules."""
     refuses: str = ""
     """The keys of a request that the endpoint does not know, between commas."""
     texts_only: bool = False
@@ -65,6 +68,7 @@ class Provider:
         self.billing = billing
         self.lock = threading.Lock()
         self.stored: dict[int, float] = {}
+        self.seen: set[int] = set()
         self.dollars = 0.0
         self.requests = 0
         self.tokens = [0, 0, 0, 0]
@@ -122,7 +126,7 @@ class Provider:
         written = max(0, max(marks, default=0) - cached) if billing.write else 0
         with self.lock:
             if keyed:
-                self.stored |= dict.fromkeys(marks.values(), time.time())
+                self.stored |= dict.fromkeys(self._kept(marks), time.time())
             self.requests += 1
             lost = billing.fails and self.requests % billing.fails == 0
             self.dollars += (len(pieces) - cached - written) * billing.input / 1e6
@@ -133,6 +137,15 @@ class Provider:
             return 504, {"error": {"message": "the gateway did not wait"}}
         choice = {"index": 0, "finish_reason": reason, "message": {"role": "assistant", "content": text}}
         return 200, {"id": "1", "choices": [choice], **self._usage(len(pieces), cached, written, answered)}
+
+    def _kept(self, marks: dict[int, int]) -> list[int]:
+        """Return the marks of the starts that are stored; the caller holds the lock."""
+        if not self.billing.units:
+            return list(marks.values())
+        ends = sorted(marks)
+        common = [marks[end] for end in takewhile(lambda end: marks[end] in self.seen, ends)]
+        self.seen.update(marks.values())
+        return [*common[-1:], *(marks[end] for end in ends[-1:])]
 
     def _usage(self, prompt: int, cached: int, written: int, answer: int) -> dict[str, Any]:
         if self.billing.usage != "right":

@@ -35,6 +35,8 @@ class CacheRules:
     """With `breakpoints`: whether the provider itself marks the end of the last message, unless the request says no."""
     most_marks: int = 4
     """With `breakpoints`: the most marked places of a request."""
+    units: bool = False
+    """Whether a prompt finds only whole units: earlier prompts, and starts that two earlier prompts had in common."""
     key: bool = False
     """Whether requests must name a common key, as `prompt_cache_key`."""
     routed: bool = False
@@ -46,6 +48,8 @@ class CacheRules:
     def pays_from(self) -> int:
         """Return from how many prompts on with a common start it is cheaper to store the start."""
         saved = 1.0 - self.read
+        if self.units:
+            return 3
         return 1 << 40 if saved <= 0 else 1 + max(1, ceil((self.write - 1.0) / saved - 1e-9))
 
 
@@ -56,7 +60,8 @@ _OPENAI_FROM_5_6: Final = CacheRules(1_024, 1, 0.1, 1.25, 30 * _MINUTE, breakpoi
 """A start is not rounded to whole steps. A key is needed for reliable hits."""
 _GEMINI_2: Final = CacheRules(2_048, 1, 0.1)
 _GEMINI: Final = CacheRules(4_096, 1, 0.1)
-_DEEPSEEK: Final = CacheRules(64, 64, 0.1, seconds=_HOUR)
+_DEEPSEEK: Final = CacheRules(64, 64, 0.1, seconds=_HOUR, units=True)
+"""Source: DeepSeek's guide to context caching, autumn 2026. It also cuts long prompts into units of unknown length."""
 _MISTRAL: Final = CacheRules(64, 64, 0.1, key=True)
 _GROQ: Final = CacheRules(1_024, 128, 0.5, seconds=2 * _HOUR)
 """Groq's floor depends on the model: 128 to 1,024 tokens."""

@@ -23,6 +23,7 @@ from flightllm.execution.estimate import MOST_SECONDS
 from flightllm.execution.plan_texts import without_sizes
 from flightllm.llm.cost import ModelCosts
 from flightllm.observe.query_record import QueryRecord
+from flightllm.plan.cache_texts import cache_rules_text
 from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, RuleSaving, document
 from flightllm.plan.parts import PlanPart
 from flightllm.plan.substrait import NotExpressibleError
@@ -119,7 +120,10 @@ def _told(
             notes.append("there is no prediction, because the query fails on predicted answers")
         actual = _run(query, record) if analyze else None
     others = {name: model.engine.name for name, model in models.items() if name is not None}
-    return Explained(query.path, engine, plan, predicted, actual, savings, notes, others, parts), costs_of(models)
+    told = {m.engine.name: cache_rules_text(m.engine.prefix_cache, m.costs.prices) for m in models.values()}
+    caches = {name: text for name, text in told.items() if text}
+    found = Explained(query.path, engine, plan, predicted, actual, savings, notes, others, parts, caches)
+    return found, costs_of(models)
 
 
 def _shown(part: PlanPart, shown: Callable[[str], str]) -> PlanPart:

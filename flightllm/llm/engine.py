@@ -215,6 +215,8 @@ class PrefixCache:
     """Of prompts that share so many characters, the engine sends one ahead of the others; 0 if it sends all at once."""
     breakpoints: bool = False
     """Whether the cache keeps only the starts that a request marks, and whether the engine marks them."""
+    units: bool = False
+    """Whether a start is served only from the third prompt with it on."""
     most_marks: int = 4
     """The most starts that one request can mark."""
     pays_from: int = 2
@@ -223,6 +225,8 @@ class PrefixCache:
     """The price of a token that the cache serves, as a part of the price of input."""
     write: float = 1.0
     """The price of a token that is stored, as a multiple of the price of input."""
+    seconds: float = 0.0
+    """How long a start is kept after its last use; 0 if this is unknown."""
 
     @property
     def hosted(self) -> bool:

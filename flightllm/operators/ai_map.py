@@ -416,7 +416,8 @@ class _Pass:
         def size() -> int:
             return min(growing(), tracker.trials_needed()) if tracker.limited else growing()
 
-        chooser = LayoutChooser(binding.engine, [call.ai for call in self._calls], binding.prompt_format)
+        calls, prices = [call.ai for call in self._calls], binding.costs.prices
+        chooser = LayoutChooser(binding.engine, calls, binding.prompt_format, prices)
         return How(
             settings.ordering,
             self._shares_tuples,

@@ -1,7 +1,7 @@
 """Arrange rows for an engine: choose the order of their prompts, and cut the rows into batches."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, islice, pairwise
 from types import MappingProxyType
@@ -17,7 +17,7 @@ from flightllm.functions.call import ELEMENT_END
 from flightllm.llm.engine import Engine, PrefixCache
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.encoded_rows import EncodedRows
-from flightllm.operators.layouts import Layout
+from flightllm.operators.layouts import ChooseLayout, Layout
 from flightllm.operators.rows import sorted_elements
 from flightllm.operators.runtime import SpooledArguments
 from flightllm.prompt_order.base import REORDERING, CacheShape, Encoded, Method, Ordering
@@ -89,8 +89,8 @@ class How:
     shared_tokens: float
     size: Callable[[], int]
     """The size of the next batch."""
-    choose: Callable[[Encoded, Sequence[tuple[int, ...]]], Layout] | None = None
-    """Returns the layout for the tuples and the columns of each call; None if the layout is given."""
+    choose: ChooseLayout | None = None
+    """Chooses the layout; None if the layout is given."""
 
     @property
     def keeps_field_order(self) -> bool:
@@ -124,7 +124,12 @@ def arrange(
     encoded, tuples = encode(columns, names, readers, per_token, own_columns, _columns_of_calls(arguments, placed))
     cache = how.engine.prefix_cache
     method, shape, idle = how.method, CacheShape(), ""
-    layout = Layout() if how.choose is None else how.choose(encoded, _prompt_columns(encoded, method))
+    layout = Layout()
+    if how.choose is not None:
+        reorders = method == "auto" and not arguments.lists
+        layout = how.choose(encoded, _prompt_columns(encoded, method), orders=reorders)
+    if layout.columns is not None:
+        how = replace(how, method="fixed")
     if cache is not None:
         shared = 0.0 if layout.fields_first else how.shared_tokens
         shape = CacheShape(cache.block_tokens, cache.blocks, shared, cache.floor_tokens)
@@ -132,7 +137,7 @@ def arrange(
     if method == "auto" and (cache is None or idle):
         method = "none"
     ahead = 1 if cache is None or cache.at_once else how.window
-    ordering = order(encoded, method, shape, ahead)
+    ordering = order(encoded, method, shape, ahead, layout.columns)
     sending = _in_sending_order(tuples, ordering, dedup=how.dedup)
     batches = partial(_in_memory, rows, *sending, ordering, arguments, how, lists)
     as_given = tuple(range(len(columns)))

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, permutations
+from math import factorial
+from statistics import fmean
+from typing import Final, Protocol
 
 from flightllm.engines.observed import ObservedEngine
 from flightllm.engines.prompt_parts import PromptParts
 from flightllm.functions.call import AICall
+from flightllm.llm.cost import Prices
 from flightllm.llm.engine import Engine, PrefixCache, Request
 from flightllm.llm.prompt_formats import PromptFormat
 from flightllm.prompt_order.base import Encoded
 from flightllm.prompt_order.bill import CacheCharges, CallPrompt, bill
+from flightllm.prompt_order.uniform import score_columns
 
 _LEAST_SAVING: Final = 0.01
 """The part of the bill that another layout must save, because it can change answers."""
 _VALUE: Final = "x"
+_MOST_COLUMNS: Final = 4
+_MOST_TRIED: Final = 200_000
+"""Tuples that are sorted to try all orders of their fields: about 0.2 seconds."""
+_FLOORS: Final = (0.88, 1.0, 1.12)
+"""Parts of the floor, because the tokens of a prompt are estimates."""
+_NO_CACHE: Final = CacheCharges(1 << 40)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +35,17 @@ class Layout:
     """The layout of a pass."""
 
     fields_first: bool = False
+    columns: tuple[int, ...] | None = None
+    """The columns of a tuple in prompt order; None for the order of the method."""
     why: str = ""
     """The reason for the layout, if the price chose it."""
+
+
+class ChooseLayout(Protocol):
+    """Chooses the layout of a pass; see `LayoutChooser.choose`."""
+
+    def __call__(self, encoded: Encoded, columns: Sequence[tuple[int, ...]], *, orders: bool) -> Layout:
+        """Return the layout for tuples and the columns of each call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,41 +55,66 @@ class LayoutChooser:
     engine: Engine
     calls: Sequence[AICall]
     prompt_format: PromptFormat
+    prices: Prices | None = None
 
-    def choose(self, encoded: Encoded, columns: Sequence[tuple[int, ...]]) -> Layout:
-        """Return the cheaper layout, by the rules of the provider's cache; `columns` are those of each call, in order.
+    def choose(self, encoded: Encoded, columns: Sequence[tuple[int, ...]], *, orders: bool = False) -> Layout:
+        """Return the cheapest layout, by the rules of the provider's cache; `columns` are those of each call, in order.
 
-        The instruction comes first where both cost the same, and where the provider has no cache.
+        With `orders`, another order of the fields can be chosen too. The instruction comes first, and the fields keep
+        their order, where that costs no more, and where the provider has no cache.
         """
         cache = self.engine.prefix_cache
-        if cache is None or not cache.hosted or not cache.earns:
+        if cache is None or not cache.hosted:
             return Layout(why="chosen because no prefix cache of a provider makes the other layout cheaper")
         if any(call.cascades or call.labelled is not None or call.uncalibrated or call.by_rows for call in self.calls):
             return Layout(why="chosen because examples or a proxy belong to this layout")
-        none = bill(encoded, self._prompts(columns, fields_first=False), CacheCharges(1 << 40))
+        prompts = {first: self._prompts(columns, fields_first=first) for first in (False, True)}
+        none = bill(encoded, prompts[False], _NO_CACHE)
         if not none:
             return Layout()
-        first, last = (self._bill(encoded, columns, cache, fields_first=place) for place in (False, True))
-        fields_first = last < first - _LEAST_SAVING * none
-        other, chosen = (first, last) if fields_first else (last, first)
-        why = (
-            f"chosen by price: {chosen / none:.2f} of the input's price without a cache; the other, {other / none:.2f}"
-        )
-        return Layout(fields_first, why)
+        charges = self._charges(cache)
 
-    def _bill(
-        self, encoded: Encoded, columns: Sequence[tuple[int, ...]], cache: PrefixCache, *, fields_first: bool
-    ) -> float:
-        rate = max(1e-9, self._rate())
-        charges = CacheCharges(
-            round(cache.floor_tokens / rate),
-            cache.block_tokens,
-            cache.read,
-            cache.write,
-            cache.breakpoints,
-            cache.pays_from,
-        )
-        return bill(encoded, self._prompts(columns, fields_first=fields_first), charges)
+        def prices(own: Sequence[CallPrompt]) -> list[float]:
+            return [bill(encoded, own, one) / none for one in charges]
+
+        first = prices(prompts[False])
+        found, least = Layout(), fmean(first)
+        bills = {False: least, True: fmean(prices(prompts[True]))}
+        for tried in (None, *(_orders(encoded) if orders else ())):
+            for fields_first, own in prompts.items():
+                price = prices(own if tried is None else [_reordered(prompt, tried) for prompt in own])
+                bills[fields_first] = min(fmean(price), bills[fields_first])
+                never_dearer = all(new <= old for new, old in zip(price, first, strict=True))
+                if never_dearer and fmean(price) < least - _LEAST_SAVING:
+                    found, least = Layout(fields_first, tried), fmean(price)
+        other = bills[not found.fields_first]
+        why = f"chosen by price: {least:.2f} of the input's price without a cache; with the other layout, {other:.2f}"
+        return replace(found, why=why)
+
+    def _charges(self, cache: PrefixCache) -> list[CacheCharges]:
+        """Return the provider's charges, and those at a lower and a higher floor: the tokens are estimates.
+
+        A start that just passes the floor in one layout can miss it in the other one, which is shorter.
+        """
+        if not cache.earns:
+            return [_NO_CACHE]
+        floor = cache.floor_tokens / max(1e-9, self._rate())
+        read, write = cache.read, cache.write
+        if self.prices is not None and self.prices.input:
+            read = self.prices.cached / self.prices.input
+            write = 1.0 if self.prices.written is None else self.prices.written / self.prices.input
+        return [
+            CacheCharges(
+                round(part * floor),
+                cache.block_tokens,
+                read,
+                write,
+                cache.breakpoints or cache.units,
+                cache.pays_from,
+                2 if cache.units else 1,
+            )
+            for part in _FLOORS
+        ]
 
     def _prompts(self, columns: Sequence[tuple[int, ...]], *, fields_first: bool) -> list[CallPrompt]:
         heads: dict[str, int] = {}
@@ -98,6 +143,19 @@ class LayoutChooser:
         """Return how many tokens the endpoint counts for each estimated token, as far as is known."""
         rate: Callable[[Request], float] = getattr(_own(self.engine), "tokens_per_estimate", lambda _: 1.0)
         return rate(self._probe(self.calls[0], fields_first=False)) if self.calls[0].fields else 1.0
+
+
+def _orders(encoded: Encoded) -> Iterator[tuple[int, ...]]:
+    """Yield the orders of fields to try: all of them for few fields and tuples, otherwise that by the fields' score."""
+    columns = encoded.codes.shape[1]
+    if columns <= _MOST_COLUMNS and len(encoded.codes) * factorial(columns) <= _MOST_TRIED:
+        yield from islice(permutations(range(columns)), 1, None)
+    elif columns > 1:
+        yield tuple(score_columns(encoded).tolist())
+
+
+def _reordered(prompt: CallPrompt, columns: Sequence[int]) -> CallPrompt:
+    return replace(prompt, columns=tuple(one for one in columns if one in prompt.columns))
 
 
 def _parts(engine: Engine, request: Request) -> PromptParts:

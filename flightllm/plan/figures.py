@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from flightllm.llm.cost import ModelCosts, Work, Works, counted_work
+from flightllm.plan.cache_texts import uncached
 from flightllm.plan.parts import PlanPart
 
 COUNTED = (
@@ -156,6 +157,8 @@ class Explained:
     """The engines of all models except the server's own, by the model's name."""
     parts: Sequence[PlanPart] = ()
     """The plan as a graph."""
+    caches: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """The rules by which providers charge for their caches, by the name of the engine."""
 
     @property
     def notes(self) -> list[str]:
@@ -179,21 +182,22 @@ class Explained:
 def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
     """Return the output of EXPLAIN as values that JSON can hold.
 
-    Keys: `path`, `engine`, `models`, `rows`, `operators` (each with `operator` and `calls`), `parts`, `total`,
-    `savings`, `plan`, `notes`. A part of the plan has
-    `kind`, `name`, `text`, `inputs`, `operators` and `rows`; the first part runs last. `inputs` are the names of the
-    parts that it reads, and `operators` are the relational operators of a stage.
+    Keys: `path`, `engine`, `models`, `caches`, `rows`, `operators` (each with `operator` and `calls`), `parts`,
+    `total`, `savings`, `plan`, `notes`. A part of the plan has `kind`, `name`, `text`, `inputs`,
+    `operators` and `rows`; the first part runs last. `inputs` are the names of the parts that it reads, and
+    `operators` are the relational operators of a stage.
 
     A call has `model` (null for the server's own), `role`, `predicted_share`, `promise`, `answers` ('learned' or
-    'assumed'), `ordering`, `layout`, `rows_per_request`, `no_saving` and `field_orders`. The role of a proxy's calls is
-    'proxy', and of others null. `predicted_share` is the share of prompts that the model of a promise gets, and null
+    'assumed'), `ordering`, `layout`, `layout_reason`, `rows_per_request`, `no_saving` and `field_orders`. The role of a
+    proxy's calls is 'proxy', and of others null. `predicted_share` is the share of prompts that the model of a promise gets, and null
     without prompts. ANALYZE gives `promise` its figures, see `CallRecord.promise`. `no_saving` says why no order of the
     prompts saves anything. `rows_per_request` says how many rows share a request, or why each row is asked by itself;
     it is null where nobody wishes this. A saving is the query's work without a rule, minus its work with the rule.
 
     Figures are under `predicted` and, after ANALYZE, under `actual`; without ANALYZE, `actual` is null.
     `prefix_hit_rate` is between 0 and 1; `price` is null where no prices are configured. `estimated` counts the answers
-    whose tokens are estimates, because the endpoint reported none or wrong ones.
+    whose tokens are estimates, because the endpoint reported none or wrong ones. The predicted total also has
+    `price_without_cache`, the bill if no prompt were found or stored. `caches` has the rules of providers' caches.
     """
     operators: dict[str, list[dict[str, Any]]] = {}
     for site, (call, actual) in enumerate(explained.pairs()):
@@ -210,6 +214,7 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
                 "ordering": call.notes.get("ordering"),
                 "layout": call.notes.get("layout"),
                 "rows_per_request": call.notes.get("together"),
+                "layout_reason": call.notes.get("layout_why") or None,
                 "no_saving": call.notes.get("idle") or None,
                 "field_orders": [{"fields": list(f), "prompts": n} for f, n in call.orders[:_MOST_ORDERS]],
                 "predicted": _counts(call, costs),
@@ -221,11 +226,13 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
         "path": explained.path,
         "engine": explained.engine,
         "models": dict(explained.models),
+        "caches": dict(explained.caches),
         "rows": {"predicted": predicted and predicted.rows, "actual": actual_all and actual_all.rows},
         "operators": [{"operator": name, "calls": calls} for name, calls in operators.items()],
         "parts": [_part(part, predicted, actual_all) for part in explained.parts],
         "total": {
-            "predicted": predicted and _work(predicted.works, costs),
+            "predicted": predicted
+            and {**_work(predicted.works, costs), "price_without_cache": costs.price(uncached(predicted.works))},
             "actual": actual_all
             and {
                 **_work(actual_all.works, costs),

@@ -5,6 +5,7 @@ from typing import Any
 
 from flightllm.access.store import DEFAULT_MODEL
 from flightllm.llm.cost import ModelCosts, Work, Works
+from flightllm.plan.cache_texts import bills
 from flightllm.plan.figures import CallFigures, Explained, RuleSaving, Saved
 
 _COLUMNS = (
@@ -43,6 +44,9 @@ def tables(explained: Explained, costs: ModelCosts) -> list[tuple[str, str]]:
     lines = [(f"calls of {name}" if name else "calls", "\n\n".join(parts)) for name, parts in texts.items()]
     if explained.predicted is not None or explained.actual is not None:
         lines.append(("total", _total(explained, costs)))
+    if explained.caches and explained.predicted:
+        rules = [f"cache of {engine}: {text}" for engine, text in explained.caches.items()]
+        lines.append(("cache", "\n".join(filter(None, [*rules, bills(explained.predicted.works, costs)]))))
     if explained.savings and explained.predicted:
         lines.append(("saved", _savings(explained.savings, explained.predicted.works, costs)))
     if explained.notes:
@@ -58,8 +62,8 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
         lines.append(f"model: {call.model or DEFAULT_MODEL}{role}")
     if "ordering" in call.notes:
         lines.append(f"prompts: {_ORDERINGS[call.notes['ordering']]}; {_LAYOUTS[call.notes['layout']]}")
-        if idle := call.notes.get("idle"):
-            lines.append(f"no order of the prompts saves anything: {idle}")
+        reasons = (("layout_why", "the layout is"), ("idle", "no order of the prompts saves anything:"))
+        lines += [f"{said} {call.notes[name]}" for name, said in reasons if call.notes.get(name)]
     lines += _rows_per_request(call, actual)
     if actual is not None and (calibration := actual.notes.get("calibration")):
         lines.append(f"calibrated {calibration}")

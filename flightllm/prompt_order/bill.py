@@ -28,6 +28,8 @@ class CacheCharges:
     """Whether only marked starts are stored, at the ends of the parts of a prompt."""
     pays_from: int = 2
     """From how many prompts on with a common start the start is stored, if starts are marked."""
+    bringers: int = 1
+    """With `marked`: how many prompts with a start pay `write` for it before the next one reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +118,8 @@ def _marked(
         size = np.bincount(group)[group]
         wanted = (size >= charges.pays_from) & (reach[:, column] >= charges.floor) & (reach[:, column] > marked)
         longer = np.where(wanted, reach[:, column] - marked, 0.0)
-        change += (charges.write - charges.read) * float(longer[first].sum()) - (1.0 - charges.read) * float(
-            longer.sum()
-        )
+        change += charges.bringers * (charges.write - charges.read) * float(longer[first].sum()) - (
+            1.0 - charges.read
+        ) * float(longer.sum())
         marked += longer
     return change

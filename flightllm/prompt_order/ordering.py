@@ -13,7 +13,7 @@ from flightllm.prompt_order.greedy import greedy
 from flightllm.prompt_order.interleave import interleave
 from flightllm.prompt_order.lists import gather, spread
 from flightllm.prompt_order.sequence import finish, measured
-from flightllm.prompt_order.uniform import as_given, as_written, by_score
+from flightllm.prompt_order.uniform import as_given, as_written, by_columns, by_score
 
 UNLIMITED = CacheShape()
 """A cache that never evicts."""
@@ -23,14 +23,23 @@ _COMPARED = 20_000_000
 """Bytes of neighbouring values compared per column: this limits the time for long values with a common start."""
 
 
-def order(encoded: Encoded, method: Method, cache: CacheShape = UNLIMITED, window: int = 1) -> Ordering:
+def order(
+    encoded: Encoded,
+    method: Method,
+    cache: CacheShape = UNLIMITED,
+    window: int = 1,
+    columns: Sequence[int] | None = None,
+) -> Ordering:
     """Order the tuples by `method` for an engine that runs `window` requests at once (1: no interleaving).
 
-    The result is deterministic. Raises ValueError for an unknown method.
+    With `columns`, all tuples have this order of fields instead. The result is deterministic.
+
+    Raises:
+        ValueError: the method is unknown.
     """
     lists = spread(encoded) if encoded.lists and method in REORDERING else None
     solved = encoded if lists is None else lists.encoded
-    draft = _draft(solved, method, cache)
+    draft = _draft(solved, method, cache) if columns is None else by_columns(solved, columns)
     if window > 1 and draft.method != "none":
         draft = interleave(solved, draft, cache, window)
     if lists is not None:

@@ -38,6 +38,12 @@ def by_score(encoded: Encoded) -> Draft:
     return Draft(places, fields, "fixed")
 
 
+def by_columns(encoded: Encoded, columns: Sequence[int]) -> Draft:
+    """Give the fields of all tuples one order, and sort the rows by it."""
+    fields = _repeat(np.array(columns, dtype=np.int16), len(encoded.codes))
+    return Draft(sort_rows(FlatDictionary.of(encoded).sequence(encoded.codes, fields)), fields, "fixed")
+
+
 def score_columns(encoded: Encoded) -> NDArray[np.int16]:
     """Return the columns by descending average tokens × rows / distinct values; ties keep the given order."""
     scores = []

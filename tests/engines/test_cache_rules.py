@@ -66,6 +66,23 @@ def test_memory() -> None:
     whole = PrefixMemory(10, whole=True)
     whole.add("abcd")
     assert (whole.shared("abcd"), whole.shared("abcde")) == (4, 0)
+    assert (whole.shared("abcde", (2, 4)), whole.knows("abcde", 4), whole.knows("abcde", 3)) == (4, True, False)
+
+
+def test_units() -> None:
+    """DeepSeek's cache finds a start from the third prompt with it on, and a whole prompt at once."""
+    memory = PrefixMemory(10, units=True)
+    start = "a" * 1_000
+    texts = [f"{start}{number}{'b' * 600}" for number in range(3)]
+    found = []
+    for text in texts:
+        found.append((memory.shared(text), memory.knows(text, len(start))))
+        memory.add(text)
+    assert found == [(0, False), (0, False), (768, True)]
+    assert memory.shared(f"{texts[0]} and more") == len(texts[0])
+    memory.add("c" * 2_000)
+    assert memory.shared(f"{start}9") == 768
+    assert memory.copy().shared(f"{start}9") == 768
 
 
 @pytest.mark.parametrize(("lead", "hits"), [(0, [0, 0, 128, 128]), (40, [0, 128, 128, 128])])

@@ -66,8 +66,8 @@ def test_new_rules(tmp_path: Path) -> None:
     ("changed", "most"),
     [
         ({"refuses": "prompt_cache_options"}, 1.25),
-        ({"refuses": "prompt_cache_key"}, 0.35),
-        ({"texts_only": True}, 1.0),
+        pytest.param({"refuses": "prompt_cache_key"}, 0.35, marks=pytest.mark.slow),
+        pytest.param({"texts_only": True}, 1.0, marks=pytest.mark.slow),
     ],
     ids=str,
 )
@@ -83,6 +83,7 @@ def test_an_endpoint_that_refuses_a_key(changed: dict[str, Any], most: float, tm
         assert predicted == pytest.approx(endpoint.dollars - before, rel=0.05)
 
 
+@pytest.mark.slow
 def test_answers_are_known(tmp_path: Path) -> None:
     """One new row beside known ones stores nothing for nobody."""
     with opened(NEW, tmp_path) as (session, endpoint):
@@ -93,6 +94,7 @@ def test_answers_are_known(tmp_path: Path) -> None:
         assert endpoint.bill()["tokens"][2] == stored
 
 
+@pytest.mark.slow
 def test_old_rules(tmp_path: Path) -> None:
     """Before GPT-5.6, storing is free: the bill is below that without a cache where a start is long enough."""
     with opened(OLD, tmp_path) as (session, endpoint):
@@ -101,24 +103,37 @@ def test_old_rules(tmp_path: Path) -> None:
 
 
 def test_explain(tmp_path: Path) -> None:
-    """The document of EXPLAIN has the tokens that are stored for a fee."""
+    """EXPLAIN has the tokens that are stored for a fee, the bill without a cache, and the rules."""
     with opened(NEW, tmp_path) as (session, _):
         [row] = ask(session, f"EXPLAIN (FORMAT json) {SMALL['long field']}").rows
-        total = json.loads(row["plan"])["total"]["predicted"]
+        document = json.loads(row["plan"])
+        total = document["total"]["predicted"]
         assert total["written_tokens"] > 3_000
         assert total["cached_tokens"] > 2 * total["written_tokens"]
+        assert total["price"] < 0.5 * total["price_without_cache"]
+        [rules] = document["caches"].values()
+        assert rules.startswith("prompts from 1,024 tokens, read 0.1 x, write 1.25 x, kept 30 min")
+        lines = {row["plan_type"]: row["plan"] for row in ask(session, f"EXPLAIN {SMALL['long field']}").rows}
+        assert rules in lines["cache"]
+        assert "without a cache it is" in lines["cache"]
 
 
+@pytest.mark.slow
 def test_layout_by_price(tmp_path: Path) -> None:
     """With `auto`, the fields come first where several calls read one long field; otherwise the instruction does."""
     calls = "SELECT ai_gen('Does it fit?', guide) AS a, ai_gen('Who wrote the guide?', guide) AS b FROM g"
     with opened(NEW, tmp_path) as (session, endpoint):
         assert bill_of(session, endpoint, calls)[0] == pytest.approx(1.0)
         session.update("SET flightllm.layout = 'auto'")
-        for sql, layout in ((calls, "fields first"), (SMALL["long rules"], "instruction first")):
+        behind = SMALL["long field"].replace("guide, review", "review, guide")
+        assert "guide, review" in SMALL["long field"]
+        for sql, layout in ((calls, "fields first"), (SMALL["long rules"], "instruction first"), (behind, None)):
             [row] = ask(session, f"EXPLAIN (FORMAT json) {sql}").rows
             document = json.loads(row["plan"])
-            assert {call["layout"] for one in document["operators"] for call in one["calls"]} == {layout}
+            found = [call for one in document["operators"] for call in one["calls"]]
+            assert layout is None or {call["layout"] for call in found} == {layout}
+            assert all("chosen by price" in call["layout_reason"] for call in found)
+            assert layout is not None or found[0]["field_orders"][0]["fields"] == ["guide", "review"]
             before = endpoint.dollars
             part, _ = bill_of(session, endpoint, sql)
             assert part < 0.75

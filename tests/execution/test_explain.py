@@ -83,7 +83,7 @@ def test_document(session: Session) -> None:
     """The JSON document has its documented keys; without ANALYZE nothing actual."""
     sql = "SELECT id, ai_gen('x', note, name) AS g FROM people WHERE ai_filter('y', name)"
     document = told(session, sql)
-    keys = {"path", "engine", "models", "rows", "operators", "parts", "total", "savings", "plan", "notes"}
+    keys = {"path", "engine", "models", "caches", "rows", "operators", "parts", "total", "savings", "plan", "notes"}
     assert set(document) == keys
     assert (document["path"], document["engine"]) == ("operators", "fake (demo)")
     assert {operator["operator"] for operator in document["operators"]} == {"s0", "s1"}

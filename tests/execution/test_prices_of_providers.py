@@ -36,7 +36,7 @@ PROVIDERS = {
     "deepseek": (
         "deepseek",
         "deepseek-chat",
-        Billing(64, 64, 3_600, 0.135, 0.035, 0.55, report="deepseek", around=(2, 1, 1)),
+        Billing(64, 64, 3_600, 0.135, 0.035, 0.55, report="deepseek", around=(2, 1, 1), units=True),
     ),
     "mistral": (
         "mistral",

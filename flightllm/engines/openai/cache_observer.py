@@ -67,7 +67,10 @@ class CacheObserver:
             room = (own.blocks or 1 << 20) * own.block_tokens * _CHARACTERS_OF_A_TOKEN
             self._floor, self._memory = own.block_tokens, PrefixMemory(math.inf, room)
         else:
-            self._floor, self._memory = rules.floor, PrefixMemory(rules.seconds, whole=rules.breakpoints)
+            self._floor, self._memory = (
+                rules.floor,
+                PrefixMemory(rules.seconds, whole=rules.breakpoints, units=rules.units),
+            )
 
     @property
     def cache(self) -> PrefixCache:
@@ -87,10 +90,12 @@ class CacheObserver:
             fee_from=rules.floor if rules.write > 1 else None,
             lead_characters=self.lead_characters,
             breakpoints=rules.breakpoints and self._marking,
+            units=rules.units,
             most_marks=rules.most_marks,
             pays_from=rules.pays_from,
             read=rules.read,
             write=rules.write,
+            seconds=rules.seconds,
         )
 
     @property
@@ -117,6 +122,11 @@ class CacheObserver:
         return rules is not None and (self.lead_characters > 0 or (rules.breakpoints and self._marking))
 
     @property
+    def units(self) -> bool:
+        """Return whether two prompts must bring a start before a third one finds it."""
+        return self.rules is not None and self.rules.units
+
+    @property
     def share(self) -> float:
         """Return the share of the possible hits that the endpoint reports; 1 until enough answers are known."""
         with self._lock:
@@ -140,7 +150,8 @@ class CacheObserver:
 
     def knows(self, text: str, end: int) -> bool:
         """Return whether the cache can serve the first `end` characters of a text now."""
-        return self.shared(text, (end,)) >= end
+        with self._lock:
+            return self._memory.knows(text, end)
 
     def starts(self, parts: PromptParts) -> tuple[int, ...]:
         """Return the lengths of the starts of a prompt that the cache should keep, see `starts_of`."""

@@ -89,7 +89,7 @@ class Leaders:
                         return [start for start in missing() if start not in self._leading], arrived
                     other = self._leading[led[0]]
                     together = [start for start in led if self._leading[start] is other]
-                    if await self._rested(other, rows):
+                    if await self._rested(other, rows) and not self._cache.units:
                         arrived.update(together)
         except TimeoutError:
             for start in [start for start, one in self._leading.items() if one is other]:  # a newer leader stays
