@@ -47,6 +47,7 @@ RECORDS: Final[Mapping[str, str]] = {
     "cascades": "cascades --seeds 20",
     "promises": "promises --seeds 20",
     "endpoints": "endpoints",
+    "bill": "bill --quick",
     "streaming": "streaming --quick",
     "planning": "planning",
     "operator": "operator --repeats 3",
@@ -59,7 +60,7 @@ RECORDS: Final[Mapping[str, str]] = {
 """The script and its arguments, by the name of the file."""
 READ_TABLES: Final = frozenset((
     *("sql_rules", "prompt_order", "ablations", "ablations_counts", "prompt_formats", "eviction", "eviction_traces"),
-    *("kv_quality", "frontend", "rag", "planning", "cascades", "promises"),
+    *("kv_quality", "frontend", "rag", "planning", "cascades", "promises", "bill"),
 ))  # fmt: skip
 """Those that read tables; the others make what they measure."""
 

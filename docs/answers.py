@@ -577,6 +577,40 @@ def endpoints(figures: Figures) -> Part:
     return Part(answer, table(head, rows), Bars("Requests for each row", ("requests",), bars, "{:.2f}"))
 
 
+def bill(figures: Figures) -> Part:
+    """What do queries cost at hosted models?"""
+    providers: Mapping[str, Mapping[str, Figures]] = figures["providers"]
+    rows, bars = [], {}
+    for provider, found in providers.items():
+        every, small = list(found.values()), list(figures["small"][provider].values())
+        ratios = [
+            statistics.geometric_mean(cell[name] / cell["none"] for cell in every)
+            for name in ("before", "bill", "possible")
+        ]
+        near = statistics.geometric_mean(cell["bill"] / cell["best"] for cell in small)
+        off = [
+            statistics.median(abs(cell[name]) for cell in every if cell[name] is not None)
+            for name in ("cold_error", "warm_error")
+        ]
+        bars[provider] = tuple(100 * ratio for ratio in ratios)
+        rows.append((provider, *map(percent, ratios), f"{near:.2f}", *map(percent, off)))
+    goals: Mapping[str, Figures] = figures["goals"]
+    cases = sum(map(len, providers.values()))
+    safe = goals["never dearer than no cache"]["reached"]
+    answer = (
+        f"At {len(providers)} providers, {cases - safe} of {cases} bills are dearer than without a cache. The mean bill"
+        f" is {min(one[1] for one in bars.values()):.0f} to {max(one[1] for one in bars.values()):.0f} % of that"
+        " without a cache, by provider."
+    )
+    head = (
+        *("provider", "earlier layout", "now", "good layout", "small tables: ÷ least"),
+        *("EXPLAIN off, cold", "EXPLAIN off, warm"),
+    )
+    reached = [(name, f"{goal['reached']} of {goal['cases']}") for name, goal in goals.items()]
+    drawn = Bars("Bill, % of that without a cache", ("earlier layout", "now", "good layout"), bars, "{:.0f}")
+    return Part(answer, f"{table(head, rows)}\n{table(('goal', 'reached'), reached)}", drawn)
+
+
 MORE_ANSWERS: Final[Mapping[str, Mapping[str, Callable[[Figures], str]]]] = {
     "eviction": {"eviction_traces": eviction_traces},
 }
@@ -599,5 +633,6 @@ ANSWERS: Final[Mapping[str, tuple[str, Callable[[Figures], Part]]]] = {
     "hostile-statements": ("hostile", hostile),
     "recovery": ("recovery", recovery),
     "endpoints": ("endpoints", endpoints),
+    "bill": ("bill", bill),
 }
 """Each page's record, and the function that makes its part."""

@@ -27,11 +27,12 @@ CHOSEN: Final[Mapping[str, str]] = {"layout": "auto", "ordering": "auto"}
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run: its bill, the bill of the same requests without a cache, EXPLAIN's price before, and the requests."""
+    """One run: its bill, the bill of the same requests without a cache, EXPLAIN's price and calls, and the requests."""
 
     bill: float
     none: float
     predicted: float | None
+    predicted_calls: int
     ledger: Ledger
 
     @property
@@ -46,6 +47,7 @@ class Run:
             "bill": self.bill,
             "none": self.none,
             "predicted": self.predicted,
+            "predicted_calls": self.predicted_calls,
             "error": self.error,
             "requests": len(usages),
             "prompt_tokens": sum(one.prompt for one in usages),
@@ -85,8 +87,10 @@ def run(
     endpoint.begin(cold=cold)
     result = session.execute(f"EXPLAIN (FORMAT json) {sql}", settings=dict(settings))
     (text,) = (text for batch in result.batches for text in batch.column(0).to_pylist())
-    predicted = json.loads(text)["total"]["predicted"]["price"]
+    predicted = json.loads(text)["total"]["predicted"]
     ledger = endpoint.begin(cold=False)
     read_to_end(session.execute(sql, settings=dict(settings)).batches)
     at = prices(endpoint.provider)
-    return Run(bill(ledger.usages, at), without_cache(ledger.usages, at), predicted, ledger)
+    return Run(
+        bill(ledger.usages, at), without_cache(ledger.usages, at), predicted["price"], predicted["calls"], ledger
+    )

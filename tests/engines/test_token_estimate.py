@@ -76,7 +76,7 @@ def test_words(text: str, words: int) -> None:
 
 
 def test_names_and_rare_words_of_english() -> None:
-    """In English, names inside a sentence and letters beyond the ninth have further tokens; first words have no more."""
+    """In English, names inside a sentence and letters beyond the ninth have further tokens."""
     only = {name: Tokenizer(*[0.0] * 17, **{name: 1.0}) for name in ("name", "rare")}
     text = "The duke of Apulia and the lord of Capua met in Melfi. Those of the norms are an archaeological find. "
     german = "Der Herzog und der Graf sind mit der Bahn nach Rom gefahren, weil es dort eine Ausgrabung gibt. "

@@ -1,6 +1,7 @@
 """The server over HTTP, with the providers' official clients: what it bills, and how it says so."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,10 @@ def test_requests_that_overlap_share_nothing() -> None:
     """The second of two requests reads the common start only if the first one's answer has begun."""
     with serving(AUTOMATIC, seconds=0.3) as (endpoint, url):
         client = openai.OpenAI(base_url=f"{url}/v1", api_key="none")
-        ask = lambda text: client.chat.completions.create(model=AUTOMATIC.model, messages=said(text))  # noqa: E731
+
+        def ask(text: str) -> Any:
+            return client.chat.completions.create(model=AUTOMATIC.model, messages=said(text))
+
         with ThreadPoolExecutor(2) as users:
             together = list(users.map(ask, ("one", "two")))
         after = ask("three")
