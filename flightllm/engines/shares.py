@@ -61,6 +61,12 @@ class Shares:
         with self._lock:
             return self._in_flight
 
+    @property
+    def callers(self) -> int:
+        """Return how many callers have a share."""
+        with self._lock:
+            return len(self._open)
+
     def resize(self, size: int) -> None:
         """Change the size; prompts beyond a smaller size keep their places until they are answered."""
         with self._lock:

@@ -17,6 +17,7 @@ from flightllm.functions.call import ELEMENT_END
 from flightllm.llm.engine import Engine, PrefixCache
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.encoded_rows import EncodedRows
+from flightllm.operators.fair_part import fair
 from flightllm.operators.layouts import ChooseLayout, Layout
 from flightllm.operators.rows import sorted_elements
 from flightllm.operators.runtime import SpooledArguments
@@ -132,11 +133,11 @@ def arrange(
         how = replace(how, method="fixed")
     if cache is not None:
         shared = 0.0 if layout.fields_first else how.shared_tokens
-        shape = CacheShape(cache.block_tokens, cache.blocks, shared, cache.floor_tokens)
+        shape = CacheShape(cache.block_tokens, fair(cache.blocks, how.engine), shared, cache.floor_tokens)
         idle = _idle(cache, how.shared_tokens, encoded)
     if method == "auto" and (cache is None or idle):
         method = "none"
-    ahead = 1 if cache is None or cache.at_once else how.window
+    ahead = 1 if cache is None or cache.at_once else fair(how.window, how.engine)
     ordering = order(encoded, method, shape, ahead, layout.columns)
     sending = _in_sending_order(tuples, ordering, dedup=how.dedup)
     batches = partial(_in_memory, rows, *sending, ordering, arguments, how, lists)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from flightllm.prompt_order.base import CacheShape, Draft, Encoded
+from flightllm.prompt_order.interleave import interleave
 from flightllm.prompt_order.sequence import hit_tokens, measured
 from flightllm.prompt_order.uniform import as_given, as_written
 
@@ -26,7 +27,8 @@ def auto(encoded: Encoded, cache: CacheShape) -> Draft:
     given = as_given(encoded)
     if most_tokens(encoded) * _TOKEN_SECONDS < _MARGIN * _SORT_SECONDS * encoded.codes.size:
         return given
-    given, by_rows = measured(encoded, given, cache), measured(encoded, as_written(encoded), cache)
+    by_rows = measured(encoded, interleave(encoded, as_written(encoded), cache), cache)
+    given = measured(encoded, given, cache)
     return max(given, by_rows, key=hit_tokens)
 
 

@@ -48,6 +48,8 @@ class CacheShape:
     """Tokens of the instruction, which is sent before the fields."""
     floor_tokens: int = 0
     """The cache serves no prefix with fewer tokens."""
+    running: int = 0
+    """Prompts that run at once and do not share what they compute; 0 if running prompts share it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from flightllm.prompt_order.base import CacheShape, Draft, Encoded
 from flightllm.prompt_order.groups import GroupScore, Paths, build_groups
+from flightllm.prompt_order.interleave import interleave
 from flightllm.prompt_order.one_field import one_field_per_group
 from flightllm.prompt_order.sequence import FlatDictionary, hit_tokens, measured, sort_rows
 from flightllm.prompt_order.uniform import by_score, score_columns
@@ -30,18 +31,16 @@ _SCORES_BY_CELLS = ((100_000, 6), (500_000, 3))
 """Pairs (most cells of the table, number of scores to try). For larger tables, only the first score is tried."""
 
 
-def greedy(encoded: Encoded, cache: CacheShape, fixed: Draft | None = None) -> Draft:
+def greedy(encoded: Encoded, cache: CacheShape) -> Draft:
     """Return the best of the fixed order and the orders found here: the one with the most hits predicted for `cache`.
 
-    `fixed` is the measured fixed order, if the caller knows it already.
+    Where running prompts do not share what they compute, leaders of groups go ahead.
     """
-    drafts = [measured(encoded, draft, cache) for draft in _drafts(encoded)]
-    if (tree := one_field_per_group(encoded, cache)) is not None:
-        drafts.append(measured(encoded, tree, cache))
-    return max([*drafts, fixed or measured(encoded, by_score(encoded), cache)], key=hit_tokens)
+    found = (interleave(encoded, draft, cache) for draft in _drafts(encoded, cache))
+    return max((measured(encoded, draft, cache) for draft in found), key=hit_tokens)
 
 
-def _drafts(encoded: Encoded) -> Iterator[Draft]:
+def _drafts(encoded: Encoded, cache: CacheShape) -> Iterator[Draft]:
     flat = FlatDictionary.of(encoded)
     count = next((scores for cells, scores in _SCORES_BY_CELLS if encoded.codes.size <= cells), 1)
     for score in _SCORES[:count]:
@@ -49,6 +48,10 @@ def _drafts(encoded: Encoded) -> Iterator[Draft]:
         _append_other_fields(encoded, flat, paths)
         rows = sort_rows(flat.sequence(encoded.codes, paths.fields))
         yield Draft(rows, paths.fields[rows], "greedy")
+    tree = one_field_per_group(encoded, cache)
+    if tree is not None:
+        yield tree
+    yield by_score(encoded)
 
 
 def _append_other_fields(encoded: Encoded, flat: FlatDictionary, paths: Paths) -> None:

@@ -8,22 +8,25 @@ from flightllm.prompt_order.sequence import FlatDictionary, Sequence, shared_fie
 
 _FILLED = 0.95
 """The share of the cache that prompts take. Leaders that move one cache too far are computed in vain."""
+_LEAST = 2
 _SLACK = 4
 """Leaders move this part of the window further. Answers have unequal lengths, so some leaders end late."""
 
 
-def interleave(encoded: Encoded, draft: Draft, cache: CacheShape, window: int) -> Draft:
-    """Move the leaders of groups a little more than `window` positions ahead; the other prompts keep their order.
+def interleave(encoded: Encoded, draft: Draft, cache: CacheShape) -> Draft:
+    """Move the leaders of groups ahead of the running prompts; the other prompts keep their order.
 
     A leader shares at least one more block with the next prompt than with the previous one. It computes the prefix that
-    the following prompts reuse, and it has finished after `window` more requests. The prefix must stay in the cache
-    until then. A small cache also holds fewer prompts at once, so fewer requests run. So leaders move less far where
-    the prompts of `window` requests do not fit into the cache.
+    the following prompts reuse, and it has finished after `cache.running` more requests. The prefix must stay in the
+    cache until then. A small cache also holds fewer prompts at once, so fewer requests run. So leaders move less far
+    where the running prompts do not fit into the cache. If running prompts share, the order stays.
     """
+    if cache.running < _LEAST:
+        return draft
     flat = FlatDictionary.of(encoded)
     sequence = flat.sequence(encoded.codes[draft.rows], draft.fields)
-    ahead = min(window + window // _SLACK, _room(flat, sequence, cache))
-    if ahead < 2:
+    ahead = min(cache.running + cache.running // _SLACK, int(_FILLED * prompts_in(encoded, cache)))
+    if ahead < _LEAST:
         return draft
     shared = _shared_tokens(flat, sequence)
     leads = np.append(shared[1:], 0.0) >= shared + cache.block_tokens
@@ -40,9 +43,11 @@ def _shared_tokens(flat: FlatDictionary, sequence: Sequence) -> NDArray[np.float
     return shared
 
 
-def _room(flat: FlatDictionary, sequence: Sequence, cache: CacheShape) -> int:
-    """Return how many prompts fit into the cache, with room left for their answers."""
-    if cache.blocks is None or not len(sequence):
-        return len(sequence)
-    prompt = float(flat.weights[sequence].sum()) / len(sequence)
-    return int((_FILLED * cache.blocks * cache.block_tokens - cache.shared_tokens) / max(prompt, 1.0))
+def prompts_in(encoded: Encoded, cache: CacheShape) -> int:
+    """Return how many prompts of average length fit into the cache, without what they share."""
+    rows = len(encoded.codes)
+    if cache.blocks is None or not rows:
+        return rows
+    columns = zip(encoded.codes.T, encoded.weights, encoded.readers, strict=True)
+    tokens = sum(readers * float(np.append(weights, 0.0)[codes].sum()) for codes, weights, readers in columns)
+    return int(cache.blocks * cache.block_tokens / max(tokens / rows + cache.shared_tokens, 1.0))

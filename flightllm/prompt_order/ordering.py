@@ -1,6 +1,7 @@
 """Encodes Arrow columns as numbers, and orders the prompts of a pass by the method in the setting."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from flightllm.prompt_order.auto import auto
 from flightllm.prompt_order.base import REORDERING, CacheShape, Draft, Encoded, Method, Ordering
 from flightllm.prompt_order.greedy import greedy
-from flightllm.prompt_order.interleave import interleave
+from flightllm.prompt_order.interleave import interleave, prompts_in
 from flightllm.prompt_order.lists import gather, spread
 from flightllm.prompt_order.sequence import finish, measured
 from flightllm.prompt_order.uniform import as_given, as_written, by_columns, by_score
@@ -30,7 +31,7 @@ def order(
     window: int = 1,
     columns: Sequence[int] | None = None,
 ) -> Ordering:
-    """Order the tuples by `method` for an engine that runs `window` requests at once (1: no interleaving).
+    """Order the tuples by `method` for an engine that runs `window` requests at once (1: running requests share).
 
     With `columns`, all tuples have this order of fields instead. The result is deterministic.
 
@@ -39,9 +40,8 @@ def order(
     """
     lists = spread(encoded) if encoded.lists and method in REORDERING else None
     solved = encoded if lists is None else lists.encoded
-    draft = _draft(solved, method, cache) if columns is None else by_columns(solved, columns)
-    if window > 1 and draft.method != "none":
-        draft = interleave(solved, draft, cache, window)
+    cache = replace(cache, running=min(window, prompts_in(solved, cache)) if window > 1 else 0)
+    draft = _draft(solved, method, cache) if columns is None else interleave(solved, by_columns(solved, columns), cache)
     if lists is not None:
         draft = gather(encoded, lists, measured(solved, draft, cache))
     return finish(encoded, draft, cache)
@@ -52,9 +52,9 @@ def _draft(encoded: Encoded, method: str, cache: CacheShape) -> Draft:
         case "none":
             return as_given(encoded)
         case "rows":
-            return as_written(encoded)
+            return interleave(encoded, as_written(encoded), cache)
         case "fixed":
-            return by_score(encoded)
+            return interleave(encoded, by_score(encoded), cache)
         case "greedy":
             return greedy(encoded, cache)
         case "auto":

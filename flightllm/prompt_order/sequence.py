@@ -152,6 +152,8 @@ def _reuse(
     reach = np.zeros(len(sequence))
     base = whole_blocks(reach + cache.shared_tokens, cache)
     served, gaps = [], []
+    waits = places.copy()
+    """In sorted order: the requests since the first prompt with the same fields before the first unequal one."""
     for column in range(sequence.shape[1]):
         longer = reach + flat.weights[inorder[:, column]]
         block = whole_blocks(longer + cache.shared_tokens, cache)
@@ -159,10 +161,14 @@ def _reuse(
         # Rows with equal prefixes are neighbours, but they are sorted by their later fields, not in sending order.
         resorted = places if column + 1 == sequence.shape[1] else places[np.lexsort((places, group))]
         again = np.flatnonzero(group[1:] == group[:-1]) + 1
+        if cache.running:
+            first = resorted[np.flatnonzero(np.diff(group, prepend=-1))][group - group[0]]
+            waits = np.where(depth == column + 1, places - first, waits)
+            again = again[(resorted - first)[again] >= cache.running]
         served.append((block - base)[again])
         gaps.append(resorted[again] - resorted[again - 1])
         reach, base = longer, block
-    tokens = np.concatenate([*served, _parts(flat, inorder, depth, cache)])
+    tokens = np.concatenate([*served, _parts(flat, inorder, depth, cache) * (waits >= cache.running)])
     return tokens, np.concatenate([*gaps, np.abs(np.diff(places, prepend=places[0]))])
 
 

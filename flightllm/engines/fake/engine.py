@@ -119,6 +119,11 @@ class FakeEngine:
         """Return how many prompts wait for their answers."""
         return self._shares.in_flight
 
+    @property
+    def callers(self) -> int:
+        """Return how many calls of `generate` share the engine at present."""
+        return self._shares.callers
+
     def _loop(self) -> LoopThread:
         """Return the thread on which answers wait; only an engine with a latency has this thread."""
         with self._lock:

@@ -281,6 +281,11 @@ class OpenAIEngine(PatientEngine):
         """Return how many prompts the endpoint is answering."""
         return self._shares.in_flight
 
+    @property
+    def callers(self) -> int:
+        """Return how many calls of `generate` share the engine at present."""
+        return self._shares.callers
+
     def count_tokens(self, text: str) -> int:
         """Estimate the tokens of `text` by its words and scripts: the endpoint's tokenizer is unknown."""
         return token_rules(self._record.provider.name, self._model).tokenizer.count(text)

@@ -205,6 +205,11 @@ class VllmEngine(LoadedEngine):
         """Return how many prompts vLLM is answering."""
         return self._shares.in_flight
 
+    @property
+    def callers(self) -> int:
+        """Return how many calls of `generate` share the engine at present."""
+        return self._shares.callers
+
     def close(self) -> None:
         """Abort running requests and stop vLLM's process. Idempotent."""
         if self._closed:
