@@ -426,6 +426,10 @@ class _Pass:
             0.0 if settings.fields_first else min(self._cues),
             part_size or size,
             chooser.choose if settings.layout == "auto" else None,
+            any(
+                self._together(call.ai, fields_first=settings.fields_first, limited=False)[0] != 1
+                for call in self._calls
+            ),
         )
 
     def _ranking(self, arranged: Arranged) -> Ranking:

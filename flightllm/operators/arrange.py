@@ -92,6 +92,8 @@ class How:
     """The size of the next batch."""
     choose: ChooseLayout | None = None
     """Chooses the layout; None if the layout is given."""
+    packs: bool = False
+    """Whether rows share requests, so that neighbours with equal first values share these."""
 
     @property
     def keeps_field_order(self) -> bool:
@@ -136,7 +138,7 @@ def arrange(
         shape = CacheShape(cache.block_tokens, fair(cache.blocks, how.engine), shared, cache.floor_tokens)
         idle = _idle(cache, how.shared_tokens, encoded)
     if method == "auto" and (cache is None or idle):
-        method = "none"
+        method, idle = ("rows", "") if how.packs and len(columns) > 1 else ("none", idle)
     ahead = 1 if cache is None or cache.at_once else fair(how.window, how.engine)
     ordering = order(encoded, method, shape, ahead, layout.columns)
     sending = _in_sending_order(tuples, ordering, dedup=how.dedup)

@@ -16,7 +16,7 @@ from flightllm.config import Config, EngineConfig, ModelsConfig
 from flightllm.errors import FlightLLMError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
-from tests.databases import Ran, ask, small_database
+from tests.databases import Ran, ask, open_database, small_database
 from tests.endpoints import Body, Reply, endpoint_of, refuse
 
 TEXTS = [f"word{number} is here" for number in range(24)]
@@ -251,6 +251,23 @@ def test_functions(tmp_path: Path) -> None:
     packed = ask(small_database(tmp_path / "packed").session(), sql, rows_per_request="3")
     assert packed.rows == alone.rows
     assert packed.calls < alone.calls
+
+
+def test_shared_values(tmp_path: Path) -> None:
+    """Rows with one long value go together, also without a prefix cache, and the value comes once for each request."""
+    log = tmp_path / "log"
+    session = open_database(tmp_path / "data", {"log_path": str(log)}).session()
+    session.update("CREATE TABLE c AS SELECT value AS c, repeat('about ' || value || ' ', 60) AS info FROM range(0, 5)")
+    session.update("CREATE TABLE q AS SELECT value AS q, 'question ' || value AS t FROM range(0, 40)")
+    sql = "SELECT q, ai_gen('Answer.', info, t) AS a FROM q JOIN c ON c.c = q.q % 5 ORDER BY q"
+    single = ask(session, sql, cache="off")
+    log.unlink()
+    packed = ask(session, sql, cache="off", rows_per_request="8")
+    assert packed.rows == single.rows
+    prompts = [json.loads(line)["prompt"] for line in log.read_text().splitlines()]
+    assert [prompt.count("Row ") for prompt in prompts] == [8] * 5
+    assert [prompt.count("info: ") for prompt in prompts] == [1] * 5
+    assert 4 * packed.record.row()["prompt_tokens"] < single.record.row()["prompt_tokens"]
 
 
 def test_limit(tmp_path: Path) -> None:
