@@ -5,6 +5,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,6 +127,33 @@ def test_single_answers_are_reused(tmp_path: Path) -> None:
         ran = ask(session, SQL, rows_per_request="7")
         check(ran)
         assert (ran.calls, ran.cache_hits, sorted(model.packs)) == (2, 10, [7, 7])
+
+
+def test_two_queries_at_once(tmp_path: Path) -> None:
+    """Of two queries at the same time, one asks about a row and the other waits for the answer."""
+    model = Model()
+    with session_at(tmp_path, model) as session, ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(ask, session, SQL, rows_per_request="5") for _ in range(2)]
+        for ran in both:
+            check(ran.result())
+    assert set(model.bought.values()) == {1}
+
+
+def test_failing_endpoint(tmp_path: Path) -> None:
+    """Requests that the endpoint cannot serve for a while are sent again as they are."""
+    model = Model()
+    failed: list[int] = []
+
+    def behave(path: str, body: Body, number: int) -> Reply:
+        if len(failed) < 2:
+            failed.append(number)
+            return refuse(503, "overloaded", Retry_After="0")
+        return Model.behave(model, path, body, number)
+
+    model.behave = behave  # type: ignore[method-assign]
+    with session_at(tmp_path, model) as session:
+        check(ask(session, SQL, rows_per_request="8"))
+    assert model.packs == [8, 8, 8]
 
 
 def test_option_of_a_call(tmp_path: Path) -> None:
