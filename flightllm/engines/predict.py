@@ -224,6 +224,11 @@ class PredictingEngine:
         """Return the context of the predicted engine, where this is known."""
         return getattr(self._engine, "context_tokens", None)
 
+    def head_of(self, constraint: Constraint) -> str:
+        """Return the text that the predicted engine's endpoint reads before a prompt with this constraint."""
+        head: Callable[[Constraint], str] | None = getattr(self._engine, "head_of", None)
+        return "" if head is None else head(constraint)
+
     def count_tokens(self, text: str) -> int:
         """Count the tokens of `text` with the predicted engine."""
         return self._engine.count_tokens(text)

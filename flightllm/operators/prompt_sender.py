@@ -5,7 +5,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 from secrets import token_hex
@@ -15,7 +15,7 @@ import structlog
 
 from flightllm.common.text import shared_start
 from flightllm.llm.cost import Work
-from flightllm.llm.engine import Completion, Dispatch, Request, Reuse, call_site
+from flightllm.llm.engine import Completion, Constraint, Dispatch, Request, Reuse, call_site
 from flightllm.operators.budget import RequestBudget, Reservation
 from flightllm.operators.call_context import CallContext
 from flightllm.operators.label_budget import UNPAID
@@ -323,6 +323,7 @@ class RequestMaker:
         hosted = cache is not None and cache.hosted
         self.starts = SharedStarts(cache.pays_from) if cache is not None and hosted else None
         """The starts that prompts share, for the cache of a hosted provider."""
+        self._head: Callable[[Constraint], str] = getattr(context.binding.engine, "head_of", _no_head)
         self._rendered: tuple[PendingPrompt, str] | None = None
         """The prompt that was rendered last, and its text. Most often it is also the prompt of the next request."""
 
@@ -354,7 +355,9 @@ class RequestMaker:
             user=self._binding.user,
             max_tokens=site.ai.max_tokens(fields),
             ends=ends,
-            shared=self.starts.shared(text, ends, site.ai.parameters.constraint) if self.starts is not None else 0,
+            shared=self.starts.shared(text, ends, self._head(site.ai.parameters.constraint))
+            if self.starts is not None
+            else 0,
             waits=self._binding.precedence.waits,
         )
 
@@ -363,14 +366,14 @@ class RequestMaker:
         if self.starts is not None:
             for prompt in prompts:
                 site = self._sites[prompt.call]
-                form = site.ai.parameters.constraint
+                form = self._head(site.ai.parameters.constraint)
                 self.starts.add(site.prompt(prompt.fields), site.ends(prompt.fields), form)
 
     def expect(self, call: int, fields: Fields) -> None:
         """Count a prompt that will probably be sent later."""
         if self.starts is not None:
             site = self._sites[call]
-            self.starts.expect(site.prompt(fields), site.ends(fields), site.ai.parameters.constraint)
+            self.starts.expect(site.prompt(fields), site.ends(fields), self._head(site.ai.parameters.constraint))
 
     def make_pack(self, pack: Pack, following: str | None) -> Request:
         """Return the request for a pack. `following` is the start of the next pack's prompt, if that is known."""
@@ -397,6 +400,11 @@ class RequestMaker:
         if self._rendered is None or self._rendered[0] is not prompt:
             self._rendered = (prompt, self._sites[prompt.call].prompt(prompt.fields))
         return self._rendered[1]
+
+
+def _no_head(_: Constraint) -> str:
+    """Return the text before the prompts of an engine that sends none."""
+    return ""
 
 
 class PrefixOverlap:

@@ -123,6 +123,7 @@ class AnthropicEngine(OpenAIEngine):
 def _layout(said: Sequence[Mapping[str, str]], body: Mapping[str, Any]) -> Layout:
     """Return the layout of chat messages, with the form's parameters."""
     schemas = schema_text(body)
+    said = said or [{"role": "user", "content": ""}]
     head = json.dumps(schemas, ensure_ascii=False, separators=(",", ":")) if schemas else ""
     system = said[0]["content"] if said[0]["role"] == "system" else ""
     return Layout(head, system, said[-1]["content"])

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
 from flightllm.engines.openai.strict import rooted
 from flightllm.engines.openai.wire import ConstraintForm, forms, schema_of
-from flightllm.llm.engine import Constraint
+from flightllm.llm.engine import Constraint, JsonSchema
 
 FORMAT: Final = "output_config.format"
 """The key of the format, with the path to it in the request's body."""
 _TOOL: Final = "answer"
 _MORE_TOKENS: Final = 32
+_SHORT: Final = 240
+"""The most characters of words that cost less than a JSON object: each prompt has them after the cached start."""
 _DROPPED: Final = frozenset(
     {
         *("$schema", "$id", "title", "default", "examples", "additionalProperties", "uniqueItems"),
@@ -30,7 +33,7 @@ _NAMES: Final = frozenset({"properties", "$defs", "definitions"})
 
 @lru_cache(maxsize=1_024)
 def claude_forms(constraint: Constraint, ways: tuple[str, ...]) -> tuple[ConstraintForm, ...]:
-    """Return the forms of a constraint: those of `ways` (`format`, `tool`), then words."""
+    """Return the forms of a constraint, the best first: those of `ways` (`format`, `tool`), and words."""
     if constraint is None:
         return tuple(forms(None, (), chat=True))
     schema, wrapped = schema_of(constraint)
@@ -56,7 +59,12 @@ def claude_forms(constraint: Constraint, ways: tuple[str, ...]) -> tuple[Constra
         ),
     }
     found = [known[way] for way in ways if way in known]
-    return (*found, *forms(constraint, ("words",), chat=True))
+    [words] = forms(constraint, ("words",), chat=True)
+    if isinstance(constraint, JsonSchema) or not found or len(words.words) > _SHORT:
+        return (*found, words)
+    # A label in words costs a fifth of a JSON object with the label. Whatever breaks the words gets the next form, and
+    # a model that often breaks them gets only that form.
+    return (replace(words, enforced=True), *found)
 
 
 def format_schema(part: Any) -> Any:

@@ -64,7 +64,14 @@ class Refusal:
         """Return whether the rejection is about one of these keys."""
         if self.parameter:
             return self.parameter.partition(".")[0].partition("[")[0] in keys
-        return any(re.search(rf"(?<![a-z_]){re.escape(key)}(?![a-z_])", self.text.lower()) for key in keys)
+        return any(re.search(_about(key), self.text.lower()) for key in keys)
+
+
+def _about(key: str) -> str:
+    """Return a pattern for texts about a key. A text about all of `a` is about `a.b` too, but not one about `a.c`."""
+    outer, _, inner = key.partition(".")
+    whole = rf"(?<![a-z_]){re.escape(key)}(?![a-z_])"
+    return rf"{whole}|(?<![a-z_.]){re.escape(outer)}(?![a-z_.])" if inner else whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,6 +226,10 @@ class OpenAIEngine(PatientEngine):
         ends = tuple(end + before for end in request.ends if end + before > 0)
         return PromptParts(sent, ends, max(0, request.shared + before) if request.shared else 0)
 
+    def head_of(self, constraint: Constraint) -> str:
+        """Return the text that the endpoint reads before a prompt with this constraint, such as a schema."""
+        return "" if self._options.completions else self._chat_text([], self._record.likely_form(constraint).body)
+
     def _chat_text(self, said: Sequence[Mapping[str, str]], body: Mapping[str, Any]) -> str:
         """Return messages as one text, in the order in which the cache reads them: a schema that counts is first."""
         rules = token_rules(self._record.provider.name, self._model)

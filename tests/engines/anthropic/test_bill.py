@@ -72,7 +72,7 @@ def test_explain_tells_the_bill(sql: str, table: Callable[[int], str], most: flo
 
     The bill is never above that without any cache, and far below it where a shared start is long.
     """
-    api = MessagesApi(say=lambda _: "Yes")
+    api = MessagesApi(say=lambda _: "topic 7" if "topic 299" in sql else "Yes")
     with asking(api, tmp_path) as session:
         for turn, allowed in enumerate([0.1, 0.02, 0.02]):
             session.update(f"CREATE OR REPLACE TABLE t AS {table(turn)}")
@@ -97,14 +97,12 @@ def test_below_the_floor(model: str, tmp_path: Path) -> None:
 
 
 def test_several_calls_over_one_field(tmp_path: Path) -> None:
-    """Calls with different schemas share no start, so none of them pays for a write that the other cannot read."""
+    """Calls whose prompts begin alike share one stored field; a call with a schema of its own shares nothing."""
     api = MessagesApi(say=lambda _: "Yes")
     with asking(api, tmp_path) as session:
         session.update(f"CREATE TABLE t AS {questions(0, 9, 9)}")
-        calls = (
-            "ai_filter('Is it good?', paper) AS g, ai_classify(paper, ['a', 'b']) AS c, ai_gen('Sum up', paper) AS s"
-        )
-        sql = f"SELECT {calls} FROM t"
+        calls = "ai_filter('Is it good?', paper) AS g, ai_classify(paper, ['Yes', 'b']) AS c"
+        sql = f"SELECT {calls}, ai_extract(paper, ['topic']) AS s FROM t"
         told = predicted(session, sql)
         rows(session, sql)
         assert told["price"] == pytest.approx(api.price(INPUT, OUTPUT), rel=0.1)

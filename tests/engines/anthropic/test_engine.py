@@ -75,7 +75,8 @@ def test_constraints(model: str, constraint: Choice | JsonSchema, make_requests:
         found = run(engine, make_requests(4, parameters))
     assert {one.text for one in found} <= {"fine", '["fine"]'}
     assert not api.refused
-    assert ("tools" in api.bodies[0]) == ("3-5" in model)
+    form = {"tools"} if "3-5" in model else {"output_config"}
+    assert isinstance(constraint, Choice) or form & api.bodies[0].keys()
 
 
 def test_forms_are_learned(make_requests: MakeRequests) -> None:
@@ -86,15 +87,27 @@ def test_forms_are_learned(make_requests: MakeRequests) -> None:
             if name in body:
                 error = {"type": "invalid_request_error", "message": f"{name}: Extra inputs are not permitted"}
                 return 400, {"type": "error", "error": error}, {}
-        return words("no")
+        return words('["no"]')
 
     api = MessagesApi(gateway)
+    parameters = Parameters(constraint=JsonSchema('{"type": "array", "items": {"type": "string"}}'))
     with asking(api) as engine:
-        found = run(engine, make_requests(20, Parameters(constraint=Choice(("yes", "no")))))
-        assert [one.text for one in found] == ["no"] * 20
+        found = run(engine, make_requests(20, parameters))
+        assert [one.text for one in found] == ['["no"]'] * 20
         before = len(api.bodies)
-        run(engine, make_requests(5, Parameters(constraint=Choice(("yes", "no")))))
+        run(engine, make_requests(5, parameters))
     assert len(api.bodies) == before + 5
+
+
+def test_labels_in_words_until_the_model_breaks_them(make_requests: MakeRequests) -> None:
+    """A label costs few tokens in words; a model that says more than a label is asked for JSON from then on."""
+    talks = MessagesApi(lambda body, _: None if "output_config" in body else words("Well, that is hard to say."))
+    with asking(talks) as engine:
+        found = run(engine, make_requests(20, Parameters(constraint=Choice(("fine", "bad")))))
+        before = len(talks.bodies)
+        run(engine, make_requests(5, Parameters(constraint=Choice(("fine", "bad")))))
+    assert [one.text for one in found] == ["fine"] * 20
+    assert len(talks.bodies) == before + 5
 
 
 @pytest.mark.parametrize("model", ["claude-haiku-4-5", "claude-sonnet-4-6", "claude-opus-4-8", "claude-fable-5"])

@@ -10,8 +10,8 @@ WAYS = ("format", "tool")
 
 
 def test_a_choice() -> None:
-    """A choice is an object with one of the options, in both forms; the last form is words."""
-    formed, tool, words = claude_forms(Choice(("yes", "no")), WAYS)
+    """A choice is asked for in words, which cost least; else it is an object with one of the options."""
+    words, formed, tool = claude_forms(Choice(("yes", "no")), WAYS)
     schema = formed.body[FORMAT]["schema"]
     assert schema["properties"]["answer"] == {"type": "string", "enum": ["yes", "no"]}
     assert tool.body["tools"][0]["input_schema"]["properties"] == schema["properties"]
@@ -29,7 +29,7 @@ def test_no_constraint() -> None:
 
 def test_a_pattern() -> None:
     """A regular expression stays a pattern."""
-    formed = claude_forms(Regex("[0-9]+"), WAYS)[0]
+    formed = claude_forms(Regex("[0-9]+"), WAYS)[1]
     assert formed.body[FORMAT]["schema"]["properties"]["answer"]["pattern"] == "^(?:[0-9]+)$"
 
 
