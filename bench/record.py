@@ -36,6 +36,7 @@ RECORDS: Final[Mapping[str, str]] = {
     "eviction": "eviction_sim --workload '2 queries' --rows 1000 --seed 2",
     "eviction_traces": "eviction_sim --workload mooncake azure_conv azure_code phases documents agents scans --seed 3"
     " --policy lru 2q gdsf arc s3_fifo workload_aware",
+    "finite_cache": "finite_cache --table movies_15k products squad_rag5 --bound",
     "kv_quality": "kv_quality --quick",
     "kv_codec": "kv_codec",
     "kv_adaptation": "kv_adaptation",
@@ -60,7 +61,7 @@ RECORDS: Final[Mapping[str, str]] = {
 """The script and its arguments, by the name of the file."""
 READ_TABLES: Final = frozenset((
     *("sql_rules", "prompt_order", "ablations", "ablations_counts", "prompt_formats", "eviction", "eviction_traces"),
-    *("kv_quality", "frontend", "rag", "planning", "cascades", "promises", "bill"),
+    *("kv_quality", "frontend", "rag", "planning", "cascades", "promises", "bill", "finite_cache"),
 ))  # fmt: skip
 """Those that read tables; the others make what they measure."""
 

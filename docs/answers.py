@@ -611,6 +611,39 @@ def bill(figures: Figures) -> Part:
     return Part(answer, f"{table(head, rows)}\n{table(('goal', 'reached'), reached)}", drawn)
 
 
+def finite_cache(figures: Figures) -> Part:
+    """How many tokens does each order compute in a cache that holds a part of the prompts?"""
+    tables = figures["tables"]
+    parts, kinds = list(next(iter(tables.values()))["computed"]["after"]), ("at once", "after")
+    rows, less = list[tuple[str, ...]](), dict[str, list[float]]()
+    for name, one in tables.items():
+        for kind in kinds:
+            sizes = one["computed"][kind]
+            for method in sizes[parts[0]]:
+                seconds = f"{one['seconds'][method]:.2f}"
+                rows.append((name, kind, f"`{method}`", *(f"{sizes[part][method]:,}" for part in parts), seconds))
+            own = [1 - sizes[part]["greedy"] / min(sizes[part][peer] for peer in ("ggr", "solo")) for part in parts]
+            less.setdefault(kind, []).extend(own)
+        least = "" if one["least"] is None else f"{one['least']:,}"
+        rows.append((name, "", "no order computes less", *(least for _ in parts), ""))
+    spans = {kind: f"{percent(min(own))} to {percent(max(own))}" for kind, own in less.items()}
+    answer = (
+        f"`greedy` computes {spans['at once']} fewer tokens than the best of the peers `ggr` and `solo` where running "
+        f"prompts share what they compute, and {spans['after']} fewer where they do not."
+    )
+    shown = {
+        f"{name}, {method}": tuple(
+            100 * one["computed"][kind][parts[0]][method] / one["prompt_tokens"] for kind in kinds
+        )
+        for name, one in tables.items()
+        for method in ("greedy", *figures["peers"])
+    }
+    title = f"Computed tokens, % of all, in a cache of {percent(float(parts[0]), 0)}"
+    head = ("table", "running prompts share", "order", *(f"cache of {percent(float(part), 0)}" for part in parts))
+    rules = table(("peer", "rule"), [(f"`{peer}`", rule) for peer, rule in figures["peers"].items()])
+    return Part(answer, f"{table((*head, 'seconds to plan'), rows)}\n{rules}", Bars(title, kinds, shown, "{:.1f}"))
+
+
 MORE_ANSWERS: Final[Mapping[str, Mapping[str, Callable[[Figures], str]]]] = {
     "eviction": {"eviction_traces": eviction_traces},
 }
@@ -618,6 +651,7 @@ MORE_ANSWERS: Final[Mapping[str, Mapping[str, Callable[[Figures], str]]]] = {
 ANSWERS: Final[Mapping[str, tuple[str, Callable[[Figures], Part]]]] = {
     "sql-rules": ("sql_rules", sql_rules),
     "prompt-order": ("prompt_order", prompt_order),
+    "finite-cache": ("finite_cache", finite_cache),
     "ablations": ("ablations", ablations),
     "forecasts": ("prompt_order", forecasts),
     "prompt-formats": ("prompt_formats", prompt_formats),
