@@ -2,8 +2,8 @@
 
 Source: Liu et al., "Optimizing LLM Queries in Relational Data Analytics Workloads", MLSys 2025. The rule:
 
-- Each pair of a field and a value has a score: the square of the value's length, plus the squared lengths of the fields
-  that this field determines, times the rows that share the value, less one.
+- Each pair of a field and a value has a score. Its first factor is the square of the value's length, plus the squares
+  of the fields that this field determines. Its second factor is the number of rows with the value, less one.
 - The rows with the best pair form a group. Their prompts begin with this field and with the fields that it determines.
 - The recursion continues with the other fields of the group, and with the other rows.
 

@@ -21,7 +21,7 @@ from flightllm.prompt_order.base import Draft, Encoded
 from flightllm.prompt_order.sequence import FlatDictionary, sort_rows
 
 _Saved = Callable[[int, NDArray[np.int64]], float]
-"""What the tree saves if a field comes next; the array has the first row of each node."""
+"""Returns the savings of the tree if a field comes next; the array has the first row of each node."""
 
 
 def solo(encoded: Encoded) -> Draft:
