@@ -317,6 +317,14 @@ class Client:
         # Read the status afterwards: where too many queries run, this query has to wait for a place.
         return str(self._recorded("status", "queries", query_id).get("status", "cancelled"))
 
+    def cancel_batch(self, batch_id: str) -> None:
+        """Stop a statement that waits for a batch endpoint; one that has ended stays as it is.
+
+        Raises:
+            NotFoundError: the user has no such statement.
+        """
+        self._act("CancelBatch", batch_id)
+
     def stop(self) -> Progress | None:
         """Stop the statement that runs now, also a change of a table. Return what it used, or None where nothing runs.
 

@@ -16,12 +16,14 @@ from flightllm.deferred.jobs import Jobs, cut
 from flightllm.deferred.store import ENDED, Batch, BatchStore
 from flightllm.engines.registry import Engines
 from flightllm.errors import (
+    BusyError,
     CancelledError,
     EngineUnavailableError,
     FlightLLMError,
     InternalError,
     InvalidInputError,
     NotFoundError,
+    QuarantinedError,
     UnansweredError,
 )
 from flightllm.execution.deferral import DeferredStatement, Forecast
@@ -193,7 +195,7 @@ class DeferredStatements:
                 try:
                     moved = self._step(batch, stop, begins=begins)
                     pause = _FIRST_PAUSE if moved else min(pause * _LONGER, _MOST_PAUSE)
-                except EngineUnavailableError as error:
+                except (EngineUnavailableError, BusyError, QuarantinedError) as error:
                     self._store.note(batch_id, f"it waits, because {error}", self._paid(batch_id))
                     moved, pause = False, min(pause * _LONGER, _MOST_PAUSE)
                 begins = False
@@ -253,7 +255,7 @@ class DeferredStatements:
             if self._closed or self._store.batches(batch.id)[0].state == "cancelling":
                 return True
             raise
-        except EngineUnavailableError:
+        except (EngineUnavailableError, BusyError, QuarantinedError):
             raise
         except FlightLLMError:
             self._keep_answers(batch)  # the failing answer can have come before others

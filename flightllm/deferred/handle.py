@@ -1,6 +1,6 @@
 """The query that keeps a deferred statement, and returns its handle as one row."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -9,14 +9,12 @@ import pyarrow as pa
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
 from flightllm.deferred.collector import no_endpoint
-from flightllm.engines.registry import OpenModel
 from flightllm.errors import UnsupportedError
 from flightllm.execution.accounting import AskingQuery, models_of, predict
 from flightllm.execution.context import Services
-from flightllm.execution.deferral import DeferredStatement, Forecast
+from flightllm.execution.deferral import DeferredStatement, forecast_of
 from flightllm.functions.call import EMBEDDING, SEARCH
 from flightllm.llm.batch_endpoint import batch_endpoint
-from flightllm.llm.cost import Work
 from flightllm.observe.query_record import QueryRecord
 
 HANDLE: Final = pa.schema(
@@ -78,26 +76,6 @@ class HandleQuery:
         explain = getattr(self.query, "explain", list)
         found: list[tuple[str, str]] = explain()
         return found
-
-
-def forecast_of(works: Mapping[str | None, Work], models: Mapping[str | None, OpenModel]) -> Forecast:
-    """Return the number of prompts and both prices of predicted work.
-
-    The price of a batch counts no token as cached: the requests of a job run at any time.
-    """
-    prompts, price, immediate = 0, 0.0, 0.0
-    priced = True
-    for name, work in works.items():
-        prompts += work.calls
-        endpoint, costs = batch_endpoint(models[name].engine), models[name].costs
-        usual = costs.price(work)
-        uncached = costs.price(Work(work.calls, work.prompt_tokens, 0, work.completion_tokens))
-        if usual is None or uncached is None or endpoint is None:
-            priced = False
-            continue
-        price += uncached * endpoint.price
-        immediate += usual
-    return Forecast(prompts, price if priced else None, immediate if priced else None)
 
 
 def check_deferrable(query: object, settings: Settings) -> None:

@@ -1,11 +1,15 @@
 """The statements that wait for a provider's batch endpoint, as queries see them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
 from flightllm.common.principal import Principal
+from flightllm.engines.registry import OpenModel
+from flightllm.llm.batch_endpoint import batch_endpoint
+from flightllm.llm.cost import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +63,32 @@ class Deferral(Protocol):
             NotFoundError: the user has no deferred query with this id.
             InvalidInputError: there are no rows yet, or never will be.
         """
+
+
+def forecast_of(works: Mapping[str | None, Work], models: Mapping[str | None, OpenModel]) -> Forecast:
+    """Return the number of prompts and both prices of predicted work.
+
+    The price of a batch counts no token as cached: the requests of a job run at any time.
+    """
+    prompts, price, immediate = 0, 0.0, 0.0
+    priced = True
+    for name, work in works.items():
+        prompts += work.calls
+        endpoint, costs = batch_endpoint(models[name].engine), models[name].costs
+        usual = costs.price(work)
+        uncached = costs.price(Work(work.calls, work.prompt_tokens, 0, work.completion_tokens))
+        if usual is None or uncached is None or endpoint is None:
+            priced = False
+            continue
+        price += uncached * endpoint.price
+        immediate += usual
+    return Forecast(prompts, price if priced else None, immediate if priced else None)
+
+
+def both_prices(works: Mapping[str | None, Work], models: Mapping[str | None, OpenModel], delivery: str) -> str | None:
+    """Return a line about the price at once and in a batch; None if a model has no batch endpoint or no prices."""
+    forecast = forecast_of(works, models)
+    if forecast.price is None or forecast.immediate_price is None:
+        return None
+    prices = {"immediate": forecast.immediate_price, "batch": forecast.price}
+    return ", ".join(f"{name}: ${price:.6g}{' (chosen)' if name == delivery else ''}" for name, price in prices.items())

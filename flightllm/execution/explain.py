@@ -19,6 +19,7 @@ from flightllm.engines.registry import OpenModel
 from flightllm.errors import AICallError, CancelledError, EngineError, FlightLLMError
 from flightllm.execution.accounting import AskingQuery, costs_of, models_of, predict, prompt_tokens
 from flightllm.execution.context import Services
+from flightllm.execution.deferral import both_prices
 from flightllm.execution.estimate import MOST_SECONDS
 from flightllm.execution.plan_texts import without_sizes
 from flightllm.llm.cost import ModelCosts
@@ -107,6 +108,8 @@ def _told(
             models = held.enter_context(models_of(query, record.cancelled.is_set))
             asking = _Asking(query, models, record.cancelled.is_set, prompt_tokens(models))
             predicted = asking.predict(query)
+            if (prices := both_prices(predicted.works, models, query.settings.delivery)) is not None:
+                plan.append(("delivery", prices))
             savings = list(asking.savings()) if by_rule else []
         except CancelledError:
             raise

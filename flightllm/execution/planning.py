@@ -27,6 +27,7 @@ from flightllm.execution.staged_query import StagedQuery
 from flightllm.functions.call import EMBEDDING, SEARCH
 from flightllm.observe.query_record import QueryRecord
 from flightllm.plan.substrait import NotExpressibleError
+from flightllm.sql.batch_results import RESULT, result_at
 from flightllm.sql.calls import Extracted
 from flightllm.sql.calls_in_from import replace_calls
 from flightllm.sql.evaluations import evaluates, evaluation_at
@@ -70,6 +71,9 @@ def plan(
     if _is_late(text):
         return _late(text, services, settings, names)
     text, read = _files_read(text, services)
+    if RESULT in text.sql.lower():
+        text, results = _results_read(text, services)
+        read = {**read, **results}
     tables = {**tables, **read}
     extracted, planned = Extracted(text.sql, {}, tables), None
     if services.functions.may_be_in(text.sql):
@@ -151,6 +155,21 @@ def _files_read(text: ParsedText, services: Services) -> tuple[ParsedText, Mappi
         return text, tables
     found = replace_files(text, services, kept)
     return with_row_spellings(found, tables, services), tables
+
+
+def _results_read(text: ParsedText, services: Services) -> tuple[ParsedText, Mapping[str, pa.Table]]:
+    """Put the rows of deferred queries in the place of `batch_result('id')`; return the text and these tables."""
+    tables: dict[str, pa.Table] = {}
+
+    def table(index: int) -> str | None:
+        batch_id = result_at(text, index)
+        if batch_id is None or services.deferral is None:
+            return None
+        name = f"{_FILE}{uuid4().hex}"
+        tables[name] = services.deferral.result(batch_id, services.rights.principal)
+        return name
+
+    return replace_calls(text, table), tables
 
 
 def _searched(

@@ -130,6 +130,11 @@ def _lift_quarantine(core: Core, context: flight.ServerCallContext, body: bytes)
     core.database.quarantine.lift(body.decode("utf-8", "replace"))
 
 
+def _cancel_batch(core: Core, context: flight.ServerCallContext, body: bytes) -> None:
+    """Cancel a deferred statement by the id that `system.batches` shows; an admin can cancel those of all users."""
+    core.database.deferred.cancel(body.decode("utf-8", "replace"), core.principal(context))
+
+
 def _cancel(core: Core, context: flight.ServerCallContext, serialized: bytes) -> Cancelled:
     """Cancel the query of a serialized FlightInfo; any of its tickets is enough."""
     try:
@@ -242,6 +247,7 @@ ACTIONS: Mapping[str, tuple[str, _Handler]] = {
     "CancelFlightInfo": ("Stop a query.", _cancel_flight_info),
     "CancelQuery": ("Stop a query (older clients).", _cancel_query),
     "CancelQueryById": ("Stop the query with the id in the body.", _cancel_by_id),
+    "CancelBatch": ("Stop the deferred statement with the id in the body.", _cancel_batch),
     "GetQueryProgress": ("Return as JSON the progress of the query with the id in the body.", _query_progress),
     "RenewFlightEndpoint": ("Extend the expiration time of an endpoint.", _renew),
     "SetSessionOptions": ("Change settings of the session.", _set_options),

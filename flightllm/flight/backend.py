@@ -9,6 +9,7 @@ from flightllm.catalog import IngestMode, TableInfo
 from flightllm.common.limits import TimeLimit
 from flightllm.common.principal import Principal
 from flightllm.errors import FlightLLMError
+from flightllm.execution.deferral import Deferral
 from flightllm.execution.describe import Description
 from flightllm.execution.kept_plans import KeptPlan
 from flightllm.observe.query_record import CancelToken
@@ -238,6 +239,10 @@ class BackendDatabase(Protocol):
     @property
     def queries(self) -> Queries:
         """Return the log of queries."""
+
+    @property
+    def deferred(self) -> Deferral:
+        """Return the statements that wait for a batch endpoint."""
 
     @property
     def quarantine(self) -> Quarantine:

@@ -144,7 +144,7 @@ class PassRunner:
 
     def run(self, statement: DeferredStatement, collector: Collector, rows: Path, mark: str, stop: CancelToken) -> int:
         """Run a statement; see `Runner.run`."""
-        services = replace(self._services, collecting=collector, in_flight=InFlightRequests(), deferral=None)
+        services = replace(self._services, collecting=collector, in_flight=InFlightRequests())
         session = self._session(services, statement)
         try:
             parameters = _table(statement.parameters)

@@ -131,6 +131,7 @@ def test_changes_happen_once(tmp_path: Path) -> None:
             database.deferred.result(added, session.principal)
 
 
+@pytest.mark.slow
 def test_an_update_call_keeps_the_change(tmp_path: Path) -> None:
     """A client that sends INSERT as an update gets no row; the statement is in `system.batches`."""
     with batch_provider() as provider, opened(tmp_path, provider) as database:
@@ -143,6 +144,7 @@ def test_an_update_call_keeps_the_change(tmp_path: Path) -> None:
         assert rows_of(session, "SELECT count(*) AS n FROM made") == [{"n": ROWS}]
 
 
+@pytest.mark.slow
 def test_the_handle_has_both_prices(tmp_path: Path) -> None:
     """The handle and `system.batches` have the price at once and in a batch, and later what the answers cost."""
     with batch_provider() as provider, opened(tmp_path, provider) as database:
@@ -156,6 +158,24 @@ def test_the_handle_has_both_prices(tmp_path: Path) -> None:
         assert row["answered"] == row["sent"] == row["prompts"] == ROWS
 
 
+@pytest.mark.slow
+def test_explain_has_both_prices(tmp_path: Path) -> None:
+    """EXPLAIN has the price at once and in a batch, whatever the setting is; without such an endpoint neither."""
+    sql = "EXPLAIN SELECT ai_gen('Say', x) AS a FROM t"
+    with batch_provider() as provider, opened(tmp_path / "a", provider) as database:
+        session = database.session()
+        [handle] = rows_of(session, sql.removeprefix("EXPLAIN "), **BATCH)
+        for delivery in ("immediate", "batch"):
+            told = {row["plan_type"]: row["plan"] for row in rows_of(session, sql, delivery=delivery)}
+            prices = dict(part.removesuffix(" (chosen)").split(": $") for part in told["delivery"].split(", "))
+            assert float(prices["batch"]) == pytest.approx(handle["price"], rel=1e-4)
+            assert float(prices["immediate"]) == pytest.approx(handle["immediate_price"], rel=1e-4)
+            assert f"{delivery}: ${prices[delivery]} (chosen)" in told["delivery"]
+    with batch_provider() as provider, opened(tmp_path / "b", provider, batch="off") as database:
+        assert "delivery" not in {row["plan_type"] for row in rows_of(database.session(), sql)}
+
+
+@pytest.mark.slow
 def test_the_requests_are_those_of_the_immediate_path(tmp_path: Path) -> None:
     """A line has the body that the engine sends at once, with constraint, temperature and token limit."""
     seen = list[dict[str, Any]]()
@@ -167,6 +187,7 @@ def test_the_requests_are_those_of_the_immediate_path(tmp_path: Path) -> None:
         assert sorted(map(str, lines)) == sorted(map(str, seen))
 
 
+@pytest.mark.slow
 def test_results_in_disorder(tmp_path: Path) -> None:
     """Results can come in any order, twice, and beside lines of nobody: each row has its own answer."""
     with batch_provider(untidy=True) as provider, opened(tmp_path, provider) as database:
@@ -178,6 +199,7 @@ def test_results_in_disorder(tmp_path: Path) -> None:
         assert in_order(rows_of(session, sql, cache="off")) == in_order(found)
 
 
+@pytest.mark.slow
 def test_expired_prompts_are_sent_again(tmp_path: Path) -> None:
     """A job that expires keeps its answers; the other prompts cost nothing, and are sent again."""
     with batch_provider(expires_after=5) as provider, opened(tmp_path, provider) as database:
@@ -187,6 +209,7 @@ def test_expired_prompts_are_sent_again(tmp_path: Path) -> None:
         assert set(provider.asked.values()) == {1}
 
 
+@pytest.mark.slow
 def test_expiry_that_lasts_is_a_failure_of_rows(tmp_path: Path) -> None:
     """Prompts that no job answers fail for their rows alone."""
     with batch_provider(expires_after=5, expiring=9) as provider, opened(tmp_path, provider) as database:
@@ -224,6 +247,7 @@ def test_a_failing_row_is_one_row(tmp_path: Path) -> None:
         assert set(provider.asked.values()) == {1}
 
 
+@pytest.mark.slow
 def test_a_change_fails_as_a_whole(tmp_path: Path) -> None:
     """A change whose row fails changes nothing, and says which answer failed; the answers stay known."""
     fails = lambda prompt: (400, "flagged") if re.search(r"row 7\b", prompt) else None  # noqa: E731 - one line
@@ -238,6 +262,7 @@ def test_a_change_fails_as_a_whole(tmp_path: Path) -> None:
         assert not provider.chats
 
 
+@pytest.mark.slow
 def test_a_refused_job_fails_the_statement(tmp_path: Path) -> None:
     """The provider's reason for refusing a file is the error of the statement."""
     with batch_provider(refuses="billing limit") as provider, opened(tmp_path, provider) as database:
@@ -246,6 +271,7 @@ def test_a_refused_job_fails_the_statement(tmp_path: Path) -> None:
         assert "billing limit" in row["error"]
 
 
+@pytest.mark.slow
 def test_cancel_keeps_the_answers(tmp_path: Path) -> None:
     """A cancelled statement ends without rows; the answers that came are in the cache."""
     with batch_provider(looks=10_000) as provider, opened(tmp_path, provider) as database:
@@ -263,6 +289,7 @@ def test_cancel_keeps_the_answers(tmp_path: Path) -> None:
         assert sum(provider.chats.values()) == ROWS - 1
 
 
+@pytest.mark.slow
 def test_without_a_kept_cache(tmp_path: Path) -> None:
     """A server that keeps no answers over a restart still has those of its jobs."""
     with batch_provider() as provider:
@@ -274,6 +301,7 @@ def test_without_a_kept_cache(tmp_path: Path) -> None:
         assert set(provider.asked.values()) == {1}
 
 
+@pytest.mark.slow
 def test_an_unknown_endpoint_shows_its_form_first(tmp_path: Path) -> None:
     """At an unknown endpoint, one prompt of each form is asked at once: a job in a wrong form takes a day."""
     with batch_provider() as provider, opened(tmp_path, provider, provider="", batch="on") as database:
@@ -283,6 +311,7 @@ def test_an_unknown_endpoint_shows_its_form_first(tmp_path: Path) -> None:
         assert set(provider.asked.values()) == {1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sql", "settings", "said"),
     [

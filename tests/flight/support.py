@@ -16,6 +16,7 @@ from flightllm.common.limits import TimeLimit
 from flightllm.common.names import TableName
 from flightllm.common.principal import Principal
 from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, NotFoundError, SqlError
+from flightllm.execution.deferral import Deferral
 from flightllm.execution.describe import Description
 from flightllm.observe.spans import NO_SPANS
 from flightllm.recovery.quarantine import Quarantine
@@ -115,6 +116,11 @@ class TinyDatabase:
     def schemas(self) -> list[str]:
         """Return the schemas' names."""
         return ["public", "system"]
+
+    @property
+    def deferred(self) -> Deferral:
+        """Return nothing: no test here defers."""
+        raise NotImplementedError
 
     @property
     def queries(self) -> "TinyDatabase":
