@@ -208,6 +208,8 @@ class DeferredStatements:
             said = str(error) if isinstance(error, FlightLLMError) else f"internal error ({type(error).__name__})"
             if not isinstance(error, FlightLLMError):
                 _log.exception("deferred statement failed", batch=batch_id)
+            with suppress(FlightLLMError):  # its other jobs must not go on to cost money
+                Jobs(self._store, batch_id, self._endpoint).advance(cancelled=True)
             with suppress(FlightLLMError):
                 self._store.note(batch_id, None, self._paid(batch_id))
             with suppress(FlightLLMError):
