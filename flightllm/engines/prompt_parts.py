@@ -8,9 +8,9 @@ from typing import Final
 
 from flightllm.llm.engine import PrefixCache
 
-_NEAR: Final = 0.9
-"""A start with nearly enough estimated tokens is marked too: a provider ignores the mark of a start that is too short,
-and charges nothing for it."""
+_NEAR: Final = 0.75
+"""A start with nearly enough estimated tokens counts too, because estimates are too low for rare words: a provider
+ignores the mark of a start that is too short, and charges nothing for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def starts_of(
         return tuple(wanted if len(wanted) <= cache.most_marks else (wanted[0], *wanted[1 - cache.most_marks :]))
     if not cache.lead_characters:
         return ()
-    shared = [end for end in parts.ends if end <= parts.shared and tokens(text[:end]) >= floor]
+    shared = [end for end in parts.ends if end <= parts.shared and tokens(text[:end]) >= _NEAR * floor]
     if shared:
         return (shared[0],) if len(shared) == 1 else (shared[0], shared[-1])
     return (cache.lead_characters,) if len(text) >= cache.lead_characters else ()

@@ -219,6 +219,8 @@ class StagedQuery:
         keeps = any(model.engine.prefix_cache is not None for model in models.values())
         if self.settings.ordering != "none" and keeps:
             yield "ordering", planned(replace(self.settings, ordering="none"))
+        if self.settings.layout == "auto" and keeps:
+            yield "layout", planned(replace(self.settings, layout="instruction"))
 
 
 def _rewritten(planned: PlannedQuery, left_out: str) -> tuple[Node, tuple[str, ...]]:

@@ -137,7 +137,6 @@ class WhyQuery:
             "engine": model.engine.name,
             "columns": sorted(call.columns),
             "filters": call.filters,
-            "layout": "fields first" if self.settings.fields_first else "instruction first",
             "calibrated": ai.labelled is not None or ai.by_rows,
             "parameters": {
                 "temperature": parameters.temperature,
@@ -149,10 +148,11 @@ class WhyQuery:
                 "options": list(constraint.options) if isinstance(constraint, Choice) else None,
             },
         }
-        fields, answer = self._found(ai, binding, values)
+        fields, answer, first = self._found(ai, binding, values)
+        about["layout"] = "fields first" if first else "instruction first"
         if fields is None:
             return {**about, "prompt": None, "kept": False, "answer": None, "labels": []}
-        prompt = ai.prompt(fields, fields_first=self.settings.fields_first, prompt_format=binding.prompt_format)
+        prompt = ai.prompt(fields, fields_first=first, prompt_format=binding.prompt_format)
         told = {
             **about,
             "fields": [list(one) for one in fields],
@@ -196,19 +196,22 @@ class WhyQuery:
 
     def _found(
         self, ai: AICall, binding: ModelBinding, values: tuple[str | None, ...]
-    ) -> tuple[list[tuple[str, str]] | None, str | None]:
-        """Return the fields of the prompt in their order, and the kept answer; a row without a call has no fields.
+    ) -> tuple[list[tuple[str, str]] | None, str | None, bool]:
+        """Return the fields of the prompt in their order, the kept answer, and whether the fields come first.
 
-        An operator can order the fields of each prompt. The order that has a kept answer is the one that was sent.
+        A row without a call has no fields. An operator can order the fields of each prompt, and the price can choose
+        the layout. The order and the layout that have a kept answer are those that were sent.
         """
-        keys = binding.keys(ai, fields_first=self.settings.fields_first)
-        first = None
-        for fields in islice(_orders(ai, values), _MOST_ORDERS):
-            first = first or fields
-            key = keys.key(fields)
-            if (answer := self.services.cache.peek([key]).get(key)) is not None:
-                return fields, answer
-        return first, None
+        layouts = (False, True) if self.settings.layout == "auto" else (self.settings.fields_first,)
+        given = None
+        for fields_first in layouts:
+            keys = binding.keys(ai, fields_first=fields_first)
+            for fields in islice(_orders(ai, values), _MOST_ORDERS):
+                given = given or fields
+                key = keys.key(fields)
+                if (answer := self.services.cache.peek([key]).get(key)) is not None:
+                    return fields, answer, fields_first
+        return given, None, layouts[0]
 
 
 @dataclass(slots=True)

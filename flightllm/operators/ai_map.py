@@ -417,7 +417,7 @@ class _Pass:
             return min(growing(), tracker.trials_needed()) if tracker.limited else growing()
 
         calls, prices = [call.ai for call in self._calls], binding.costs.prices
-        chooser = LayoutChooser(binding.engine, calls, binding.prompt_format, prices)
+        chooser = LayoutChooser(binding.engine, calls, binding.prompt_format, prices, self._turns())
         return How(
             settings.ordering,
             self._shares_tuples,
@@ -431,6 +431,12 @@ class _Pass:
                 for call in self._calls
             ),
         )
+
+    def _turns(self) -> list[int]:
+        """Return for each call the number of the round in which it is asked."""
+        rounds = [calls for step in self._operator.steps for calls in step.rounds]
+        turn = {call: number for number, calls in enumerate(rounds) for call in calls}
+        return [turn.get(call, 0) for call in range(len(self._calls))]
 
     def _ranking(self, arranged: Arranged) -> Ranking:
         """Return the operator's steps, ranked by the tokens that one row is expected to take in each."""

@@ -56,6 +56,9 @@ class LayoutChooser:
     calls: Sequence[AICall]
     prompt_format: PromptFormat
     prices: Prices | None = None
+    turns: Sequence[int] = ()
+    """For each call, the number of its turn: calls of a later turn are asked about some of the rows, once the earlier
+    answers are there. Empty if all calls are asked together."""
 
     def choose(self, encoded: Encoded, columns: Sequence[tuple[int, ...]], *, orders: bool = False) -> Layout:
         """Return the cheapest layout, by the rules of the provider's cache; `columns` are those of each call, in order.
@@ -66,8 +69,8 @@ class LayoutChooser:
         cache = self.engine.prefix_cache
         if cache is None or not cache.hosted:
             return Layout(why="chosen because no prefix cache of a provider makes the other layout cheaper")
-        if any(call.cascades or call.labelled is not None or call.uncalibrated or call.by_rows for call in self.calls):
-            return Layout(why="chosen because examples or a proxy belong to this layout")
+        if any(map(_is_bound, self.calls)):
+            return Layout(why="chosen because examples, a proxy or a learned filter belong to this layout")
         prompts = {first: self._prompts(columns, fields_first=first) for first in (False, True)}
         none = bill(encoded, prompts[False], _NO_CACHE)
         if not none:
@@ -117,16 +120,17 @@ class LayoutChooser:
         ]
 
     def _prompts(self, columns: Sequence[tuple[int, ...]], *, fields_first: bool) -> list[CallPrompt]:
-        heads: dict[str, int] = {}
+        heads: dict[tuple[str, int], int] = {}
         found = []
-        for call, own in zip(self.calls, columns, strict=True):
+        turns = self.turns or [0] * len(self.calls)
+        for call, own, turn in zip(self.calls, columns, turns, strict=True):
             if not call.fields:
                 continue
             request = self._probe(call, fields_first=fields_first)
             parts = _parts(self.engine, request)
             end = parts.ends[-1]
             begin = end - (request.ends[1] - request.ends[0])
-            head = heads.setdefault(parts.text[:begin], len(heads))
+            head = heads.setdefault((parts.text[:begin], turn), len(heads))
             tokens = (self.engine.count_tokens(text) for text in (parts.text[:begin], parts.text[end:]))
             found.append(CallPrompt(own, head, *tokens))
         return found
@@ -152,6 +156,12 @@ def _orders(encoded: Encoded) -> Iterator[tuple[int, ...]]:
         yield from islice(permutations(range(columns)), 1, None)
     elif columns > 1:
         yield tuple(score_columns(encoded).tolist())
+
+
+def _is_bound(call: AICall) -> bool:
+    """Return whether answers to other prompts of the call, which have the usual layout, decide about its answers."""
+    examples = call.labelled is not None or bool(call.uncalibrated) or call.by_rows
+    return examples or call.cascades or bool(call.learned_by)
 
 
 def _reordered(prompt: CallPrompt, columns: Sequence[int]) -> CallPrompt:

@@ -5,7 +5,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 from secrets import token_hex
@@ -17,7 +17,7 @@ from flightllm.common.text import shared_start
 from flightllm.llm.cost import Work
 from flightllm.llm.engine import Completion, Constraint, Dispatch, Request, Reuse, call_site
 from flightllm.operators.budget import RequestBudget, Reservation
-from flightllm.operators.call_context import CallContext
+from flightllm.operators.call_context import CallContext, CallSite
 from flightllm.operators.label_budget import UNPAID
 from flightllm.operators.pack_keys import alone_key
 from flightllm.operators.prompts import Answered, Fields, PendingPrompt
@@ -158,6 +158,7 @@ class PromptSender:
         self._packs[request.id] = sent
         for prompt in group:
             prompt.max_tokens = request.limit
+            self._requests.sent(prompt)
         self._count_sent(request, sent, group[0])
         return request
 
@@ -176,6 +177,7 @@ class PromptSender:
                 self._take(prompt)
                 return self._refused(prompt, Response(None, budget.refusal))
         self._take(prompt)
+        self._requests.sent(prompt)
         self._sent[request.id] = prompt
         prompt.max_tokens = request.limit
         prompt.dispatch = request.dispatch
@@ -355,9 +357,7 @@ class RequestMaker:
             user=self._binding.user,
             max_tokens=site.ai.max_tokens(fields),
             ends=ends,
-            shared=self.starts.shared(text, ends, self._head(site.ai.parameters.constraint))
-            if self.starts is not None
-            else 0,
+            shared=self.starts.shared(text, ends, self._kind(site)) if self.starts is not None else 0,
             waits=self._binding.precedence.waits,
         )
 
@@ -366,14 +366,24 @@ class RequestMaker:
         if self.starts is not None:
             for prompt in prompts:
                 site = self._sites[prompt.call]
-                form = self._head(site.ai.parameters.constraint)
-                self.starts.add(site.prompt(prompt.fields), site.ends(prompt.fields), form)
+                self.starts.add(site.prompt(prompt.fields), site.ends(prompt.fields), self._kind(site))
+
+    def sent(self, prompt: PendingPrompt) -> None:
+        """Note that a prompt leaves; the second prompt of a repair was not counted."""
+        if self.starts is not None and prompt.repair is None:
+            site = self._sites[prompt.call]
+            self.starts.sent(self._text(prompt), site.ends(prompt.fields), self._kind(site))
+
+    def _kind(self, site: CallSite) -> Hashable:
+        """Return what an endpoint reads before a prompt, such as a schema: it tells the starts of prompts apart."""
+        parameters = site.ai.parameters
+        return self._head(parameters.constraint), parameters.reasoning
 
     def expect(self, call: int, fields: Fields) -> None:
         """Count a prompt that will probably be sent later."""
         if self.starts is not None:
             site = self._sites[call]
-            self.starts.expect(site.prompt(fields), site.ends(fields), self._head(site.ai.parameters.constraint))
+            self.starts.expect(site.prompt(fields), site.ends(fields), self._kind(site))
 
     def make_pack(self, pack: Pack, following: str | None) -> Request:
         """Return the request for a pack. `following` is the start of the next pack's prompt, if that is known."""

@@ -13,34 +13,55 @@ _MOST_EXPECTED: Final = 64
 
 
 class SharedStarts:
-    """The starts of the prompts that are sent or will be sent. One thread uses it.
+    """The starts of the prompts that wait, and those that were stored. One thread uses it.
 
     Example: three prompts with the instruction `I` and the fields `a x`, `a y` and `b z`. The start `I` has the count
-    3, `I a` has 2, and each whole prompt has 1. If two readers pay for a start, the first prompt shares `I a`.
+    3, `I a` has 2, and each whole prompt has 1. If two readers pay for a start, the first prompt shares `I a`. A prompt
+    that left before the others came has stored nothing, so later prompts do not count it.
+
+    `kind` stands for all that the engine sends before the prompt, such as a schema: prompts of other kinds share
+    nothing.
     """
 
     def __init__(self, pays_from: int) -> None:
-        """A start is shared if at least `pays_from` prompts have it."""
+        """A start is shared if at least `pays_from` prompts that wait have it."""
         self._pays_from = pays_from
-        self._counts = Newest[int, int](_MOST_STARTS)
+        self._waiting = Newest[int, int](_MOST_STARTS)
+        """How many prompts that wait have a start."""
+        self._stored = Newest[int, None](_MOST_STARTS)
         self._expected = Newest[int, None](_MOST_EXPECTED)
 
-    def expect(self, prompt: str, ends: Sequence[int], form: Hashable = None) -> None:
+    def expect(self, prompt: str, ends: Sequence[int], kind: Hashable = None) -> None:
         """Count a prompt that will probably be sent later; `add` does not count it again."""
-        if hash((form, prompt)) not in self._expected:
-            self.add(prompt, ends, form)
-            self._expected[hash((form, prompt))] = None
+        name = hash((kind, prompt))
+        if name not in self._expected:
+            self.add(prompt, ends, kind)
+            self._expected[name] = None
 
-    def add(self, prompt: str, ends: Sequence[int], form: Hashable = None) -> None:
-        """Count a prompt that will be sent. Endpoints read its `form`, such as a schema, before the prompt."""
-        if hash((form, prompt)) in self._expected:
-            del self._expected[hash((form, prompt))]
+    def add(self, prompt: str, ends: Sequence[int], kind: Hashable = None) -> None:
+        """Count a prompt that will be sent."""
+        name = hash((kind, prompt))
+        if name in self._expected:
+            del self._expected[name]
             return
         for end in ends:
-            start = hash((form, prompt[:end]))
-            self._counts[start] = self._counts.get(start, 0) + 1
+            start = hash((kind, prompt[:end]))
+            self._waiting[start] = self._waiting.get(start, 0) + 1
 
-    def shared(self, prompt: str, ends: Sequence[int], form: Hashable = None) -> int:
-        """Return the longest shared start of a prompt that was counted, in characters; 0 if it shares no start."""
-        counts = self._counts
-        return max((end for end in ends if counts.get(hash((form, prompt[:end])), 0) >= self._pays_from), default=0)
+    def shared(self, prompt: str, ends: Sequence[int], kind: Hashable = None) -> int:
+        """Return the longest start that others read too, in characters; 0 if the prompt shares no start."""
+        return max((end for end in ends if self._is_shared(hash((kind, prompt[:end])))), default=0)
+
+    def sent(self, prompt: str, ends: Sequence[int], kind: Hashable = None) -> None:
+        """Note that a counted prompt leaves, with the starts that it shares."""
+        for start in [hash((kind, prompt[:end])) for end in ends]:
+            if self._is_shared(start):
+                self._stored[start] = None
+            left = self._waiting.get(start, 0) - 1
+            if left > 0:
+                self._waiting[start] = left
+            else:
+                self._waiting.pop(start, None)
+
+    def _is_shared(self, start: int) -> bool:
+        return start in self._stored or self._waiting.get(start, 0) >= self._pays_from

@@ -132,6 +132,8 @@ def test_layout_by_price(tmp_path: Path) -> None:
             document = json.loads(row["plan"])
             found = [call for one in document["operators"] for call in one["calls"]]
             assert layout is None or {call["layout"] for call in found} == {layout}
+            [saved] = [one["saved"] for one in document["savings"] if one["name"] == "layout"]
+            assert (saved["price"] > 0) is (sql != SMALL["long rules"])
             assert all("chosen by price" in call["layout_reason"] for call in found)
             assert layout is not None or found[0]["field_orders"][0]["fields"] == ["guide", "review"]
             before = endpoint.dollars

@@ -33,3 +33,26 @@ def test_an_expected_prompt_counts_once() -> None:
     assert starts.shared("I a x", ENDS) == 0
     starts.add("I a y", ENDS)
     assert starts.shared("I a x", ENDS) == 4
+
+
+def test_sent_alone() -> None:
+    """A prompt that left before the others came has stored nothing, and one that shared has."""
+    starts = SharedStarts(2)
+    starts.add("I a x", ENDS)
+    starts.sent("I a x", ENDS)
+    starts.add("I a y", ENDS)
+    assert starts.shared("I a y", ENDS) == 0
+    starts.add("I a z", ENDS)
+    for text in ("I a y", "I a z"):
+        assert starts.shared(text, ENDS) == 4
+        starts.sent(text, ENDS)
+    starts.add("I a w", ENDS)
+    assert starts.shared("I a w", ENDS) == 4
+
+
+def test_kinds() -> None:
+    """Prompts after different schemas share nothing."""
+    starts = SharedStarts(2)
+    starts.add("I a x", ENDS, "yes or no")
+    starts.add("I a y", ENDS, "a number")
+    assert starts.shared("I a x", ENDS, "yes or no") == 0

@@ -246,3 +246,15 @@ def test_an_answer_in_a_prompt(visit: Callable[[str], Visitor]) -> None:
     first, second = told["calls"]
     assert (first["columns"], second["columns"], told["by"]) == ([1], [1], "values")
     assert second["fields"] == [["g", first["answer"]]]
+
+
+def test_a_layout_by_price(visit: Callable[[str], Visitor]) -> None:
+    """With `layout = 'auto'`, the prompt is that of the layout whose answer is kept."""
+    ann = visit("ann")
+    sql = "SELECT a, ai_gen('Is {a} laid out?', a) AS g FROM open_t WHERE a = 5"
+    ann.run("SET flightllm.layout = 'fields'")
+    row = ann.rows(sql)[0]
+    ann.run("SET flightllm.layout = 'auto'")
+    (call,) = why(ann, sql, row)[1]["calls"]
+    ann.run("RESET flightllm.layout")
+    assert (call["layout"], call["kept"]) == ("fields first", True)

@@ -66,7 +66,7 @@ def test_starts() -> None:
     """A start is marked where others share it or where it is known, and only if it is long enough."""
     observer = CacheObserver(rules_of("openai", "gpt-5.6"), OWN, len)
     text = "a" * 5_000
-    ends = (900, 1_000, 2_000, 3_000)
+    ends = (700, 1_000, 2_000, 3_000)
     assert observer.starts(PromptParts(text, ends)) == ()
     assert observer.starts(PromptParts(text, ends, 2_000)) == (1_000, 2_000)
     observer.answered(text, 0, Usage(5_000, 0, 1), 5_000, (3_000,))
@@ -76,8 +76,8 @@ def test_starts() -> None:
     observer.marks = False
     assert observer.starts(PromptParts(text, ends, 2_000)) == ()
     prefix = CacheObserver(rules_of("deepseek", "deepseek-chat"), OWN, len)
-    assert prefix.starts(PromptParts(text, (50, 100, 200), 200)) == (100, 200)
-    assert prefix.starts(PromptParts(text, (50, 100))) == (4_096,)
+    assert prefix.starts(PromptParts(text, (40, 100, 200), 200)) == (100, 200)
+    assert prefix.starts(PromptParts(text, (40, 100))) == (4_096,)
 
 
 def test_whole_prompts() -> None:
