@@ -1,18 +1,18 @@
-"""Do rows that share a request get the answers that they get alone?
+"""Do rows that share a request get the answers of single requests?
 
     python -m bench.rows_per_request --model FOLDER [--rows 60] [--sizes 1 4 8] [--tasks films products paragraphs]
         [--out FILE.json] [--json]
 
 Labelled rows of `bench.labelled` go to one real model through the engine `local`: `ai_filter` with the task's question,
 and `ai_classify` with the task's labels. Each size of `SET flightllm.rows_per_request` asks the same rows. `1` sends
-each row alone.
+each row by itself.
 
 The figures, for each task, function and size:
 
 - `accuracy`: the share of rows whose answer equals the label
-- `agreement`: the share of rows whose answer equals the answer of the row alone, NULL included
+- `agreement`: the share of rows whose answer equals that of a single request, NULL included
 - `missing`: rows without an answer
-- `requests`: the requests that the model got; rows that a shared request did not answer are asked alone
+- `requests`: the requests that the model got; rows that a shared request did not answer are asked again
 - `tokens_in`, `tokens_out`: the tokens of prompts and answers; a prefix cache served `tokens_cached` of them
 - `seconds`: of the query, with an engine that has the model in memory
 """
@@ -56,7 +56,7 @@ class Outcome:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark with the arguments of the command line."""
-    parser = argparse.ArgumentParser(description="Do rows that share a request get the answers that they get alone?")
+    parser = argparse.ArgumentParser(description="Do rows that share a request get the answers of single requests?")
     parser.add_argument("--model", required=True, help="the model's folder")
     parser.add_argument("--rows", type=at_least_one, default=60, help="rows of each task (default %(default)s)")
     parser.add_argument("--sizes", type=at_least_one, nargs="+", default=(1, 4, 8), help="rows in a request")

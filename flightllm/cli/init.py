@@ -351,7 +351,7 @@ def _listed(endpoint: EngineConfig) -> list[str]:
 
 def _prices(endpoint: EngineConfig, names: Sequence[str]) -> Mapping[str, tuple[float, float]]:
     """Return the known prices of models as (for prompts, for answers), in dollars per million tokens."""
-    from flightllm.engines.openai.prices import prices_of
+    from flightllm.engines.prices import prices_of
 
     found = {name: prices_of(replace(endpoint, model=name)) for name in names}
     return {name: (one.input, one.output) for name, one in found.items() if one is not None}
@@ -379,7 +379,7 @@ def _check(found: EngineConfig, consent: Consent) -> str:
 
 
 def _tried(found: EngineConfig) -> str:
-    from flightllm.engines.openai.prices import prices_of
+    from flightllm.engines.prices import prices_of
     from flightllm.engines.trial import QUESTION, try_out
     from flightllm.llm.cost import Costs
 

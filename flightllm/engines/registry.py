@@ -12,7 +12,7 @@ from flightllm.common.cached import cached_property
 from flightllm.config import EngineConfig, ModelsConfig
 from flightllm.engines import create_engine
 from flightllm.engines.observed import Health, LearnedByUser
-from flightllm.engines.openai.prices import prices_of
+from flightllm.engines.prices import prices_of
 from flightllm.engines.prompt_format import format_of
 from flightllm.engines.sql_secrets import restricted
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, FlightLLMError

@@ -15,7 +15,7 @@ from flightllm.config.engine_kinds import EMBEDDERS
 from flightllm.engines.embed.base import Embedder, Role, Vectors
 from flightllm.engines.embed.engine import vector_of, vector_text
 from flightllm.engines.embed.supervised import SupervisedEmbedder
-from flightllm.engines.openai.prices import embedding_prices_of
+from flightllm.engines.prices import embedding_prices_of
 from flightllm.llm.cost import Costs
 from flightllm.llm.engine import Completion, Engine, PrefixCache, Request
 from flightllm.operators.answer_store import AnswerStore

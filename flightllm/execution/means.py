@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from flightllm.engines.openai.prices import prices_of
+from flightllm.engines.prices import prices_of
 from flightllm.errors import AICallError
 from flightllm.execution.bind import call_names
 from flightllm.execution.context import Services

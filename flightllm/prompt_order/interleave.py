@@ -44,7 +44,7 @@ def _shared_tokens(flat: FlatDictionary, sequence: Sequence) -> NDArray[np.float
 
 
 def prompts_in(encoded: Encoded, cache: CacheShape) -> int:
-    """Return how many prompts of average length fit into the cache, without what they share."""
+    """Return how many prompts of average length fit into the cache beside their shared parts."""
     rows = len(encoded.codes)
     if cache.blocks is None or not rows:
         return rows

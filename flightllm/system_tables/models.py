@@ -14,7 +14,7 @@ from flightllm.catalog.models import CreatedModel, Objects
 from flightllm.common.names import CATALOG, TEMPORARY_PREFIX
 from flightllm.common.redaction import redacted
 from flightllm.config import EngineConfig
-from flightllm.engines.openai.prices import prices_of
+from flightllm.engines.prices import prices_of
 from flightllm.engines.registry import Engines
 from flightllm.engines.secrets import shown_options
 

@@ -4,7 +4,7 @@ import pytest
 
 from flightllm.config import EngineConfig, ModelsConfig
 from flightllm.engines.anthropic.options import AnthropicOptions, read_anthropic_options
-from flightllm.engines.openai.prices import prices_of
+from flightllm.engines.prices import prices_of
 from flightllm.engines.sql_secrets import restricted
 from flightllm.errors import ConfigError
 

@@ -12,7 +12,7 @@ from tests.databases import explained
 from tests.engines.providers import Quirks, provider
 
 pytest.importorskip("genai_prices", reason="the extra 'openai' is not installed")
-from flightllm.engines.openai.prices import embedding_prices_of, prices_of
+from flightllm.engines.prices import embedding_prices_of, prices_of
 
 HERE = {"base_url": "http://127.0.0.1:1/v1"}
 
