@@ -84,7 +84,7 @@ class DecisionsEngine(OpenAIEngine):
         """Return a function to the text that each request adds, in the order of its calls.
 
         A request about the same content as the request before it adds only its question. The first character of such a
-        text stands for the content. So equal questions about different contents do not hit the cache: each content comes
+        text stands for the content. Equal questions about different contents do not hit the cache: each content comes
         before its questions.
         """
         before: Hashable = None
