@@ -56,9 +56,9 @@ class Drafting(Protocol):
         """Answer a request at once if its form is not known."""
 
     async def read_drafted(
-        self, request: Request, place: int, status: int, body: bytes, *, last: bool
+        self, request: Request, place: int, marks: tuple[int, ...], status: int, body: bytes, *, last: bool
     ) -> Completion | None:
-        """Return the completion for an answer; None to ask again."""
+        """Return the completion for an answer; None to ask again. The request had this form, and these marks."""
 
 
 class OpenAIBatches:
@@ -90,9 +90,9 @@ class OpenAIBatches:
         return self._loop.run(self._engine.settled(request))
 
     def draft(self, request: Request) -> Draft:
-        """Return the body that the engine would send, and the place of its form."""
+        """Return the body that the engine would send, and the place of its form with its marks."""
         plan, body = self._loop.run(self._engine.drafted(request))
-        return Draft(body, str(plan.place))
+        return Draft(body, " ".join(map(str, (plan.place, *plan.marks))))
 
     def line(self, custom_id: str, body: str) -> bytes:
         """Return a line of a job's file."""
@@ -104,8 +104,10 @@ class OpenAIBatches:
         if not result.status:
             said = result.body.decode("utf-8", "replace")
             return Completion(request.id, None, f"the engine {self._engine.name} did not process the prompt: {said}")
-        place = int(note) if note.isdecimal() else 0
-        return self._loop.run(self._engine.read_drafted(request, place, result.status, result.body, last=last))
+        place, *marks = [int(word) for word in note.split() if word.isdecimal()] or [0]
+        return self._loop.run(
+            self._engine.read_drafted(request, place, tuple(marks), result.status, result.body, last=last)
+        )
 
     def work(self, result: LineResult) -> Work:
         """Return the tokens that the answer reports."""

@@ -27,9 +27,9 @@ from flightllm.engines.openai.answers import (
     read_texts,
 )
 from flightllm.engines.openai.believed import Sent, believed, lost
-from flightllm.engines.openai.cache_keys import CacheKeys, marked_messages
+from flightllm.engines.openai.cache_keys import KEY, OPTIONS, CacheKeys, marked_messages
 from flightllm.engines.openai.cache_observer import CacheObserver
-from flightllm.engines.openai.capabilities import Capabilities, RequestAttempts, RequestPlan
+from flightllm.engines.openai.capabilities import Capabilities, Refusal, RequestAttempts, RequestPlan
 from flightllm.engines.openai.decision_probe import other_api
 from flightllm.engines.openai.empty import EmptyAnswers, advice, proven
 from flightllm.engines.openai.leaders import Leaders, Turn
@@ -698,12 +698,14 @@ class OpenAIEngine(PatientEngine):
     async def drafted(self, request: Request) -> tuple[RequestPlan, dict[str, Any]]:
         """Return the plan and the body of a request that a batch sends."""
         await self._recognise()
-        plan, group = self._asking([request]).plan(), [request]
+        group, parts = [request], self.parts_of(request)
+        turn = Turn(text=parts.text, starts=self._cache.starts(parts))  # a batch has no leaders
+        plan = self._cached(group, self._asking(group).plan(), turn)
         given: dict[str, Any] = {"model": self._model}
         if self._options.completions:
             given |= {"prompt": self._sent(group, plan).texts[0], "max_tokens": plan.tokens}
         else:
-            given |= {"messages": self._sent(group, plan).said[0], **plan.token_limit}
+            given |= {"messages": self._marked(self._sent(group, plan), plan), **plan.token_limit}
         return plan, {**given, **self._body(group, plan)}
 
     async def settled(self, request: Request) -> Completion | None:
@@ -717,14 +719,17 @@ class OpenAIEngine(PatientEngine):
         return await self._answer_one(request, self._client)
 
     async def read_drafted(
-        self, request: Request, place: int, status: int, body: bytes, *, last: bool
+        self, request: Request, place: int, marks: tuple[int, ...], status: int, body: bytes, *, last: bool
     ) -> Completion | None:
-        """Return the completion for a batch's answer to a request in the form at `place`; None to ask again."""
+        """Return the completion for a batch's answer to a request; None to ask again.
+
+        The request had the form at `place`, and these marks.
+        """
         asking, group = self._asking([request]), [request]
         plan = asking.plan()
         ladder = self._record.forms(request.parameters.constraint)
         place = min(place, len(ladder) - 1)
-        plan = replace(plan, form=ladder[place], place=place)
+        plan = replace(plan, form=ladder[place], place=place, marks=marks)
         try:
             check_status(self._address, status, body)
             answers, usage = read_texts(body, 1) if self._options.completions else read_chat(body, thinks=plan.thinks)
@@ -732,7 +737,7 @@ class OpenAIEngine(PatientEngine):
             try:
                 fault = await self._faults.read(exc, self._client, 1, plan.body)
             except RefusedError as refused:
-                if not last and refused.of_request and asking.refused(plan, refused.refusal):
+                if not last and refused.of_request and self._learned_from(plan, asking, refused.refusal):
                     return None
                 return self._failures(group, str(refused), Usage())[0]
             return self._failures(group, fault.text, Usage())[0]
@@ -745,6 +750,15 @@ class OpenAIEngine(PatientEngine):
         found = read_probabilities(answer.logprobs, answer.text, _options(request.parameters))
         answer = replace(answer, probabilities=found)
         return share_out(group, [answer], with_reasoning(usage, [answer]))[0]
+
+    def _learned_from(self, plan: RequestPlan, asking: RequestAttempts, refusal: Refusal) -> bool:
+        """Learn from the rejection of a batch's request; return whether another body can be accepted."""
+        said = f"{refusal.parameter} {refusal.text}"
+        sent = dict.fromkeys((KEY, OPTIONS))  # an earlier rejection can have changed the plan since
+        if self._keys.learn(said, sent, marked=bool(plan.marks)):
+            self._note_keys()
+            return True
+        return asking.refused(plan, refusal)
 
     def _checked(
         self,
