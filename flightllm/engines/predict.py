@@ -179,6 +179,7 @@ class PredictingEngine:
             self._simulator = HostedSimulator(self._shape, memory, window, engine.count_tokens)
         exact = tokenizing(engine)
         self._sent_text: _SentText = getattr(engine, "sent_text", _prompt) if exact is None else _prompt
+        self._text_alone = self._sent_text
         self._parts: _Parts = getattr(engine, "parts_of", _whole) if exact is None else _whole
         self._rate: _Rate = getattr(engine, "tokens_per_estimate", _same) if exact is None else _same
         self._added: _More = getattr(engine, "added_tokens", _no_more) if exact is None else _no_more
@@ -235,7 +236,7 @@ class PredictingEngine:
 
     def parts_of(self, request: Request, text: str | None = None) -> PromptParts:
         """Return a prompt as the predicted engine sends it, with the ends of its parts."""
-        return self._parts(request, self._sent_text(request) if text is None else text)
+        return self._parts(request, self._text_alone(request) if text is None else text)
 
     def tokens_per_estimate(self, request: Request) -> float:
         """Return how many tokens the predicted engine counts for each estimated token of a prompt like this."""

@@ -30,6 +30,7 @@ from flightllm.engines.openai.faults import Fault, FaultKind
 from flightllm.engines.openai.usage import Usage
 from flightllm.engines.openai.verdicts import Trial
 from flightllm.engines.openai.wire import NOTHING, share_out, usage_of
+from flightllm.engines.prompt_parts import PromptParts
 from flightllm.engines.providers import ThinkingLevel
 from flightllm.engines.trial import QUESTION
 from flightllm.engines.window import Window
@@ -79,6 +80,10 @@ class DecisionsEngine(OpenAIEngine):
     def sent_text(self, request: Request) -> str:
         """Return all that the endpoint reads for a request that is sent by itself."""
         return text_of(content_of(request), [self._question(request)])
+
+    def parts_of(self, request: Request, text: str | None = None) -> PromptParts:
+        """Return a prompt as `sent_text` returns it. It has no marks, because the endpoint takes none."""
+        return PromptParts(self.sent_text(request) if text is None else text)
 
     def forecast_text(self) -> Callable[[Request], str]:
         """Return a function to the text that each request adds, in the order of its calls.

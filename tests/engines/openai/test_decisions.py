@@ -12,6 +12,7 @@ from flightllm.config import EngineConfig
 from flightllm.engines import Engine, create_engine
 from flightllm.engines.observed import Learned
 from flightllm.engines.predict import PredictingEngine
+from flightllm.engines.prompt_parts import PromptParts
 from flightllm.engines.trial import try_out
 from flightllm.errors import ConfigError, EngineError
 from flightllm.llm.engine import Choice, Completion, JsonSchema, Parameters, Request
@@ -427,3 +428,14 @@ def test_a_prediction_finds_no_common_start_in_questions() -> None:
     assert sum(one.cached_tokens for one in foretold) == 0
     total = sum(one.prompt_tokens for one in found)
     assert sum(one.prompt_tokens for one in foretold) == pytest.approx(total, rel=0.1)
+
+
+def test_a_prompt_has_no_parts() -> None:
+    """A question has no start to mark; to ask for the parts of a prompt changes no forecast of later prompts."""
+    with deciding() as (engine, _):
+        first, second, _ = [replace(one, ends=(3, 9), shared=3) for one in three("a red apple")]
+        owner: Any = engine
+        assert owner.parts_of(first) == PromptParts(owner.sent_text(first))
+        forecast = PredictingEngine(engine, Learned(), 8)
+        given = [forecast.parts_of(one) for one in (first, second, first)]
+        assert [one.text for one in given] == [owner.sent_text(one) for one in (first, second, first)]
