@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from flightllm.llm.prompt_formats import CUE, PromptFormat, Question
@@ -38,11 +39,28 @@ class RowsPrompt:
         again = f"Answer for each of the {len(rows)} rows, by its code."
         if form.plain:
             return f"{self.instruction}\n\n{_HOW}\n\n{body}\n{CUE}"
-        asked = self.asked or Question("", self.instruction, "")
-        whole = "\n\n".join(part for part in (asked.task, asked.question_and_reply, _HOW) if part)
-        if form.reminded and asked.reply and len(asked.reply) <= _MOST_REPEATED:
-            again = f"{asked.reply}\n{again}"
-        return form.assembled(whole, body, again)
+        reply = self._asked.reply
+        if form.reminded and reply and len(reply) <= _MOST_REPEATED:
+            again = f"{reply}\n{again}"
+        return form.assembled(self._whole, body, again)
+
+    def ends(self, rows: Sequence[Sequence[tuple[str, str]]]) -> tuple[int, ...]:
+        """Return where the parts of a prompt end that other packs can share: the question, and each shared field."""
+        form = self.prompt_format
+        question = f"{self.instruction}\n\n{_HOW}\n\n" if form.plain else form.assembled(self._whole, _ROWS, "")
+        begin = len(question) if form.plain else question.rindex(_ROWS)
+        lengths = [len(form.fields([field])) for field in rows[0][: shared_fields(rows)]]
+        fields = list(accumulate(lengths, initial=begin + len(_SHARED) + 1))
+        return (begin, *fields[1:])
+
+    @property
+    def _asked(self) -> Question:
+        return self.asked or Question("", self.instruction, "")
+
+    @property
+    def _whole(self) -> str:
+        """Return the whole question, with how to answer for several rows."""
+        return "\n\n".join(part for part in (self._asked.task, self._asked.question_and_reply, _HOW) if part)
 
 
 _MOST_REPEATED: Final = 300

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
+from math import ceil
 from secrets import token_hex
 from typing import Any
 
@@ -15,7 +16,7 @@ import structlog
 
 from flightllm.common.text import shared_start
 from flightllm.llm.cost import Work
-from flightllm.llm.engine import Completion, Constraint, Dispatch, Request, Reuse, call_site
+from flightllm.llm.engine import Completion, Constraint, Dispatch, Parameters, Request, Reuse, call_site
 from flightllm.operators.budget import RequestBudget, Reservation
 from flightllm.operators.call_context import CallContext, CallSite
 from flightllm.operators.label_budget import UNPAID
@@ -158,7 +159,8 @@ class PromptSender:
         self._packs[request.id] = sent
         for prompt in group:
             prompt.max_tokens = request.limit
-            self._requests.sent(prompt)
+            self._requests.sent(prompt, packed=True)
+        self._requests.sent_pack(request)
         self._count_sent(request, sent, group[0])
         return request
 
@@ -368,16 +370,35 @@ class RequestMaker:
                 site = self._sites[prompt.call]
                 self.starts.add(site.prompt(prompt.fields), site.ends(prompt.fields), self._kind(site))
 
-    def sent(self, prompt: PendingPrompt) -> None:
-        """Note that a prompt leaves; the second prompt of a repair was not counted."""
+    def sent(self, prompt: PendingPrompt, *, packed: bool = False) -> None:
+        """Note that a prompt leaves, by itself or in a pack; the second prompt of a repair was not counted."""
         if self.starts is not None and prompt.repair is None:
             site = self._sites[prompt.call]
-            self.starts.sent(self._text(prompt), site.ends(prompt.fields), self._kind(site))
+            self.starts.sent(self._text(prompt), site.ends(prompt.fields), self._kind(site), packed=packed)
+
+    def sent_pack(self, request: Request) -> None:
+        """Note that a pack leaves, with the starts that it shares."""
+        if self.starts is not None:
+            shared = [end for end in request.ends if end <= request.shared]
+            self.starts.store(request.prompt, shared, self._kind_of(request.parameters))
 
     def _kind(self, site: CallSite) -> Hashable:
+        return self._kind_of(site.ai.parameters)
+
+    def _kind_of(self, parameters: Parameters) -> Hashable:
         """Return what an endpoint reads before a prompt, such as a schema: it tells the starts of prompts apart."""
-        parameters = site.ai.parameters
         return self._head(parameters.constraint), parameters.reasoning
+
+    def _shared(self, pack: Pack, following: str | None) -> int:
+        """Return the longest start of a pack that enough packs of the pass share."""
+        if self.starts is None:
+            return 0
+        first, kind = pack.prompts[0], self._kind_of(pack.parameters)
+        site = self._sites[first.call]
+        begin, *_ = site.ends(first.fields)
+        rows = self.starts.waiting(self._text(first), begin, self._kind(site))
+        packs = max(ceil(rows / len(pack.prompts)), 1 if following is None else 2)
+        return self.starts.shared_by_packs(pack.text, pack.ends, packs, following, kind)
 
     def expect(self, call: int, fields: Fields) -> None:
         """Count a prompt that will probably be sent later."""
@@ -403,6 +424,9 @@ class RequestMaker:
             reuse=Reuse(self.names[call], self._query, number, ahead),
             user=self._binding.user,
             max_tokens=pack.max_tokens,
+            ends=pack.ends if self.starts is not None else (),
+            shared=self._shared(pack, following),
+            waits=self._binding.precedence.waits,
             pack=pack.items,
         )
 

@@ -55,6 +55,8 @@ class Pack:
     max_tokens: int
     """The most tokens of the answer."""
     items: tuple[PackItem, ...]
+    ends: tuple[int, ...]
+    """The ends of the parts of the text that other packs can share, see `RowsPrompt.ends`."""
 
     def read(self, completion: Completion) -> PackReading:
         """Return the answers to the prompts; none of a request that failed, or whose answer was refused or filtered."""
@@ -195,10 +197,11 @@ class Packer:
             PackItem(code, ai.function, ai.instruction, ai.parameters, tuple(row))
             for code, row in zip(codes, rows, strict=True)
         )
-        text = rows_prompt(site).render(codes, rows)
+        form = rows_prompt(site)
         if (first.call, codes) not in self._parameters:
             self._parameters[first.call, codes] = pack_parameters(ai.parameters, codes)
-        return Pack(group, text, self._parameters[first.call, codes], most, items)
+        parameters = self._parameters[first.call, codes]
+        return Pack(group, form.render(codes, rows), parameters, most, items, form.ends(rows))
 
     @property
     def _room(self) -> int:

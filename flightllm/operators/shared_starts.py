@@ -52,10 +52,34 @@ class SharedStarts:
         """Return the longest start that others read too, in characters; 0 if the prompt shares no start."""
         return max((end for end in ends if self._is_shared(hash((kind, prompt[:end])))), default=0)
 
-    def sent(self, prompt: str, ends: Sequence[int], kind: Hashable = None) -> None:
-        """Note that a counted prompt leaves, with the starts that it shares."""
+    def shared_by_packs(
+        self, pack: str, ends: Sequence[int], packs: int, following: str | None, kind: Hashable = None
+    ) -> int:
+        """Return the longest start of a pack that others read too, in characters; 0 if it shares no start.
+
+        So many `packs` of one call have the first start. The next of them begins like `following`.
+        """
+        two = self._pays_from <= 2 and following is not None
+        found = 0
+        for place, end in enumerate(ends):
+            comes = packs >= self._pays_from if not place else two and (following or "").startswith(pack[:end])
+            if comes or hash((kind, pack[:end])) in self._stored:
+                found = end
+        return found
+
+    def waiting(self, prompt: str, end: int, kind: Hashable = None) -> int:
+        """Return how many prompts that wait have the start of a prompt up to `end`."""
+        return self._waiting.get(hash((kind, prompt[:end])), 0)
+
+    def store(self, prompt: str, ends: Sequence[int], kind: Hashable = None) -> None:
+        """Note that a prompt leaves that was not counted, and stores its starts up to `ends`."""
+        for end in ends:
+            self._stored[hash((kind, prompt[:end]))] = None
+
+    def sent(self, prompt: str, ends: Sequence[int], kind: Hashable = None, *, packed: bool = False) -> None:
+        """Note that a counted prompt leaves, with the starts that it shares; a `packed` one stores none of them."""
         for start in [hash((kind, prompt[:end])) for end in ends]:
-            if self._is_shared(start):
+            if not packed and self._is_shared(start):
                 self._stored[start] = None
             left = self._waiting.get(start, 0) - 1
             if left > 0:

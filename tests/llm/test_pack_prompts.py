@@ -30,6 +30,22 @@ def test_shared_start(name: str) -> None:
     assert "long long" in first[: shared_start(first, second)]
 
 
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("asked", [ASKED, None])
+def test_ends(name: str, asked: Question | None) -> None:
+    """Packs share the text up to the first end, packs over the same leading values that up to the next end."""
+    prompt = RowsPrompt("Is it good?", asked, FORMATS[name])
+    text, ends = prompt.render(["BCD", "FGH"], ROWS), prompt.ends(ROWS)
+    other = [[("info", f"rare {row}"), ("text", "third")] for row in "ab"]
+    assert prompt.ends(other) == ends[:1]
+    third = [[*row[:1], ("text", "third")] for row in ROWS]
+    for rows, end in zip((other, third), ends, strict=True):
+        assert prompt.render(["JKL", "MNP"], rows).startswith(text[:end])
+    assert text[ends[0] :].startswith("The same for each row:")
+    assert "long long" in text[ends[0] : ends[1]]
+    assert "The rows:" in text[ends[1] :]
+
+
 def test_shared_fields() -> None:
     """Only leading fields that are the same in all rows are shared."""
     assert shared_fields(ROWS) == 1

@@ -298,6 +298,43 @@ def test_shared_values(tmp_path: Path) -> None:
     assert 4 * packed.record.row()["prompt_tokens"] < single.record.row()["prompt_tokens"]
 
 
+@pytest.mark.parametrize(("where", "marked"), [("", 3), ("WHERE id < 8", 0)])
+def test_packs_mark_their_question(where: str, marked: int, tmp_path: Path) -> None:
+    """Packs with a long question mark it for a cache that stores only marked starts; a single pack does not."""
+    bodies: list[Body] = []
+    model = Model()
+
+    def behave(path: str, body: Body, number: int) -> Reply:
+        bodies.append(body)
+        said = [{**one, "content": _told(one["content"])} for one in body["messages"]]
+        return model.behave(path, {**body, "messages": said}, number)
+
+    question = "Repeat the word. " + "Weigh each of these words in turn. " * 200
+    with endpoint_of(behave) as endpoint:
+        options = {"base_url": endpoint.url, "provider": "openai", "api_key_env": ""}
+        engine = EngineConfig("openai", "gpt-5.6-luna", 4, options)
+        with closing(Database.open(Config(engine=engine, models=ModelsConfig(), data_folder=tmp_path))) as database:
+            session = database.session()
+            rows = ", ".join(f"({number}, '{text}')" for number, text in enumerate(TEXTS))
+            session.update(f"CREATE TABLE t AS SELECT * FROM (VALUES {rows}) AS v(id, t)")
+            sql = SQL.replace("Repeat the word.", question).replace("ORDER BY", f"{where} ORDER BY")
+            ask(session, sql, rows_per_request="8")
+    assert model.packs
+    assert not any("alone" in one for one in model.bought)
+    parts = [part for body in bodies for one in body["messages"] for part in _parts(one["content"])]
+    starts = [part["text"] for part in parts if "prompt_cache_breakpoint" in part]
+    assert len(starts) == marked
+    assert all("Weigh each" in start and "Row " not in start for start in starts)
+
+
+def _parts(content: Any) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _told(content: Any) -> str:
+    return "".join(part["text"] for part in _parts(content))
+
+
 def test_limit(tmp_path: Path) -> None:
     """A LIMIT gets its rows, and packs hold no more rows than its waves ask for."""
     session = small_database(tmp_path).session()

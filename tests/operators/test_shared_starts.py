@@ -56,3 +56,27 @@ def test_kinds() -> None:
     starts.add("I a x", ENDS, "yes or no")
     starts.add("I a y", ENDS, "a number")
     assert starts.shared("I a x", ENDS, "yes or no") == 0
+
+
+def test_packs() -> None:
+    """Packs share their question if enough packs come; values that the next pack has; and what a pack has stored."""
+    starts = SharedStarts(2)
+    assert starts.shared_by_packs("I a x", ENDS, 1, None) == 0
+    assert starts.shared_by_packs("I a x", ENDS, 2, None) == 2
+    assert starts.shared_by_packs("I a x", ENDS, 2, "I a y") == 4
+    assert SharedStarts(3).shared_by_packs("I a x", ENDS, 3, "I a y") == 2
+    starts.store("I a x", ENDS)
+    assert starts.shared_by_packs("I a y", ENDS, 1, None) == 4
+    assert starts.shared_by_packs("I a y", ENDS, 1, None, "another schema") == 0
+
+
+def test_a_packed_prompt_stores_nothing() -> None:
+    """A prompt that leaves in a pack does not store its start, and no longer waits."""
+    starts = SharedStarts(2)
+    for text in ("I a x", "I b y"):
+        starts.add(text, ENDS)
+    assert starts.waiting("I a x", 2) == 2
+    for text in ("I a x", "I b y"):
+        starts.sent(text, ENDS, packed=True)
+    assert starts.waiting("I a x", 2) == 0
+    assert starts.shared("I a x", ENDS) == 0
