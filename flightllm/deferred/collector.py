@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from flightllm.deferred.store import BatchStore, Listed
 from flightllm.engines.registry import OpenModel
 from flightllm.errors import UnansweredError, UnsupportedError, check_cancelled
 from flightllm.llm.batch_endpoint import BatchEndpoint, batch_endpoint
+from flightllm.llm.cost import Work
 from flightllm.llm.engine import Completion, Engine, Request
 
 MOST_TRIES: Final = 3
@@ -48,6 +49,10 @@ class Collector:
         if endpoint is None:
             raise no_endpoint(model)
         return _CollectingEngine(model.engine, model.name, endpoint, self)
+
+    def spent(self) -> Mapping[str | None, Work]:
+        """Return the work whose answers earlier passes have read; see `Collecting.spent`."""
+        return self._store.works(self._batch, before_last_round=True)
 
     def finish(self) -> None:
         """Check that no prompt is without an answer; see `Collecting.finish`."""

@@ -10,12 +10,13 @@ from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
 from flightllm.deferred.collector import no_endpoint
 from flightllm.errors import UnsupportedError
-from flightllm.execution.accounting import AskingQuery, models_of, predict
+from flightllm.execution.accounting import AskingQuery, checked_limits, models_of, predict
 from flightllm.execution.context import Services
 from flightllm.execution.deferral import DeferredStatement, forecast_of
 from flightllm.functions.call import EMBEDDING, SEARCH
 from flightllm.llm.batch_endpoint import batch_endpoint
 from flightllm.observe.query_record import QueryRecord
+from flightllm.operators.budget import check_estimate
 
 HANDLE: Final = pa.schema(
     [
@@ -50,6 +51,7 @@ class HandleQuery:
 
         Raises:
             UnsupportedError: a model has no batch endpoint.
+            BudgetExceededError: the estimate at the batch's price is above a limit, or the day's budget is spent.
         """
         deferral = self.services.deferral
         if deferral is None:
@@ -58,8 +60,10 @@ class HandleQuery:
             for model in models.values():
                 if batch_endpoint(model.engine) is None:
                     raise no_endpoint(model)
-            works = predict(self.query, models, record.cancelled.is_set).works
-            forecast = forecast_of(works, models)
+            limits = checked_limits(self.query, self.query.settings, models)
+            figures = predict(self.query, models, record.cancelled.is_set)
+            forecast = forecast_of(figures.works, models)
+            check_estimate(limits, figures.work, forecast.price or 0.0, is_whole=figures.is_whole)
         batch_id = deferral.create(self.statement, forecast)
         row = {
             "id": batch_id,

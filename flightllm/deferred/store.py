@@ -337,12 +337,23 @@ class BatchStore:
         return Counts(*found)
 
     @_guarded
-    def works(self, batch_id: str) -> dict[str | None, Work]:
-        """Return the work that providers have done for a statement, by model."""
+    def works(self, batch_id: str, *, before_last_round: bool = False) -> dict[str | None, Work]:
+        """Return the work that providers have done for a statement, by model.
+
+        With `before_last_round`, leave out the prompts of the last round that made jobs.
+        """
+        last = (
+            ""
+            if not before_last_round
+            else (
+                " AND job NOT IN (SELECT name FROM jobs, batches WHERE jobs.batch = id AND id = prompts.batch"
+                " AND name LIKE id || '-' || round || '-%')"
+            )
+        )
         with self._transaction() as database:
             rows = database.execute(
                 "SELECT model, sum(calls), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens),"
-                " sum(written_tokens) FROM prompts WHERE batch = ? GROUP BY model",
+                f" sum(written_tokens) FROM prompts WHERE batch = ?{last} GROUP BY model",
                 (batch_id,),
             ).fetchall()
         return {model: Work(*figures) for model, *figures in rows}

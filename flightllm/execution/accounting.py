@@ -22,6 +22,7 @@ from flightllm.execution.estimate import DRAWS, MOST_PROMPTS, MOST_SECONDS, DryR
 from flightllm.execution.plan_texts import late_fits
 from flightllm.functions.call import EMBEDDING, MODEL, SEARCH, AICall, binding_of, model_of
 from flightllm.learning.learned import LateFit
+from flightllm.llm.batch_endpoint import batch_endpoint
 from flightllm.llm.cost import Costs, ModelCosts
 from flightllm.llm.engine import Constraint, Engine, Parameters
 from flightllm.llm.thinking import most_thought
@@ -30,6 +31,7 @@ from flightllm.operators.answer_store import AnswerStore
 from flightllm.operators.budget import Account, RequestBudget, check_estimate, check_prices
 from flightllm.operators.call_context import ModelBinding, Precedence
 from flightllm.operators.cascade import question_of
+from flightllm.operators.collecting import Collecting
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.read_through import Answers, ReadThroughCache
 from flightllm.operators.temporary_answers import PRIVATE_HELD, TemporaryAnswers
@@ -155,10 +157,12 @@ def real_bindings(
         models_of(query, record.cancelled.is_set) as models,
         _answers(query.services, query.settings) as (cache, in_flight),
     ):
-        if not fits:
+        rights, collecting = query.services.rights, query.services.collecting
+        if collecting is not None:  # its handle has checked the estimate
+            settings = _left_of_rounds(settings, collecting, models)
+        elif not fits:
             _check_limits(query, settings, models, record)
         account = _account(query, settings)
-        rights, collecting = query.services.rights, query.services.collecting
         precedence = Precedence(query.settings.priority)
         asked = {
             binding_of(name): ModelBinding(
@@ -172,7 +176,7 @@ def real_bindings(
                 cache,
                 in_flight,
                 model.window,
-                None if account is None else _budget(account, model),
+                None if account is None else _budget(account, model, _factor(model, collecting)),
                 rights.answers,
                 rights.principal.tenant,
                 model.costs,
@@ -261,9 +265,13 @@ def left_of(settings: Settings, record: QueryRecord) -> dict[str, Any]:
     calls = sum(site["calls"] for site in used)
     tokens = sum(site["prompt_tokens"] + site["completion_tokens"] for site in used)
     cost = sum(record.price(site["model"], {name: site[name] for name in COUNTERS}) or 0.0 for site in used)
-    limits = {"max_calls": calls, "max_tokens": tokens, "max_cost": cost}
-    given = {name: getattr(settings, name) for name in limits}
-    return {name: max(0, most - limits[name]) for name, most in given.items() if most is not None}
+    return _less(settings, {"max_calls": calls, "max_tokens": tokens, "max_cost": cost})
+
+
+def _less(settings: Settings, used: Mapping[str, float]) -> dict[str, Any]:
+    """Return the limits of a session less what is used."""
+    given = {name: getattr(settings, name) for name in used}
+    return {name: max(0, most - used[name]) for name, most in given.items() if most is not None}
 
 
 def _note_run(learned: Learned, call: AICall, seen: Seen) -> None:
@@ -290,16 +298,27 @@ def _check_limits(
     Raises:
         BudgetExceededError: the estimate is above a limit, or the day's budget is spent.
     """
-    _ledger(query)
-    limits = _limits(settings)
+    limits = checked_limits(query, settings, models)
     if limits == Allowance():
         return
-    for name, model in models.items():
-        check_prices(limits, model.costs.prices, name)
     enough = MOST_PROMPTS if limits.calls is None else min(MOST_PROMPTS, max(limits.calls + 1, _FEWEST_PROMPTS))
     estimate = predict(query, models, record.cancelled.is_set, most_prompts=enough)
     cost = costs_of(models).price(estimate.works) or 0.0
     check_estimate(limits, estimate.work, cost, is_whole=estimate.is_whole)
+
+
+def checked_limits(query: AskingQuery, settings: Settings, models: Mapping[str | None, OpenModel]) -> Allowance:
+    """Return the session's limits, with prices for each limit that needs them.
+
+    Raises:
+        BudgetExceededError: a model lacks prices, or the day's budget is spent.
+    """
+    _ledger(query)
+    limits = _limits(settings)
+    if limits != Allowance():
+        for name, model in models.items():
+            check_prices(limits, model.costs.prices, name)
+    return limits
 
 
 def _limits(settings: Settings) -> Allowance:
@@ -318,8 +337,26 @@ def _ledger(query: AskingQuery) -> Ledger | None:
     return ledger
 
 
-def _budget(account: Account, model: OpenModel) -> RequestBudget:
+def _factor(model: OpenModel, collecting: Collecting | None) -> float:
+    """Return the price of a token relative to an immediate request."""
+    endpoint = None if collecting is None else batch_endpoint(model.engine)
+    return 1.0 if endpoint is None else endpoint.price
+
+
+def _left_of_rounds(settings: Settings, collecting: Collecting, models: Mapping[str | None, OpenModel]) -> Settings:
+    """Return the settings with what earlier passes of a deferred statement have left of its limits."""
+    works = {name: work for name, work in collecting.spent().items() if name in models}
+    calls = sum(work.calls for work in works.values())
+    tokens = sum(work.tokens for work in works.values())
+    cost = sum(
+        (models[name].costs.price(one) or 0.0) * _factor(models[name], collecting) for name, one in works.items()
+    )
+    return replace(settings, **_less(settings, {"max_calls": calls, "max_tokens": tokens, "max_cost": cost}))
+
+
+def _budget(account: Account, model: OpenModel, factor: float) -> RequestBudget:
     prices, reasoning = model.costs.prices, model.config.reasoning
+    prices = None if prices is None else prices.scaled(factor)
     engine = model.engine
     thought, further = _most_thought(engine), _further_tokens(engine)
     return RequestBudget(account, prices, _most_tokens(engine), engine.count_tokens, reasoning, thought, further)

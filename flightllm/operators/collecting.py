@@ -1,8 +1,10 @@
 """A pass of a deferred statement: it takes the answers that are known, and lists the prompts without an answer."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from flightllm.engines.registry import OpenModel
+from flightllm.llm.cost import Work
 from flightllm.llm.engine import Engine
 
 
@@ -15,6 +17,9 @@ class Collecting(Protocol):
         Raises:
             UnsupportedError: the model has no batch endpoint.
         """
+
+    def spent(self) -> Mapping[str | None, Work]:
+        """Return the work, by model, whose answers earlier passes of the statement have read."""
 
     def finish(self) -> None:
         """Check at the end of a query that the pass has all answers.

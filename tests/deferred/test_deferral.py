@@ -9,9 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from flightllm.access.store import User
+from flightllm.access.tables import today
 from flightllm.common.principal import Principal
 from flightllm.config import CacheConfig, Config, EngineConfig
-from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, UnsupportedError
+from flightllm.errors import BudgetExceededError, FlightLLMError, InvalidInputError, NotFoundError, UnsupportedError
+from flightllm.execution.deferral import DeferredStatement, Forecast
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.batch_endpoint import BatchProvider, batch_provider
@@ -173,6 +176,57 @@ def test_explain_has_both_prices(tmp_path: Path) -> None:
             assert f"{delivery}: ${prices[delivery]} (chosen)" in told["delivery"]
     with batch_provider() as provider, opened(tmp_path / "b", provider, batch="off") as database:
         assert "delivery" not in {row["plan_type"] for row in rows_of(database.session(), sql)}
+
+
+def test_limits_hold_at_the_price_of_the_batch(tmp_path: Path) -> None:
+    """The handle is refused where the batch's price is above a limit; the statement runs below the immediate price."""
+    sql = "SELECT ai_gen('Say', x) AS a FROM t WHERE ai_filter('Good?', x)"
+    with batch_provider() as provider, opened(tmp_path, provider) as database:
+        session = database.session()
+        told = {row["plan_type"]: row["plan"] for row in rows_of(session, f"EXPLAIN {sql}")}
+        prices = dict(part.removesuffix(" (chosen)").split(": $") for part in told["delivery"].split(", "))
+        for limits in ({"max_cost": f"{float(prices['batch']) * 0.9:f}"}, {"max_calls": "5"}, {"max_tokens": "50"}):
+            with pytest.raises(BudgetExceededError, match="the estimate for the query is"):
+                rows_of(session, sql, **BATCH, **limits)
+        assert rows_of(session, "SELECT * FROM system.batches") == []
+        [handle] = rows_of(session, sql, **BATCH, max_calls=str(3 * ROWS))
+        row = ended(database, handle["id"])
+        assert row["state"] == "done", row
+        again = "SELECT ai_gen('Tell', x) AS a FROM t"
+        [handle] = rows_of(session, again, **BATCH)
+        most = f"{(handle['price'] + handle['immediate_price']) / 2:f}"
+        [limited] = rows_of(session, again.replace("Tell", "Show"), **BATCH, max_cost=most)
+        row = ended(database, limited["id"])
+        assert (row["state"], row["rows"]) == ("done", ROWS), row
+
+
+@pytest.mark.slow
+def test_limits_remember_earlier_rounds(tmp_path: Path) -> None:
+    """What earlier rounds have cost is not free for a later one."""
+    sql = "SELECT ai_gen('Third', ai_gen('Second', ai_gen('First', x))) AS a FROM t"
+    with batch_provider() as provider, opened(tmp_path, provider) as database:
+        settings = {"max_calls": str(2 * ROWS), "on_budget": "null"}
+        who = database.session().principal
+        statement = DeferredStatement(sql, None, settings, ("public",), who, is_update=False)
+        row = ended(database, database.deferred.create(statement, Forecast(ROWS, None, None)))
+        assert (row["state"], row["error"]) == ("done", None)
+        assert 2 * ROWS <= sum(provider.asked.values()) < 3 * ROWS
+
+
+def test_the_ledger_counts_an_answer_once(tmp_path: Path) -> None:
+    """A user's spending has each deferred answer once, at the price of the batch."""
+    with batch_provider() as provider, opened(tmp_path, provider) as database:
+        database.access.store.add_user(User("ann", "admin"))
+        session = database.session(Principal("ann", "admin"))
+        batch_id = deferred(session, "SELECT ai_gen('Say', x) AS a FROM t WHERE ai_filter('Good?', x)")
+        row = ended(database, batch_id)
+        assert row["state"] == "done", row
+        ledger = database.access.ledger(session.principal)
+        assert ledger is not None
+        ledger.write()
+        calls, _, cost = database.access.store.spent("ann", today())
+        assert calls == row["answered"] == sum(provider.asked.values())
+        assert cost == pytest.approx(row["price"])
 
 
 @pytest.mark.slow
