@@ -25,6 +25,7 @@ from flightllm.errors import (
     NotFoundError,
     QuarantinedError,
     UnansweredError,
+    UnsupportedError,
 )
 from flightllm.execution.deferral import DeferredStatement, Forecast
 from flightllm.llm.batch_endpoint import BatchEndpoint, batch_endpoint
@@ -37,6 +38,8 @@ _LONGER: Final = 1.5
 """Seconds between two looks at a provider's jobs: the first and the longest pause, and the factor from one to the next.
 """
 _JOIN_SECONDS: Final = 10.0
+_MOST_ROUNDS: Final = 100
+"""Far more rounds than calls and waves of a LIMIT need. Rows that change would be bought without end."""
 _log = structlog.get_logger(__name__)
 
 
@@ -247,6 +250,11 @@ class DeferredStatements:
             with self._passes:
                 count = self._runs.run(batch.statement, collector, rows, batch.id, stop)
         except UnansweredError:
+            if batch.round >= _MOST_ROUNDS:
+                raise UnsupportedError(
+                    f"the statement has had other prompts in each of {_MOST_ROUNDS} rounds: store the rows it reads"
+                    " first, by CREATE TABLE … AS SELECT"
+                ) from None
             collector.flush()
             if not self._store.end_round(batch.id, self._cut):
                 [now] = self._store.batches(batch.id)

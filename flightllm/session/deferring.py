@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import pyarrow as pa
 
+from flightllm.catalog.reading import named_in
 from flightllm.config.session_settings import Settings
 from flightllm.ddl.dispatch import check
 from flightllm.deferred.collector import Collector
@@ -21,6 +22,7 @@ from flightllm.execution.result import ResultBatches
 from flightllm.observe.query_log import QueryLog
 from flightllm.observe.query_record import CancelToken, QueryRecord
 from flightllm.operators.in_flight import InFlightRequests
+from flightllm.session.changing_values import changing_call
 from flightllm.sql.statement import Statement
 from flightllm.storage.change_ids import marked
 
@@ -63,6 +65,7 @@ def handle_of(
     if not asks_models(query):
         return None
     check_deferrable(query, settings)
+    _check_repeatable(statement, services)
     return HandleQuery(cast("AskingQuery", query), deferred(statement.kind), services)
 
 
@@ -81,7 +84,22 @@ def waiting(
     if statement.kind != "query" or not asks_models(query):
         return query
     check_deferrable(query, settings)
+    _check_repeatable(statement, services)
     return HandleQuery(cast("AskingQuery", query), deferred(statement.kind), services)
+
+
+def _check_repeatable(statement: Statement, services: Services) -> None:
+    """Check that each round of a statement has the same prompts: other prompts are bought in each round, without end.
+
+    Raises:
+        UnsupportedError: the statement or a view calls a function whose value changes from run to run.
+    """
+    name = changing_call(statement.whole, named_in(statement.mentions, services.catalog.store.entries))
+    if name is not None:
+        raise UnsupportedError(
+            f"flightllm.delivery is 'batch', but {name} has another value in each round: write the value itself, or"
+            f" store the rows first by CREATE TABLE … AS SELECT; or {_NOW}"
+        )
 
 
 def row_of(parameters: pa.RecordBatch | pa.Table | None) -> bytes | None:

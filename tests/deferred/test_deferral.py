@@ -386,6 +386,37 @@ def test_what_cannot_wait_is_refused(sql: str, settings: dict[str, str], said: s
         rows_of(database.session(), sql, **BATCH, **settings)
 
 
+@pytest.mark.parametrize(
+    ("sql", "name"),
+    [
+        ("SELECT ai_gen('Say', x || CAST(random() AS TEXT)) AS a FROM t", "random"),
+        ("SELECT ai_gen('Say', y) AS a FROM (SELECT x || CAST(now() AS TEXT) AS y FROM t) AS s", "now"),
+        ("SELECT ai_gen('Say', x) AS a FROM t WHERE CURRENT_DATE > DATE '2020-01-01'", "current_date"),
+        ("CREATE TABLE made AS SELECT ai_gen('Say', y) AS a FROM changing", "uuid"),
+    ],
+)
+def test_values_that_change_are_refused(sql: str, name: str, tmp_path: Path) -> None:
+    """A value that differs in each round would make new prompts in each round, and buy answers without end."""
+    with batch_provider() as provider, opened(tmp_path, provider) as database:
+        session = database.session()
+        session.update("CREATE VIEW changing AS SELECT x || CAST(uuid() AS TEXT) AS y FROM t")
+        with pytest.raises(UnsupportedError, match=f"{name} has another value in each round"):
+            rows_of(session, sql, **BATCH)
+        assert not provider.jobs
+
+
+def test_rounds_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement with new prompts in round after round fails in the end; its answers stay in the cache."""
+    monkeypatch.setattr("flightllm.deferred.deferral._MOST_ROUNDS", 1)
+    with batch_provider() as provider, opened(tmp_path, provider) as database:
+        session = database.session()
+        row = ended(database, deferred(session, "SELECT ai_gen('Say', x) AS a FROM t WHERE ai_filter('Good?', x)"))
+        assert row["state"] == "failed"
+        assert "other prompts in each of 1 rounds" in row["error"]
+        rows_of(session, "SELECT id FROM t WHERE ai_filter('Good?', x)")
+        assert not provider.chats
+
+
 @pytest.mark.slow
 def test_an_engine_without_batches_is_refused(tmp_path: Path) -> None:
     """An engine without a batch endpoint is an error that says what to do; a query without AI calls runs at once."""
