@@ -30,6 +30,11 @@ class ExplainQuery:
         self._savings = statement.savings
         self.schema = JSON_SCHEMA if self._json else TEXT_SCHEMA
 
+    @property
+    def runs(self) -> ShownQuery | None:
+        """Return the query that EXPLAIN ANALYZE runs; None for an EXPLAIN that only predicts."""
+        return self._query if self._analyze else None
+
     def run(self, record: QueryRecord) -> Batches:
         """Yield one row per title and text, or one row with a JSON document."""
         with stopped_by(record.cancelled):

@@ -508,7 +508,10 @@ class _Pass:
         wished = call.rows_per_request or settings.rows_per_request
         if wished == 1:
             return 1, ""
-        alone = why_alone(call, fields_first=fields_first)
+        waits = (
+            self._binding.collects or settings.delivery == "batch"
+        )  # a round must not depend on which rows are known
+        alone = "a batch endpoint gets each row by itself" if waits else why_alone(call, fields_first=fields_first)
         if not alone and wished == AUTO_ROWS and limited:
             alone = "auto samples no rows under a LIMIT"
         return (1, alone) if alone else (wished, "")

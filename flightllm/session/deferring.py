@@ -19,6 +19,7 @@ from flightllm.execution.deferral import DeferredStatement
 from flightllm.execution.planning import plan
 from flightllm.execution.query import Query
 from flightllm.execution.result import ResultBatches
+from flightllm.execution.utility import ExplainQuery
 from flightllm.observe.query_log import QueryLog
 from flightllm.observe.query_record import CancelToken, QueryRecord
 from flightllm.operators.in_flight import InFlightRequests
@@ -81,6 +82,10 @@ def waiting(
     Raises:
         UnsupportedError: the query cannot wait.
     """
+    if isinstance(query, ExplainQuery) and asks_models(query.runs):
+        raise UnsupportedError(
+            f"flightllm.delivery is 'batch', and EXPLAIN ANALYZE runs the statement at once: {_NOW}, or write EXPLAIN"
+        )
     if statement.kind != "query" or not asks_models(query):
         return query
     check_deferrable(query, settings)

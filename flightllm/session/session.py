@@ -374,8 +374,8 @@ class Session:
         def deferred(kind: str) -> DeferredStatement:
             if self.state() is None:
                 raise UnsupportedError(
-                    "flightllm.delivery is 'batch', and the statement runs after its session: end the transaction, and"
-                    " use no temporary tables and no session variables"
+                    "flightllm.delivery is 'batch', and the statement runs after its session: end the transaction, drop"
+                    " temporary tables, open files in place of frames, and set no session variables"
                 )
             principal, path = self.principal, self._place.path
             kept, as_postgres = dict(kept_settings(settings)), self._reader.as_postgres

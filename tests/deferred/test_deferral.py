@@ -166,6 +166,7 @@ def test_explain_has_both_prices(tmp_path: Path) -> None:
     """EXPLAIN has the price at once and in a batch, whatever the setting is; without such an endpoint neither."""
     sql = "EXPLAIN SELECT ai_gen('Say', x) AS a FROM t"
     with batch_provider() as provider, opened(tmp_path / "a", provider) as database:
+        provider.looks = 10_000  # answers would make EXPLAIN cheaper
         session = database.session()
         [handle] = rows_of(session, sql.removeprefix("EXPLAIN "), **BATCH)
         for delivery in ("immediate", "batch"):
@@ -227,6 +228,20 @@ def test_the_ledger_counts_an_answer_once(tmp_path: Path) -> None:
         calls, _, cost = database.access.store.spent("ann", today())
         assert calls == row["answered"] == sum(provider.asked.values())
         assert cost == pytest.approx(row["price"])
+
+
+@pytest.mark.slow
+def test_rows_go_one_by_one(tmp_path: Path) -> None:
+    """A job has a request for each row, so the handle and EXPLAIN count rows, whatever the setting or the call says."""
+    calls = {"ai_gen('Say', x)": {"rows_per_request": "8"}, "ai_gen('Tell', x, rows_per_request => 8)": {}}
+    with batch_provider() as provider, opened(tmp_path, provider) as database:
+        session = database.session()
+        for call, settings in calls.items():
+            sql = f"SELECT {call} AS a FROM t"
+            told = rows_of(session, f"EXPLAIN {sql}", **BATCH, **settings)
+            assert "each row by itself: a batch endpoint gets each row by itself" in str(told)
+            [handle] = rows_of(session, sql, **BATCH, **settings)
+            assert handle["prompts"] == ended(database, handle["id"])["sent"] == ROWS
 
 
 @pytest.mark.slow
@@ -374,6 +389,7 @@ def test_an_unknown_endpoint_shows_its_form_first(tmp_path: Path) -> None:
         ("SELECT ai_gen('Say', x, fresh => true) AS a FROM t", {}, "leave fresh out"),
         ("SELECT ai_filter('a', x, recall => 0.9) AS a FROM t", {}, "has a promise"),
         ("UPDATE t SET x = ai_gen('Say', x)", {}, "UPDATE cannot wait"),
+        ("EXPLAIN ANALYZE SELECT ai_gen('Say', x) AS a FROM t", {}, "EXPLAIN ANALYZE runs the statement at once"),
     ],
 )
 def test_what_cannot_wait_is_refused(sql: str, settings: dict[str, str], said: str, tmp_path: Path) -> None:
