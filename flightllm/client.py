@@ -325,6 +325,15 @@ class Client:
         """
         self._act("CancelBatch", batch_id)
 
+    def remove_batch(self, batch_id: str) -> None:
+        """Remove a statement that waited for a batch endpoint and has ended, with its rows and prompts.
+
+        Raises:
+            NotFoundError: the user has no such statement.
+            InvalidInputError: the statement has not ended.
+        """
+        self._act("RemoveBatch", batch_id)
+
     def stop(self) -> Progress | None:
         """Stop the statement that runs now, also a change of a table. Return what it used, or None where nothing runs.
 

@@ -26,7 +26,7 @@ _LONGEST_PAUSE: Final = 30.0
 
 @click.group()
 def batches() -> None:
-    """List, await, cancel and read statements that wait for a batch endpoint.
+    """List, await, cancel, read and remove statements that wait for a batch endpoint.
 
     A statement waits if the session has `SET flightllm.delivery = 'batch'`, or `flightllm query` has
     `--set delivery=batch`.
@@ -77,6 +77,19 @@ def cancel(server: Server, batch_id: str) -> None:
         client.cancel_batch(batch_id)
         state = _row(client, batch_id)["state"]
     click.echo(f"{batch_id} is {state}")
+
+
+@batches.command()
+@server_options
+@click.argument("batch_id")
+def remove(server: Server, batch_id: str) -> None:
+    """Remove a statement that has ended, with its rows and prompts.
+
+    The server does so itself after `deferred_seconds`. The answer cache keeps the answers.
+    """
+    with connect(server) as client:
+        client.remove_batch(batch_id)
+    click.echo(f"{batch_id} is removed")
 
 
 @batches.command()

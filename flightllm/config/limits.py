@@ -38,6 +38,7 @@ class LimitsConfig:
     batch_bytes: int = 2 << 20
     isolated_statements: int = 16
     isolated_spares: int = 1
+    deferred_seconds: float = 2_592_000.0
 
     def __post_init__(self) -> None:
         if self.isolated_spares < 0:

@@ -2,6 +2,7 @@
 
 import secrets
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -40,6 +41,8 @@ _LONGER: Final = 1.5
 _JOIN_SECONDS: Final = 10.0
 _MOST_ROUNDS: Final = 100
 """Far more rounds than calls and waves of a LIMIT need. Rows that change would be bought without end."""
+_TIDY_SECONDS: Final = 3_600.0
+"""Seconds between two looks for statements that are too old."""
 _log = structlog.get_logger(__name__)
 
 
@@ -63,8 +66,11 @@ class Runner(Protocol):
 class DeferredStatements:
     """All deferred statements of a server; each that has not ended has a thread. See `Deferral`."""
 
-    def __init__(self, folder: Path, engines: Engines) -> None:
-        """Start nothing yet; see `start`."""
+    def __init__(self, folder: Path, engines: Engines, kept_seconds: float) -> None:
+        """Start nothing yet; see `start`. An ended statement is removed after `kept_seconds`."""
+        self._kept_seconds = kept_seconds
+        self._closing = threading.Event()
+        self._tidier: threading.Thread | None = None
         self._folder = folder
         self._engines = engines
         self._runner: Runner | None = None
@@ -86,13 +92,52 @@ class DeferredStatements:
         for batch in self._store.batches():
             if batch.state not in ENDED:
                 self._drive(batch.id, begins=False)
+        if self._store.exists:
+            self._tidy_at_times()
 
     def create(self, statement: DeferredStatement, forecast: Forecast) -> str:
         """Keep a statement and begin to run it; return its id."""
         batch_id = secrets.token_hex(6)
         self._store.create(batch_id, statement, forecast)
         self._drive(batch_id, begins=True)
+        self._tidy_at_times()
         return batch_id
+
+    def remove(self, batch_id: str, principal: Principal) -> None:
+        """Remove a statement that has ended; see `Deferral.remove`."""
+        batch = self._of(batch_id, principal)
+        if batch.state not in ENDED:
+            raise InvalidInputError(f"the deferred statement {batch_id} is {batch.state}: cancel it first")
+        self._remove(batch.id)
+
+    def tidy(self) -> None:
+        """Remove the statements that ended longer ago than they are kept."""
+        latest = time.time() - self._kept_seconds
+        for batch in self._store.batches():
+            if batch.ended is not None and batch.ended < latest:
+                self._remove(batch.id)
+
+    def _remove(self, batch_id: str) -> None:
+        self._rows(batch_id).unlink(missing_ok=True)
+        self._store.remove(batch_id)
+
+    def _tidy_at_times(self) -> None:
+        """Start the thread that removes old statements, unless it runs."""
+        with self._lock:
+            if self._tidier is None and not self._closed:
+                self._tidier = threading.Thread(target=self._tidy, name="old batches", daemon=True)
+                self._tidier.start()
+
+    def _tidy(self) -> None:
+        while True:
+            try:
+                self.tidy()
+            except (FlightLLMError, OSError) as error:
+                if self._closing.is_set():
+                    return
+                _log.warning("old deferred statements stay", error=str(error))
+            if self._closing.wait(_TIDY_SECONDS):
+                return
 
     def cancel(self, batch_id: str, principal: Principal) -> None:
         """Stop a statement; see `Deferral.cancel`."""
@@ -167,6 +212,7 @@ class DeferredStatements:
         """Stop the threads; a later process goes on. Idempotent."""
         with self._lock:
             self._closed = True
+            self._closing.set()
             running = list(self._threads.values())
         for _, woken, stop in running:
             stop.set()
@@ -174,6 +220,8 @@ class DeferredStatements:
         for thread, _, _ in running:
             if thread is not threading.current_thread():
                 thread.join(_JOIN_SECONDS)
+        if self._tidier is not None:
+            self._tidier.join(_JOIN_SECONDS)
         self._store.close()
 
     def _drive(self, batch_id: str, *, begins: bool) -> None:

@@ -1,6 +1,7 @@
 """The deferred statements of a server, their prompts and the provider's jobs, in a SQLite file of the data folder."""
 
 import json
+import os
 import sqlite3
 import threading
 import time
@@ -130,8 +131,12 @@ class BatchStore:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             if self._opened is None:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._path.parent.chmod(0o700)  # the prompts and rows are the users' data
+                os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+                self._path.chmod(0o600)  # SQLite gives its other files the same rights
                 database = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, check_same_thread=False)
+                database.execute("PRAGMA secure_delete = ON")  # removed prompts must not stay in the file
                 database.execute("PRAGMA journal_mode = WAL")
                 database.execute("PRAGMA synchronous = FULL")  # a submitted job must be known after a power cut
                 database.executescript(_SCHEMA)
@@ -180,6 +185,20 @@ class BatchStore:
                 (state, error, rows, ended, batch_id, state),
             )
             return changed.rowcount > 0
+
+    @_guarded
+    def remove(self, batch_id: str) -> bool:
+        """Remove a statement that has ended, with its prompts and answers; return whether it was there."""
+        with self._transaction() as database:
+            removed = database.execute(f"DELETE FROM batches WHERE id = ? AND state IN {ENDED}", (batch_id,)).rowcount
+            if removed:
+                database.execute("DELETE FROM jobs WHERE batch = ?", (batch_id,))
+                database.execute("DELETE FROM prompts WHERE batch = ?", (batch_id,))
+        if removed:
+            with self._lock:
+                if self._opened is not None:  # the log of changes has the texts too
+                    self._opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return removed > 0
 
     @_guarded
     def note(self, batch_id: str, error: str | None, paid: float | None) -> None:

@@ -53,6 +53,14 @@ class Deferral(Protocol):
             NotFoundError: the user has no deferred statement with this id.
         """
 
+    def remove(self, batch_id: str, principal: Principal) -> None:
+        """Remove a statement that has ended, with its rows and prompts; the answer cache keeps its answers.
+
+        Raises:
+            NotFoundError: the user has no deferred statement with this id.
+            InvalidInputError: the statement has not ended.
+        """
+
     def close(self) -> None:
         """Stop; a later process goes on. Idempotent."""
 

@@ -135,6 +135,11 @@ def _cancel_batch(core: Core, context: flight.ServerCallContext, body: bytes) ->
     core.database.deferred.cancel(body.decode("utf-8", "replace"), core.principal(context))
 
 
+def _remove_batch(core: Core, context: flight.ServerCallContext, body: bytes) -> None:
+    """Remove an ended deferred statement by its id; an admin can remove those of all users."""
+    core.database.deferred.remove(body.decode("utf-8", "replace"), core.principal(context))
+
+
 def _cancel(core: Core, context: flight.ServerCallContext, serialized: bytes) -> Cancelled:
     """Cancel the query of a serialized FlightInfo; any of its tickets is enough."""
     try:
@@ -248,6 +253,7 @@ ACTIONS: Mapping[str, tuple[str, _Handler]] = {
     "CancelQuery": ("Stop a query (older clients).", _cancel_query),
     "CancelQueryById": ("Stop the query with the id in the body.", _cancel_by_id),
     "CancelBatch": ("Stop the deferred statement with the id in the body.", _cancel_batch),
+    "RemoveBatch": ("Remove the ended deferred statement with the id in the body.", _remove_batch),
     "GetQueryProgress": ("Return as JSON the progress of the query with the id in the body.", _query_progress),
     "RenewFlightEndpoint": ("Extend the expiration time of an endpoint.", _renew),
     "SetSessionOptions": ("Change settings of the session.", _set_options),

@@ -174,7 +174,7 @@ class Database:
             check_owners(access.store, _owners(catalog, objects))
             notes = register_tables(catalog, config.tables)
             backends = Backends(config.embedding, config.recovery, config.limits, indexes, cache)
-            deferred = DeferredStatements(config.data_folder / "batches", engines)
+            deferred = DeferredStatements(config.data_folder / "batches", engines, config.limits.deferred_seconds)
             batches.of = deferred.rows
             if not lazily:
                 _ = engines.own  # so that a wrong engine setting fails at the start

@@ -194,7 +194,7 @@ def _written(session: PassSession, sql: str, parameters: pa.RecordBatch | None, 
     result = session.execute(sql, parameters, cancelled=stop)
     unfinished, count = path.with_suffix(".part"), 0
     try:
-        with unfinished.open("wb") as file:
+        with open(unfinished, "wb", opener=_private) as file:
             with pa.ipc.new_file(file, result.schema) as writer:
                 for batch in result.batches:
                     writer.write_batch(batch)
@@ -208,6 +208,11 @@ def _written(session: PassSession, sql: str, parameters: pa.RecordBatch | None, 
         result.batches.close()
         unfinished.unlink(missing_ok=True)
     return count
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that only this server's account can read."""
+    return os.open(path, flags, 0o600)
 
 
 def _table(parameters: bytes | None) -> pa.Table | None:

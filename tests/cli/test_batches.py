@@ -36,6 +36,8 @@ def test_list_wait_result_and_cancel(tmp_path: Path) -> None:
             rows = run("batches", "result", "--format", "csv", batch_id)
             assert len(re.findall(r'^\d+,"text \d+"$', rows.stdout, re.MULTILINE)) == ROWS, rows.output
             assert f"{batch_id} is done\n" in run("batches", "cancel", batch_id).output
+            assert f"{batch_id} is removed\n" in run("batches", "remove", batch_id).output
+            assert run("batches", "remove", batch_id).exit_code == 1
             unknown = run("batches", "wait", "nothing")
             assert unknown.exit_code == 1
             assert "there is no deferred statement" in unknown.output

@@ -1,8 +1,9 @@
 """Statements that wait for a provider's batch endpoint: their rows, what they ask, and what goes wrong."""
 
 import re
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +229,32 @@ def test_the_ledger_counts_an_answer_once(tmp_path: Path) -> None:
         calls, _, cost = database.access.store.spent("ann", today())
         assert calls == row["answered"] == sum(provider.asked.values())
         assert cost == pytest.approx(row["price"])
+
+
+def test_removal(tmp_path: Path) -> None:
+    """An ended statement is removed by its owner, or by the server in time; its texts are in no file then."""
+    folder = tmp_path / "batches"
+    with batch_provider(looks=3) as provider, opened(tmp_path, provider) as database:
+        session = database.session()
+        kept, gone = (deferred(session, f"SELECT ai_gen('Say{n}', x) AS a FROM t") for n in range(2))
+        with pytest.raises(InvalidInputError, match="cancel it first"):
+            database.deferred.remove(gone, session.principal)
+        ended(database, kept), ended(database, gone)
+        modes = {path.name: path.stat().st_mode & 0o777 for path in (folder, *folder.iterdir())}
+        assert modes.pop("batches") == 0o700
+        assert set(modes.values()) == {0o600}
+        with pytest.raises(NotFoundError):
+            database.deferred.remove(gone, Principal("eve", "user"))
+        database.deferred.remove(gone, session.principal)
+        assert rows_of(session, "SELECT id FROM system.batches") == [{"id": kept}]
+        assert not (folder / f"{gone}.arrow").exists()
+        files = b"".join(path.read_bytes() for path in folder.iterdir())
+        assert (b"Say0" in files, b"Say1" in files) == (True, False)
+    with closing(sqlite3.connect(folder / "batches.sqlite", isolation_level=None)) as store:
+        store.execute("UPDATE batches SET ended = ended - 31 * 86400")
+    with batch_provider() as provider, opened(tmp_path, provider) as database:
+        await_true(lambda: not rows_of(database.session(), "SELECT id FROM system.batches"))
+        assert not list(folder.glob("*.arrow"))
 
 
 @pytest.mark.slow
