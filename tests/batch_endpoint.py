@@ -34,6 +34,8 @@ class BatchProvider:
     """Results come in any order, some of them twice, and between lines that belong to no request."""
     refuses: str = ""
     """Why the provider refuses whole files."""
+    taken: int = 0
+    """The number of jobs that it takes before it refuses one."""
     before_reply: Callable[[str], None] = lambda _: None
     """Called with the path of a request after it took effect and before its reply."""
     bodies: list[dict[str, Any]] | None = None
@@ -81,7 +83,7 @@ class BatchProvider:
         self.looked[name] += 1
         if job["status"] == "cancelling":
             self._end(job, "cancelled", 1)
-        elif self.refuses:
+        elif self.refuses and list(self.jobs).index(name) >= self.taken:
             job |= {"status": "failed", "errors": {"object": "list", "data": [{"code": "x", "message": self.refuses}]}}
         elif self.looked[name] < self.looks:
             job["status"] = "in_progress"

@@ -243,12 +243,8 @@ class DeferredStatements:
                 [batch] = self._store.batches(batch_id)
                 if batch.state in ENDED:
                     return
-                try:
-                    moved = self._step(batch, stop, begins=begins)
-                    pause = _FIRST_PAUSE if moved else min(pause * _LONGER, _MOST_PAUSE)
-                except (EngineUnavailableError, BusyError, QuarantinedError) as error:
-                    self._store.note(batch_id, f"it waits, because {error}", self._paid(batch_id))
-                    moved, pause = False, min(pause * _LONGER, _MOST_PAUSE)
+                moved = self._attempt(batch, stop, begins=begins)
+                pause = _FIRST_PAUSE if moved else min(pause * _LONGER, _MOST_PAUSE)
                 begins = False
                 if not moved:
                     woken.wait(pause)
@@ -269,6 +265,20 @@ class DeferredStatements:
             with self._lock:
                 self._threads.pop(batch_id, None)
 
+    def _attempt(self, batch: Batch, stop: CancelToken, *, begins: bool) -> bool:
+        """Do a step, or note why the statement waits or stops; return whether to go on at once."""
+        try:
+            return self._step(batch, stop, begins=begins)
+        except (EngineUnavailableError, BusyError, QuarantinedError) as error:
+            if batch.state != "cancelling":  # its error says why it stops
+                self._store.note(batch.id, f"it waits, because {error}", batch.paid)
+            return False
+        except FlightLLMError as error:
+            # the finished prompts of its other jobs are paid for, so their answers must not be lost
+            if batch.state == "waiting" and self._store.turn(batch.id, "cancelling", error=str(error)):
+                return True
+            raise
+
     def _step(self, batch: Batch, stop: CancelToken, *, begins: bool) -> bool:
         """Do what a statement's state asks for; return whether to go on at once."""
         jobs = Jobs(self._store, batch.id, self._endpoint)
@@ -276,8 +286,8 @@ class DeferredStatements:
             if not jobs.advance(cancelled=True):
                 return False
             self._keep_answers(batch)
-            self._store.note(batch.id, None, self._paid(batch.id))
-            self._store.turn(batch.id, "cancelled")
+            self._store.note(batch.id, batch.error, self._paid(batch.id))
+            self._store.turn(batch.id, "failed" if batch.error else "cancelled", error=batch.error)
             return True
         if batch.state == "waiting":
             ended = jobs.advance()

@@ -84,6 +84,8 @@ class Jobs:
             return False
         if state.failure:
             self._store.end_job(job.name, (), f"the provider refused the job: {state.failure}")
+            if cancelled:
+                return True
             raise EngineError(f"the provider refused the job {provider}: {state.failure}")
         got = self._store.end_job(
             job.name,

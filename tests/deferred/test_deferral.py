@@ -14,8 +14,17 @@ from flightllm.access.store import User
 from flightllm.access.tables import today
 from flightllm.common.principal import Principal
 from flightllm.config import CacheConfig, Config, EngineConfig
-from flightllm.errors import BudgetExceededError, FlightLLMError, InvalidInputError, NotFoundError, UnsupportedError
+from flightllm.engines.registry import Engines
+from flightllm.errors import (
+    BudgetExceededError,
+    EngineUnavailableError,
+    FlightLLMError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
 from flightllm.execution.deferral import DeferredStatement, Forecast
+from flightllm.llm.batch_endpoint import BatchLimits
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.batch_endpoint import BatchProvider, batch_provider
@@ -365,6 +374,39 @@ def test_a_refused_job_fails_the_statement(tmp_path: Path) -> None:
         row = ended(database, deferred(database.session(), "SELECT ai_gen('Say', x) AS a FROM t"))
         assert row["state"] == "failed"
         assert "billing limit" in row["error"]
+
+
+def test_a_refused_job_keeps_the_answers_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement whose second job is refused stops the first one, and keeps the answers that are paid for."""
+    monkeypatch.setattr("flightllm.engines.openai.batches.OpenAIBatches.limits", BatchLimits(ROWS // 2, 1 << 20))
+    with batch_provider(looks=10_000, refuses="too many", taken=1) as provider, opened(tmp_path, provider) as database:
+        session = database.session()
+        row = ended(database, deferred(session, "SELECT ai_gen('Say', x) AS a FROM t"))
+        assert (row["state"], row["answered"]) == ("failed", ROWS)
+        assert "too many" in row["error"]
+        assert sum(provider.asked.values()) == 1
+        rows_of(session, "SELECT ai_gen('Say', x) AS a FROM t")
+        assert sum(provider.chats.values()) == ROWS - 1
+
+
+def test_a_model_that_cannot_open_is_awaited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement waits while its model cannot be opened, and goes on then."""
+    using, down = Engines.using, [False]
+
+    def sometimes(self: Engines, names: Any, *given: Any) -> Any:
+        if down[0]:
+            raise EngineUnavailableError("the engine is gone")
+        return using(self, names, *given)
+
+    with batch_provider(looks=10_000) as provider, opened(tmp_path, provider) as database:
+        batch_id = deferred(database.session(), "SELECT ai_gen('Say', x) AS a FROM t")
+        await_true(lambda: bool(provider.jobs))
+        monkeypatch.setattr(Engines, "using", sometimes)
+        down[0] = True
+        await_true(lambda: state_of(database, batch_id)["error"] is not None)
+        assert state_of(database, batch_id)["error"] == "it waits, because the engine is gone"
+        down[0], provider.looks = False, 1
+        assert ended(database, batch_id)["state"] == "done"
 
 
 @pytest.mark.slow
