@@ -72,7 +72,7 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
         ('[server]\ntoken = "secret"\n', "[server] token: write env:NAME or file:PATH"),
         (
             '[engine]\nkind = "gpt"\n',
-            "[engine] kind: expected one of local, vllm, openai, cluster, ray, fake; got 'gpt'",
+            "[engine] kind: expected one of local, vllm, openai, anthropic, cluster, ray, fake; got 'gpt'",
         ),
         ('[engine]\nprice_input = "2"\n', "[engine] price_input: expected a number, got '2'"),
         ('[engine]\nreasoning = "max"\n', "[engine] reasoning: expected one of off, low, medium, high; got 'max'"),
