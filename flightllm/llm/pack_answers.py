@@ -54,16 +54,23 @@ def read_pack(text: str, codes: Sequence[str], constraints: Sequence[Constraint]
 def _entries(text: str, places: Mapping[str, int]) -> tuple[list[tuple[int, Any]], bool]:
     """Return places and values in the order of the text, and whether the text is a whole answer."""
     decoder = json.JSONDecoder(object_pairs_hook=_Object, parse_constant=_refused, strict=False)
+    found: list[tuple[int, Any]] = []
+    end = 0
     for begin in islice(_BEGIN.finditer(text), _MOST_BEGINS):  # a model can think aloud about the form at first
+        if begin.start() < end:
+            continue
         try:
-            value, _ = decoder.raw_decode(text, begin.start())
+            value, last = decoder.raw_decode(text, begin.start())
             pairs, whole = _pairs(value), True
         except (ValueError, RecursionError):
             pairs, whole = list(_salvaged(text, decoder, begin.start())), False
-        found = [(place, value) for code, value in pairs if (place := places.get(_code(code))) is not None]
-        if found:
-            return found, whole
-    return [], False
+        known = [(place, value) for code, value in pairs if (place := places.get(_code(code))) is not None]
+        found += known
+        if known and not whole:
+            return found, False
+        if known:
+            end = last  # a later object can correct this one, which then was a draft or an example
+    return found, bool(found)
 
 
 def _code(text: str) -> str:

@@ -40,6 +40,8 @@ WHOLE = {0: "b", 1: "f", 2: "j"}
         listed(("bcd", "b"), ("Row FGH:", "f"), ("[JKL]", "j")),
         listed(*ALL, ("XYZ", "of no row"), ("BCD", "b")),
         f'Think: {{"XYZ": "the form"}} [1]. So {listed(*ALL)}',
+        '{"BCD": "b"}\n{"FGH": "f"}\n{"JKL": "j"}',
+        f'As in {{"BCD": "b"}}. So {listed(*ALL)}',
     ],
 )
 def test_forms(text: str) -> None:
@@ -52,6 +54,8 @@ def test_forms(text: str) -> None:
     [
         (listed(*ALL[:2]), {0: "b", 1: "f"}, True),
         (listed(*ALL, ("BCD", "other")), {1: "f", 2: "j"}, True),
+        (f'As in {{"BCD": "draft"}}. So {listed(*ALL)}', {1: "f", 2: "j"}, True),
+        (f'{listed(*ALL)} No: {{"BCD": "other", "FGH": "f', {1: "f", 2: "j"}, False),
         (listed(("BCD", ""), ("FGH", None), ("JKL", ["j"])), {}, True),
         ('{"1": "b", "2": "f", "3": "j"}', {}, False),
         ('["b", "f", "j"]', {}, False),
