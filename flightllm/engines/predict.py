@@ -190,6 +190,7 @@ class PredictingEngine:
         if hasattr(engine, "forecast_text"):
             self._sent_text = engine.forecast_text()
         self._least = getattr(engine, "least_answer_tokens", 1)
+        self._probable = bool(getattr(engine, "gives_probabilities", True)) and learned.has_probabilities()
         self._context = sys.maxsize if exact is None else exact.context_tokens
         self._lock = threading.Lock()
         """Guards all fields below: several operators of a query can ask at the same time."""
@@ -364,7 +365,8 @@ class PredictingEngine:
         seed = self._seed(salt, request.fields)
         text = pick((seed + self._turn) % _SEEDS)
         parameters = request.parameters
-        probabilities = likelihoods(parameters.constraint, text, seed) if parameters.probability else None
+        wanted = parameters.probability and self._probable
+        probabilities = likelihoods(parameters.constraint, text, seed) if wanted else None
         # The learned lengths include the thoughts, and an option is always written to its end.
         whole = parameters.reasoning not in {None, "off"} or isinstance(parameters.constraint, Choice)
         length = tokens(text, request)

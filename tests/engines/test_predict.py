@@ -71,6 +71,18 @@ def test_answers_fit_the_constraint() -> None:
     assert {c.text for c in ask(engine, requests(50, schema))} == {"1", "2", "3"}
 
 
+def test_probabilities_only_where_the_engine_gives_them() -> None:
+    """An engine that gives no probabilities is predicted to give none; others give them with each answer."""
+
+    class Silent(FakeEngine):
+        gives_probabilities = False
+
+    asked = requests(3, replace(YES_NO, probability=True))
+    for kind, given in ((FakeEngine, True), (Silent, False)):
+        engine = PredictingEngine(kind("demo", 8, FakeOptions()), Learned(), 8)
+        assert [one.probabilities is not None for one in ask(engine, asked)] == [given] * 3
+
+
 def test_answers_as_learned() -> None:
     """Where answers of the call site are known, predicted ones are like these, and as long."""
     learned = Learned()

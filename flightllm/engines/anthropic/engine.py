@@ -76,6 +76,11 @@ class AnthropicEngine(OpenAIEngine):
         """Return the revision without the address, which all endpoints of the same model share."""
         return f"anthropic-1 {self._model}{self._told}"
 
+    @property
+    def gives_probabilities(self) -> bool:
+        """Return False: the API has no log probabilities."""
+        return False
+
     def _chat_text(self, said: Sequence[Mapping[str, str]], body: Mapping[str, Any]) -> str:
         return _layout(said, body).text
 

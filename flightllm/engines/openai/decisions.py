@@ -60,6 +60,7 @@ class DecisionsEngine(OpenAIEngine):
     probe_request = QUESTION
     joins_questions = True
     """Requests about the same values cost less as neighbours."""
+    gives_probabilities = True
     least_answer_tokens = 0
     """An answer can have no token, because the endpoint writes no text."""
 
@@ -82,7 +83,7 @@ class DecisionsEngine(OpenAIEngine):
         return text_of(content_of(request), [self._question(request)])
 
     def parts_of(self, request: Request, text: str | None = None) -> PromptParts:
-        """Return a prompt as `sent_text` returns it. It has no marks, because the endpoint takes none."""
+        """Return a prompt as `sent_text` returns it. The endpoint takes no marks, so it gets no ends."""
         return PromptParts(self.sent_text(request) if text is None else text)
 
     def forecast_text(self) -> Callable[[Request], str]:

@@ -257,6 +257,11 @@ class OpenAIEngine(PatientEngine):
         rules = token_rules(self._record.provider.name, self._model)
         return rules.prompt + rules.message * messages if messages else 0
 
+    @property
+    def gives_probabilities(self) -> bool:
+        """Return whether answers can have log probabilities, by the present knowledge."""
+        return self._options.completions or self._record.supports("logprobs", True)  # noqa: FBT003 - the value to send
+
     def answer_tokens(self, text: str, constraint: Constraint) -> int:
         """Return the estimated tokens of an answer with all that the endpoint writes around it."""
         wrapped = not isinstance(constraint, JsonSchema) and self._record.likely_form(constraint).wrapped

@@ -85,6 +85,18 @@ def test_explain_tells_the_bill(sql: str, table: Callable[[int], str], most: flo
             api.bills.clear()
 
 
+def test_examples_that_no_probability_judges(tmp_path: Path) -> None:
+    """An API without probabilities cannot judge examples, so all prompts have them: the predicted price knows this."""
+    shown = ", ".join(f"('{'chair ' * 100}{number}', 'Yes')" for number in range(3))
+    asked = f"ai_filter('Is it about a chair?', note, examples => [{shown}, ('a fox', 'No')])"
+    api = MessagesApi(say=lambda _: "Yes")
+    with asking(api, tmp_path) as session:
+        session.update(f"CREATE TABLE t AS {notes(0, 12)}")
+        told = predicted(session, f"SELECT id FROM t WHERE {asked}")
+        rows(session, f"SELECT id FROM t WHERE {asked}")
+    assert told["price"] == pytest.approx(api.price(INPUT, OUTPUT), rel=0.15)
+
+
 @pytest.mark.parametrize("model", ["claude-haiku-4-5", "claude-opus-4-7"])
 def test_below_the_floor(model: str, tmp_path: Path) -> None:
     """A start that another model's cache would keep costs no write where the floor is higher."""
