@@ -14,6 +14,9 @@ from typing import Any
 
 import rstr
 
+from tests import message_batches
+from tests.message_batches import MessageBatches
+
 Body = dict[str, Any]
 Reply = tuple[int, Body | bytes, dict[str, str]]
 FIELDS = frozenset(
@@ -78,6 +81,7 @@ class MessagesApi:
     """The starts in the cache, as their blocks; each with the time of its last use."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     clock: Callable[[], float] = time.monotonic
+    batches: MessageBatches = field(default_factory=MessageBatches)
     context: int = 200_000
     """The most tokens of a prompt."""
 
@@ -307,15 +311,22 @@ def serving(api: MessagesApi) -> Iterator[MessagesApi]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
             headers = {name.lower(): value for name, value in self.headers.items()}
-            if self.path.partition("?")[0] != "/v1/messages":
+            path = self.path.partition("?")[0]
+            if path.startswith(message_batches.PATH):
+                return self._send(api.batches.post(path, body, lambda params: api.reply(params, headers)))
+            if path != "/v1/messages":
                 return self._send(RefusedError(404, "not_found_error", "Not found").reply)
             return self._send(api.reply(body, headers))
 
         def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            if path.startswith(message_batches.PATH):
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                return self._send(api.batches.get(path, lambda params: api.reply(params, headers)))
             listed = [{"id": "claude-sonnet-4-5", "type": "model", "display_name": "Sonnet"}]
-            self._send((200, {"data": listed, "has_more": False}, {}))
+            return self._send((200, {"data": listed, "has_more": False}, {}))
 
         def _send(self, reply: Reply) -> None:
             status, document, headers = reply

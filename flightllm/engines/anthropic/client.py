@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
+from urllib.parse import quote
 
 import anthropic
 import httpx2
 import openai
+from anthropic.types.messages import MessageBatch
 
 from flightllm.engines.anthropic.options import AnthropicOptions
 from flightllm.engines.http_bodies import ENCODING, EndpointClient, keyed
 from flightllm.engines.openai.options import OpenAIOptions
 
 _HEADER = "x-api-key"
+_BATCHES: Final = "/v1/messages/batches"
 
 
 class MessagesClient:
@@ -80,6 +83,41 @@ class MessagesClient:
         with _translated():  # `messages.create` would warn about each model that has a successor
             response = await self._inner.post("/v1/messages", cast_to=httpx2.Response, body=dict(body))
             return response.content
+
+    async def add_batch(self, content: bytes) -> str:
+        """Make a batch of a body in JSON; return its id."""
+        with _translated():
+            headers = {"Content-Type": "application/json"}
+            batch = await self._inner.post(
+                _BATCHES, cast_to=MessageBatch, content=content, options={"headers": headers}
+            )
+            return batch.id
+
+    async def batch(self, batch_id: str) -> MessageBatch:
+        """Return the state of a batch."""
+        with _translated():
+            return await self._inner.messages.batches.retrieve(batch_id)
+
+    async def batches_since(self, since: float) -> Sequence[MessageBatch]:
+        """Return the batches that were made after `since`, in seconds since 1970."""
+        with _translated():
+            found: list[MessageBatch] = []
+            async for batch in self._inner.messages.batches.list(limit=100):  # the newest first
+                if batch.created_at.timestamp() < since:
+                    break
+                found.append(batch)
+            return found
+
+    async def batch_results(self, batch_id: str) -> bytes:
+        """Return the file with the results of a batch that has ended."""
+        with _translated():
+            path = f"{_BATCHES}/{quote(batch_id, safe='')}/results"
+            return (await self._inner.get(path, cast_to=httpx2.Response)).content
+
+    async def cancel_batch(self, batch_id: str) -> None:
+        """Ask the endpoint to stop a batch."""
+        with _translated():
+            await self._inner.messages.batches.cancel(batch_id)
 
 
 @contextmanager

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from flightllm.config import EngineConfig
 
 try:
+    from flightllm.engines.anthropic.batches import AnthropicBatches
     from flightllm.engines.anthropic.client import MessagesClient
+    from flightllm.engines.openai.batches import batch_options
     from flightllm.engines.openai.engine import OpenAIEngine
 except ImportError as exc:
     raise MissingExtraError("the engine 'anthropic'", "anthropic") from exc
@@ -96,11 +98,41 @@ class AnthropicEngine(OpenAIEngine):
         [request] = group
         sent = self._sent(group, plan)
         [text] = sent.texts
-        spoken = _spoken(_layout(sent.said[0], plan.form.body), _cuts(request, text, plan.form.words), sent.marks)
         shared = [self._cache.shared(text, sent.marks)]
-        body = _merged({**self._parameters(plan), **spoken}, self._options.extra_body)
-        answer, usage = read_message(await client.send({"model": self._model, **body}))
+        answer, usage = read_message(await client.send(self._request_body(request, plan, sent, sent.marks)))
         return [answer], self._checked(group, usage, [answer], sent, shared)
+
+    def _request_body(self, request: Request, plan: RequestPlan, sent: Sent, marks: Sequence[int]) -> dict[str, Any]:
+        """Return the body of a request, with breakpoints at `marks`."""
+        [text] = sent.texts
+        spoken = _spoken(_layout(sent.said[0], plan.form.body), _cuts(request, text, plan.form.words), marks)
+        body = _merged({**self._parameters(plan), **spoken}, self._options.extra_body)
+        return {"model": self._model, **body}
+
+    @property
+    def batches(self) -> AnthropicBatches | None:
+        """Return the batch endpoint, or None; see the option `batch`."""
+        if not self._messages_options.has_batches:
+            return None
+        if self._batches is None:
+            options = batch_options(self._options)
+            given = replace(self._messages_options, response_bytes=options.response_bytes, timeout=options.timeout)
+            client = cast("openai.AsyncOpenAI", MessagesClient.of(given, options, self._key))
+            self._batches = AnthropicBatches(self, client, self._loop, self._faults, self._options, self._address)
+        return cast("AnthropicBatches", self._batches)
+
+    async def drafted(self, request: Request) -> tuple[RequestPlan, dict[str, Any]]:
+        """Return the plan and the body of a request that a batch sends.
+
+        The body marks nothing: the requests of a batch run at any time, so a write could cost more than it saves.
+        """
+        plan = self._asking([request]).plan()
+        return plan, self._request_body(request, plan, self._sent([request], plan), ())
+
+    def _read_drafted(self, body: bytes, plan: RequestPlan) -> tuple[list[EndpointAnswer], Usage]:
+        del plan
+        answer, usage = read_message(body)
+        return [answer], usage
 
     def _parameters(self, plan: RequestPlan) -> dict[str, Any]:
         """Return the parameters of a plan; a dot in a key leads to a key inside."""

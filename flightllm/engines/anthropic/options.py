@@ -23,7 +23,8 @@ class AnthropicOptions:
 
     `base_url` is the address before `/v1/messages`. The other options are as for the engine `openai`. `prompt_cache`
     `auto` marks the start that a prompt shares with later prompts of its query, where the reads save more than the
-    write costs; `off` marks nothing.
+    write costs; `off` marks nothing. `batch` says whether the endpoint also takes batches of messages: `auto` means at
+    Anthropic's own address. A token there costs `batch_price` times its usual price.
     """
 
     base_url: str = HOSTED
@@ -42,6 +43,8 @@ class AnthropicOptions:
     proxy: str = ""
     system_prompt: str = ""
     prompt_cache: str = "auto"
+    batch: str = "auto"
+    batch_price: float = 0.5
 
     def __post_init__(self) -> None:
         if self.prompt_cache not in {"auto", "off"}:
@@ -52,6 +55,11 @@ class AnthropicOptions:
     def address(self) -> str:
         """Return the base URL without a slash or `/v1` at its end: the client adds the path."""
         return self.base_url.rstrip("/").removesuffix("/v1").rstrip("/")
+
+    @property
+    def has_batches(self) -> bool:
+        """Return whether the endpoint takes batches of messages, by the option `batch` or by the address."""
+        return self.batch == "on" or (self.batch == "auto" and self.address == HOSTED)
 
     def http(self) -> OpenAIOptions:
         """Return the same options in the form that the parts of the HTTP engine read."""

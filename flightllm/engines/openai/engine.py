@@ -737,7 +737,7 @@ class OpenAIEngine(PatientEngine):
         plan = replace(plan, form=ladder[place], place=place, marks=marks)
         try:
             check_status(self._address, status, body)
-            answers, usage = read_texts(body, 1) if self._options.completions else read_chat(body, thinks=plan.thinks)
+            answers, usage = self._read_drafted(body, plan)
         except Exception as exc:  # noqa: BLE001 - as `_outcome`
             try:
                 fault = await self._faults.read(exc, self._client, 1, plan.body)
@@ -764,6 +764,10 @@ class OpenAIEngine(PatientEngine):
             self._note_keys()
             return True
         return asking.refused(plan, refusal)
+
+    def _read_drafted(self, body: bytes, plan: RequestPlan) -> tuple[list[EndpointAnswer], Usage]:
+        """Parse the answer to one request of a batch."""
+        return read_texts(body, 1) if self._options.completions else read_chat(body, thinks=plan.thinks)
 
     def _checked(
         self,
