@@ -417,7 +417,9 @@ class _Pass:
             return min(growing(), tracker.trials_needed()) if tracker.limited else growing()
 
         calls, prices = [call.ai for call in self._calls], binding.costs.prices
-        chooser = LayoutChooser(binding.engine, calls, binding.prompt_format, prices, self._turns())
+        together = [self._together(call, fields_first=settings.fields_first, limited=False)[0] for call in calls]
+        packs = max(together) > 1
+        chooser = LayoutChooser(binding.engine, calls, binding.prompt_format, prices, self._turns(), packs)
         return How(
             settings.ordering,
             self._shares_tuples,
@@ -426,10 +428,7 @@ class _Pass:
             0.0 if settings.fields_first else min(self._cues),
             part_size or size,
             chooser.choose if settings.layout == "auto" else None,
-            any(
-                self._together(call.ai, fields_first=settings.fields_first, limited=False)[0] != 1
-                for call in self._calls
-            ),
+            any(count != 1 for count in together),
         )
 
     def _turns(self) -> list[int]:

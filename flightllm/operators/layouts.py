@@ -59,6 +59,8 @@ class LayoutChooser:
     turns: Sequence[int] = ()
     """For each call, the number of its turn: calls of a later turn are asked about some of the rows, once the earlier
     answers are there. Empty if all calls are asked together."""
+    packs: bool = False
+    """Whether several rows share a request by the user's number: such a request needs the instruction first."""
 
     def choose(self, encoded: Encoded, columns: Sequence[tuple[int, ...]], *, orders: bool = False) -> Layout:
         """Return the cheapest layout, by the rules of the provider's cache; `columns` are those of each call, in order.
@@ -85,11 +87,15 @@ class LayoutChooser:
         bills = {False: least, True: fmean(prices(prompts[True]))}
         for tried in (None, *(_orders(encoded) if orders else ())):
             for fields_first, own in prompts.items():
+                if fields_first and self.packs:
+                    continue
                 price = prices(own if tried is None else [_reordered(prompt, tried) for prompt in own])
                 bills[fields_first] = min(fmean(price), bills[fields_first])
                 never_dearer = all(new <= old for new, old in zip(price, first, strict=True))
                 if never_dearer and fmean(price) < least - _LEAST_SAVING:
                     found, least = Layout(fields_first, tried), fmean(price)
+        if self.packs:
+            return replace(found, why="chosen because several rows share a request")
         other = bills[not found.fields_first]
         why = f"chosen by price: {least:.2f} of the input's price without a cache; with the other layout, {other:.2f}"
         return replace(found, why=why)

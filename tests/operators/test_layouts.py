@@ -1,11 +1,13 @@
 """The layout of prompts by price."""
 
+from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from flightllm.config import EngineConfig
+from flightllm.config import Config, EngineConfig
 from flightllm.engines import create_engine
 from flightllm.functions.call import AICall
 from flightllm.llm.engine import Engine, Parameters, PrefixCache
@@ -13,6 +15,7 @@ from flightllm.llm.prompt_formats import INSTRUCT
 from flightllm.operators.layouts import Layout, LayoutChooser
 from flightllm.prompt_order.base import Encoded
 from flightllm.prompt_order.ordering import encode
+from flightllm.session.database import Database
 
 NEW = PrefixCache(
     1, None, at_once=False, floor_tokens=1_024, fee_from=1_024, breakpoints=True, read=0.1, write=1.25, seconds=1_800
@@ -102,3 +105,20 @@ def test_examples() -> None:
     found = chosen(NEW, calls, table(GUIDES))
     assert not found.fields_first
     assert "examples" in found.why
+
+
+def test_rows_that_share_a_request(tmp_path: Path) -> None:
+    """The user's number of rows in a request holds: the layout does not end it by putting the fields first."""
+    options = {"base_url": "http://127.0.0.1:9", "api_key_env": ""}  # EXPLAIN asks nothing
+    engine = EngineConfig("anthropic", "claude-haiku-4-5", options=options)
+    with closing(Database.open(Config(engine=engine, data_folder=tmp_path))) as database:
+        database.session().update("CREATE TABLE t AS SELECT 'text ' || value AS x FROM generate_series(1, 48)")
+        sql, told = "EXPLAIN SELECT ai_classify(x, ['a', 'b', 'c']) AS a FROM t", dict[str, str]()
+        for rows in ("off", "8"):
+            settings = {"layout": "auto", "rows_per_request": rows}
+            told[rows] = str(
+                [batch.to_pylist() for batch in database.session().execute(sql, settings=settings).batches]
+            )
+    assert "each begins with the fields" in told["off"]
+    assert "up to 8 rows in a request" in told["8"]
+    assert "chosen because several rows share a request" in told["8"]
