@@ -171,6 +171,8 @@ APART: Final[Mapping[str, str]] = {
     "record": "runs the others, and keeps what they print",
     "prompts": "measures how good answers are, with a model of one's own",
     "examples": "measures how good answers are, with a model of one's own",
+    "rows_per_request": "measures how good answers are, with a model of one's own",
+    "finite_cache": "compares orders with those of other projects, and takes minutes",
     "gpu": "runs others on a GPU",
     "peers": "runs other projects' code, in environments of their own",
 }

@@ -12,12 +12,10 @@ if TYPE_CHECKING:
 
 try:
     from flightllm.engines.openai.decisions import DecisionsEngine
-    from flightllm.engines.openai.engine import OpenAIEngine, check
+    from flightllm.engines.openai.engine import OpenAIEngine
     from flightllm.engines.openai.engine import create as create_writing
 except ImportError as exc:
     raise MissingExtraError("the engine 'openai'", "openai") from exc
-
-__all__ = ["check", "create"]
 
 
 def create(config: EngineConfig) -> OpenAIEngine:
@@ -26,3 +24,8 @@ def create(config: EngineConfig) -> OpenAIEngine:
     if options.decides:
         return DecisionsEngine(config.model, config.max_in_flight, options, config.reasoning)
     return create_writing(config)
+
+
+def check(config: EngineConfig) -> None:
+    """Check the options and the API key to which they refer; see `OpenAIOptions.read_key`."""
+    read_openai_options(config.options).read_key()

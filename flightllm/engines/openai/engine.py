@@ -921,11 +921,6 @@ def create(config: EngineConfig) -> OpenAIEngine:
     return kind(config.model, config.max_in_flight, options, config.reasoning)
 
 
-def check(config: EngineConfig) -> None:
-    """Check the options and the API key to which they refer; see `OpenAIOptions.read_key`."""
-    read_openai_options(config.options).read_key()
-
-
 def _client(address: str, key: str, options: OpenAIOptions) -> openai.AsyncOpenAI:
     """Return the HTTP client, with the headers, query, proxy and limits of the options."""
     header = options.known_provider.key_header
