@@ -47,7 +47,8 @@ def with_item_names(tree: Tree, columns_of: TableColumns, change: Callable[[Tree
         return {"UnnamedExpr": body(node)["expr"]} if same else node
 
     begun = Tree(tree.sql, rebuilt(tree.root, named, _is_table))
-    return change(begun).rebuilt(unnamed)
+    made = change(begun).rebuilt(unnamed)
+    return tree if made.root == tree.root else made  # a text that nothing changes stays byte for byte
 
 
 def _is_table(value: Json) -> bool:
