@@ -22,7 +22,7 @@ from flightllm.datafusion.run import Loop
 from flightllm.deferred.deferral import DeferredStatements
 from flightllm.engines.registry import Engines
 from flightllm.engines.supervised import supervised
-from flightllm.errors import InternalError
+from flightllm.errors import UnsupportedError
 from flightllm.execution.backends import Backends
 from flightllm.execution.context import Services
 from flightllm.execution.deferral import Deferral, DeferredStatement
@@ -224,9 +224,13 @@ class Database:
 
     @property
     def deferred(self) -> Deferral:
-        """Return the statements that wait for a batch endpoint."""
+        """Return the statements that wait for a batch endpoint.
+
+        Raises:
+            UnsupportedError: the database keeps none.
+        """
         if self._services.deferral is None:
-            raise InternalError("this database keeps no deferred statements")
+            raise UnsupportedError("this database keeps no deferred statements: it has no data folder")
         return self._services.deferral
 
     def catalog_of(self, principal: Principal) -> Catalog:

@@ -49,7 +49,7 @@ def test_rows_in_one_request_each(con: flightllm.Connection, endpoint: Endpoint)
     assert (tokens, written, round(cost * 1e6)) == (bill, 0, bill)
     calls, foretold = (int(total.split("\n")[1].split()[place]) for place in (2, 3))
     assert calls == 9
-    assert foretold == pytest.approx(bill, rel=0.2)  # the tokenizer of the stand-in is unknown
+    assert foretold == pytest.approx(bill, rel=0.3)  # the tokenizer of the stand-in is unknown
 
 
 def test_a_refusal_is_that_of_its_call(con: flightllm.Connection) -> None:

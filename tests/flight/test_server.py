@@ -287,7 +287,7 @@ ACTIONS = {
 def test_every_action_takes_bad_bytes(bare: flight.FlightClient) -> None:
     """All actions of the specification are listed, and bytes that are no message of theirs get a plain error."""
     listed = {action.type for action in bare.list_actions()}
-    own = {"CancelQueryById", "GetQueryProgress", "Drain", "Quarantine", "LiftQuarantine"}
+    own = {"CancelQueryById", "GetQueryProgress", "Drain", "Quarantine", "LiftQuarantine", "CancelBatch", "RemoveBatch"}
     assert listed - ACTIONS == own
     assert listed >= ACTIONS
     for name in sorted(listed - {"GetSessionOptions", "CloseSession", "Quarantine"}):  # which read no body

@@ -68,13 +68,13 @@ def predicted(session: Session, sql: str) -> dict[str, float]:
     ],
 )
 def test_explain_tells_the_bill(sql: str, table: Callable[[int], str], most: float, tmp_path: Path) -> None:
-    """The predicted price is within 10 % of the bill at first, and within 2 % with other rows of the same query.
+    """The predicted price is within 15 % of the bill at first: the tokenizer is unknown. Then it is within 2 %.
 
     The bill is never above that without any cache, and far below it where a shared start is long.
     """
     api = MessagesApi(say=lambda _: "topic 7" if "topic 299" in sql else "Yes")
     with asking(api, tmp_path) as session:
-        for turn, allowed in enumerate([0.1, 0.02, 0.02]):
+        for turn, allowed in enumerate([0.15, 0.02, 0.02]):
             session.update(f"CREATE OR REPLACE TABLE t AS {table(turn)}")
             told = predicted(session, sql)
             rows(session, sql)
