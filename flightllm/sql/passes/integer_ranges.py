@@ -1,6 +1,7 @@
 """Refuse whole numbers that leave the range of their type, as all databases do: DataFusion wraps them around."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import add, mul, sub
 from typing import Final, NamedTuple
 
@@ -8,7 +9,7 @@ import pyarrow as pa
 
 from flightllm.errors import SqlError
 from flightllm.functions.whole_numbers import ADDED, CHAINED, MULTIPLIED, SUBTRACTED, SUMMED
-from flightllm.sql.nodes import Json, Node, body, kind, new_identifier, parts, unnested, walk
+from flightllm.sql.nodes import Json, Node, body, kind, new_identifier, parts, replaced, unnested, walk
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.exact_numbers import decimal_of
 from flightllm.sql.passes.item_names import with_item_names
@@ -78,7 +79,9 @@ def integer_ranges(tree: Tree, columns_of: TableColumns) -> Tree:
     """
 
     def checked(named: Tree) -> Tree:
-        return named.rebuilt(_Checker(named, ExpressionTypes(named.root, columns_of)).changed)
+        checker = _Checker(named, ExpressionTypes(named.root, columns_of))
+        made = named.rebuilt(checker.changed)
+        return Tree(made.sql, replaced(made.root, checker.long_chains)) if checker.long_chains else made
 
     return with_item_names(tree.rebuilt(_named_beside_star), columns_of, checked)
 
@@ -104,6 +107,32 @@ def _is_computed(item: Json) -> bool:
     return kind(value) == "BinaryOp" and body(value)["op"] in _MOST
 
 
+@dataclass(frozen=True, slots=True)
+class _LongChain:
+    """Operands, the steps between them, and the bits of the result; `end` is the operator at the end."""
+
+    end: Json
+    steps: str
+    operands: Sequence[Json]
+    bits: int
+
+    def call(self, chains: "_LongChains") -> Json:
+        """Return the chain as one call; its operands can have chains of their own."""
+        numbers = written("make_array(v)", v=replaced(self.operands[0], chains))
+        items = [{"Unnamed": {"Expr": written("CAST(v AS BIGINT)", v=replaced(one, chains))}} for one in self.operands]
+        listed = {"Function": {**body(numbers), "args": {"List": {**body(body(numbers)["args"]), "args": items}}}}
+        form = f"{CHAINED}('{self.steps}', l)"
+        return written(form if self.bits == 64 else f"CAST({form} AS {_NAMES[self.bits]})", l=listed)
+
+
+class _LongChains(dict[int, _LongChain | Json]):
+    """Long chains by the identity of their ends; a look at one makes its call."""
+
+    def __getitem__(self, key: int) -> Json:
+        found = super().__getitem__(key)
+        return found.call(self) if isinstance(found, _LongChain) else found
+
+
 class _Checker:
     """Checks the ranges of the whole numbers of one statement."""
 
@@ -114,6 +143,8 @@ class _Checker:
         """The range of each operator by its identity; it stays alive, so no other object has its identity."""
         self._chains = dict[int, tuple[Json, str, list[Json]]]()
         """The steps and the operands of the chain that each operator ends, by its identity."""
+        self.long_chains = _LongChains()
+        """The operators that end long chains, by identity. Only the last one of a chain becomes a call."""
 
     def changed(self, node: Node) -> Json:
         """Return a node whose result is checked; the same object for a result that fits."""
@@ -142,11 +173,8 @@ class _Checker:
         _, steps, operands = self._chains.get(id(unnested(fields["left"])), (None, "", [fields["left"]]))
         steps, operands = f"{steps} {sign}{bits}", [*operands, fields["right"]]
         if len(operands) > _MOST_NESTED:
-            numbers = written("make_array(v)", v=operands[0])
-            items = [{"Unnamed": {"Expr": written("CAST(v AS BIGINT)", v=one)}} for one in operands]
-            listed = {"Function": {**body(numbers), "args": {"List": {**body(body(numbers)["args"]), "args": items}}}}
-            form = f"{CHAINED}('{steps.strip()}', l)"
-            after = written(form if bits == 64 else f"CAST({form} AS {_NAMES[bits]})", l=listed)
+            after: Json = {"BinaryOp": fields}
+            self.long_chains[id(after)] = _LongChain(after, steps.strip(), operands, bits)
         else:
             form = f"{_CHECKED[fields['op']]}(CAST(l AS BIGINT), CAST(r AS BIGINT))"
             if bits < 64:
