@@ -81,7 +81,7 @@ def forecast_of(works: Mapping[str | None, Work], models: Mapping[str | None, Op
     prompts, price, immediate = 0, 0.0, 0.0
     priced = True
     for name, work in works.items():
-        if work == Work():  # a query of embeddings alone opens no language model
+        if work == Work():  # a query with embeddings only opens no language model
             continue
         prompts += work.calls
         endpoint, costs = batch_endpoint(models[name].engine), models[name].costs

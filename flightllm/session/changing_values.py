@@ -17,7 +17,7 @@ _WORDS: Final = ("current_date", "current_time", "current_timestamp", "localtime
 
 
 def changing_call(text: ParsedText, tables: Iterable[Entry]) -> str | None:
-    """Return the name of a function with changing values in a text or its views; None without one."""
+    """Return the name of a function with changing values in a text or its views; None if there is no such call."""
     texts = [text, *(ParsedText(table.query) for table in tables if table.query)]
     return next((name for one in texts if (name := _changing(one)) is not None), None)
 

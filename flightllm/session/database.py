@@ -227,7 +227,7 @@ class Database:
         """Return the statements that wait for a batch endpoint.
 
         Raises:
-            UnsupportedError: the database keeps none.
+            UnsupportedError: the database has no data folder for them.
         """
         if self._services.deferral is None:
             raise UnsupportedError("this database keeps no deferred statements: it has no data folder")
