@@ -2,5 +2,5 @@
 
 `store` keeps them, `collector` lists the prompts of a round, `jobs` sends them, `deferral` drives all of it.
 
-Imports: common, config, datafusion, engines, errors, execution, functions, llm, observe.
+Imports: common, config, datafusion, engines, errors, execution, functions, llm, observe, operators.
 """

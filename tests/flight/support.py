@@ -15,7 +15,14 @@ from flightllm.catalog import TableInfo
 from flightllm.common.limits import TimeLimit
 from flightllm.common.names import TableName
 from flightllm.common.principal import Principal
-from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, NotFoundError, SqlError, UnsupportedError
+from flightllm.errors import (
+    CancelledError,
+    FlightLLMError,
+    InvalidInputError,
+    NotFoundError,
+    SqlError,
+    UnsupportedError,
+)
 from flightllm.execution.deferral import Deferral
 from flightllm.execution.describe import Description
 from flightllm.observe.spans import NO_SPANS
