@@ -20,7 +20,10 @@ from flightllm.common.command_line import OneLineErrors
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         "backup": ("cli.backup:backup", "Copy the data folder to DESTINATION, which must not exist."),
-        "batches": ("cli.batches:batches", "List, await, cancel and read statements that wait for a batch endpoint."),
+        "batches": (
+            "cli.batches:batches",
+            "List, await, cancel, read and remove statements that wait for a batch endpoint.",
+        ),
         "cancel": ("cli.inspect:cancel", "Stop a running query."),
         "cluster": ("cli.cluster:cluster", "Show the replicas of a server's engine."),
         "demo": ("cli.demo:demo", "See it work: AI queries on sample tables."),
