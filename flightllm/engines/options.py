@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import fields
 from types import NoneType, UnionType
@@ -20,7 +21,7 @@ def read_options(
 ) -> OptionsT:
     """Return an `options_type` built from the keys of a section of the configuration.
 
-    An int is a valid value for a float.
+    An int is a valid value for a float. A text with a JSON object is a valid table: SQL has no tables for options.
 
     Raises:
         ConfigError: a key is unknown, or a value is wrong; the message names the key and the valid keys or values.
@@ -29,12 +30,13 @@ def read_options(
     hints = get_type_hints(options_type)
     valid = [field.name for field in fields(options_type)]  # type: ignore[arg-type]
     values: dict[str, Any] = {}
-    for key, value in options.items():
+    for key, given in options.items():
         if key not in valid:
             msg = f"[{section}] {key}: unknown option of the engine {kind!r}; valid options: {', '.join(sorted(valid))}"
             msg += f"; of every engine: {_common(section)}"
             raise ConfigError(msg)
         accepted = _plain_types(hints[key])
+        value = _table(section, key, given) if isinstance(given, str) and Mapping in accepted else given
         if not _fits(value, accepted):
             names = _tables(section, key, hints[key]) or " or ".join(sorted(_name(one) for one in accepted))
             got = f"{type(value).__name__} {shown_value(value)}".rstrip()
@@ -53,6 +55,13 @@ def _common(section: str) -> str:
     shared = [field.name for field in fields(config) if field.name not in {"options", *REPLICA_KEYS}]
     text = ", ".join(REPLICA_KEYS)
     return f"{text}; and, except for a replica: {', '.join(shared)}" if shared else text
+
+
+def _table(section: str, key: str, text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"[{section}] {key}: expected a table, or a text that is a JSON object") from error
 
 
 def _tables(section: str, key: str, hint: Any) -> str | None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final
 
 from flightllm.engines.openai.options import RESPONSE_BYTES, OpenAIOptions
 from flightllm.engines.options import read_options
-from flightllm.errors import ConfigError
 
 HOSTED: Final = "https://api.anthropic.com"
 KEY_ENV: Final = "ANTHROPIC_API_KEY"
-_TABLES: Final = frozenset({"extra_body", "headers", "query"})
 _OWN: Final = frozenset({"base_url", "prompt_cache"})
 
 
@@ -68,17 +65,9 @@ class AnthropicOptions:
 
 
 def read_anthropic_options(options: Mapping[str, object]) -> AnthropicOptions:
-    """Return the options of an engine; tables can be texts with a JSON object, because SQL has no tables for options.
+    """Return the options of an engine.
 
     Raises:
         ConfigError: an option is unknown or wrong.
     """
-    tables = {}
-    for name in _TABLES & options.keys():
-        value = options[name]
-        if isinstance(value, str):
-            try:
-                tables[name] = json.loads(value)
-            except (ValueError, RecursionError) as error:
-                raise ConfigError(f"[engine] {name}: expected a table, or a text that is a JSON object") from error
-    return read_options(AnthropicOptions, "anthropic", {**options, **tables})
+    return read_options(AnthropicOptions, "anthropic", options)

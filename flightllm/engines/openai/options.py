@@ -24,7 +24,6 @@ _WITH_BATCHES = frozenset({"openai", "azure", "groq"})
 RESPONSE_BYTES = 32 << 20
 _HOSTED = "https://api.openai.com/v1"
 _KEY_ENV = "OPENAI_API_KEY"
-_TABLES = frozenset({"extra_body", "headers", "query"})
 SAME_ANSWERS = frozenset(
     {
         *("base_url", "api", "prompts_per_request"),  # the engine's revision names the address and the API itself
@@ -283,17 +282,9 @@ class OpenAIOptions:
 
 
 def read_openai_options(options: Mapping[str, object]) -> OpenAIOptions:
-    """Return the options of an engine; tables can be texts with a JSON object, because SQL has no tables for options.
+    """Return the options of an engine.
 
     Raises:
         ConfigError: an option is unknown or wrong.
     """
-    tables = {}
-    for name in _TABLES & options.keys():
-        value = options[name]
-        if isinstance(value, str):
-            try:
-                tables[name] = json.loads(value)
-            except (ValueError, RecursionError) as error:
-                raise ConfigError(f"[engine] {name}: expected a table, or a text that is a JSON object") from error
-    return read_options(OpenAIOptions, "openai", {**options, **tables})
+    return read_options(OpenAIOptions, "openai", options)
