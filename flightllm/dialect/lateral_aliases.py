@@ -9,6 +9,7 @@ from flightllm.dialect.source import Source
 from flightllm.dialect.spellings import name_at, spelling
 from flightllm.dialect.text import Edit
 from flightllm.errors import UnsupportedError
+from flightllm.sql.changing import RANDOM
 from flightllm.sql.names import identifier
 from flightllm.sql.parsed_text import ParsedText, Select
 from flightllm.sql.tokens import TokenKind, position
@@ -17,7 +18,6 @@ DIALECTS = ("snowflake", "databricks", "spark", "duckdb")
 """The dialects whose items can read aliases."""
 _CLAUSES = ("where", "qualify")
 """The clauses that can read an alias here; DataFusion reads it in GROUP BY, HAVING and ORDER BY itself."""
-_CHANGING = ("random", "rand", "uuid", "gen_random_uuid", "generate_uuid", "uuid_string", "nextval")
 _LITERALS = (TokenKind.STRING, TokenKind.LITERAL)
 _LONGEST = 20_000
 """The most characters that an alias can stand for."""
@@ -119,7 +119,7 @@ class _Aliases:
             name = name_at(self.source.tokens[item.alias]) if item.alias is not None else None
             if name is not None and not (item.last - item.first > 1 and self._is_itself(item, last, name)):
                 self.texts[name] = self._text(item.first, last, made)
-                if any(self.source.is_word(index, *_CHANGING) for index in range(item.first, last)):
+                if any(self.source.is_word(index, *RANDOM) for index in range(item.first, last)):
                     self.changing.add(name)
         yield from self._within(list(self.later()), relations)
 

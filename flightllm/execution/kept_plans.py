@@ -13,13 +13,12 @@ from flightllm.errors import FlightLLMError
 from flightllm.execution.context import Services
 from flightllm.execution.planning import is_lasting
 from flightllm.execution.query import Query
+from flightllm.sql.changing import CLOCK, CLOCK_WORDS
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.statement import Statement
 from flightllm.storage.folder import Reader
 
-_PASSING = frozenset(
-    ("now", "today", "current_timestamp", "current_date", "current_time", "localtime", "localtimestamp", "system")
-)
+_PASSING = CLOCK | CLOCK_WORDS | {"system"}
 """Words of queries whose plans contain values from the time of planning: the time, or rows of system tables."""
 
 

@@ -1,19 +1,10 @@
 """Find the functions in a statement whose values change from run to run: those of random values and of the time."""
 
 from collections.abc import Iterable
-from typing import Final
 
 from flightllm.catalog.entries import Entry
+from flightllm.sql.changing import CLOCK, CLOCK_WORDS, RANDOM
 from flightllm.sql.parsed_text import ParsedText
-
-_CALLED: Final = (
-    *("random", "rand", "uuid", "gen_random_uuid", "generate_uuid", "uuid_string", "newid", "uuidv4"),
-    *("uuidv7", "randn", "uniform", "shuffle", "nextval", "now", "today", "clock_timestamp", "statement_timestamp"),
-    *("transaction_timestamp", "timeofday", "getdate", "sysdate", "sysdatetime", "utc_timestamp", "unix_timestamp"),
-    *("current_datetime", "curdate", "curtime", "get_current_timestamp"),
-)
-_WORDS: Final = ("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp")
-"""Functions that need no brackets."""
 
 
 def changing_call(text: ParsedText, tables: Iterable[Entry]) -> str | None:
@@ -24,7 +15,7 @@ def changing_call(text: ParsedText, tables: Iterable[Entry]) -> str | None:
 
 def _changing(text: ParsedText) -> str | None:
     for index, token in enumerate(text.tokens):
-        is_call = token.is_word(*_CALLED) and text.is_symbol(index + 1, "(")
-        if (is_call or token.is_word(*_WORDS)) and not text.is_symbol(index - 1, "."):
+        is_call = token.is_word(*RANDOM, *CLOCK) and text.is_symbol(index + 1, "(")
+        if (is_call or token.is_word(*CLOCK_WORDS)) and not text.is_symbol(index - 1, "."):
             return token.text.lower()
     return None

@@ -6,14 +6,12 @@ from typing import Final
 from flightllm.common.names import quoted
 from flightllm.functions.call import MODEL
 from flightllm.functions.registry import FunctionRegistry
+from flightllm.sql.changing import CLOCK, CLOCK_WORDS, RANDOM
 from flightllm.sql.names import identifier
 from flightllm.sql.scopes import CommonTable, Scopes, Table
 from flightllm.sql.source_tokens import SourceTokens, TokenRange
 from flightllm.sql.tokens import TokenKind
 
-_VOLATILE: Final = ("random", "rand", "uuid", "gen_random_uuid", "now", "today")
-"""Functions whose value changes from run to run."""
-_VOLATILE_WORDS: Final = ("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp")
 _NO_TOKENS: Final = TokenRange(0, 0)
 
 
@@ -168,9 +166,9 @@ class _RepeatableReads:
 
     def _is_volatile(self, at: int, *, is_call: bool) -> bool:
         token = self._tokens[at]
-        if is_call and token.text.lower() in _VOLATILE:
+        if is_call and token.text.lower() in RANDOM | CLOCK:
             return True
-        return token.is_word(*_VOLATILE_WORDS) and not self._tokens[at - 1].is_symbol(".")
+        return token.is_word(*CLOCK_WORDS) and not self._tokens[at - 1].is_symbol(".")
 
     def _is_limit(self, at: int) -> bool:
         """Return whether a token is the LIMIT, OFFSET or FETCH of a query, not a column of this name."""

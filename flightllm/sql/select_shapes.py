@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from flightllm.sql.aggregates import AGGREGATES
+from flightllm.sql.changing import RANDOM
 from flightllm.sql.model_calls import asks_model
 from flightllm.sql.nodes import Json, Node, body, is_query, kind, parts, walk
 from flightllm.sql.types import function_name
@@ -11,8 +12,6 @@ from flightllm.sql.types import function_name
 _CLAUSES: Final = ("top", "prewhere", "into", "connect_by", "cluster_by", "distribute_by", "sort_by", "lateral_views")
 _SETS: Final = frozenset({"unnest"})
 """Functions of SELECT that return several rows."""
-_VOLATILE: Final = frozenset({"random", "uuid", "gen_random_uuid", "nextval"})
-"""Functions whose value changes from call to call."""
 
 
 def own_nodes(value: Json) -> Iterator[Node]:
@@ -46,7 +45,7 @@ def changes_per_call(value: Json, own_functions: Collection[str] = ()) -> bool:
 
 def is_random(value: Json) -> bool:
     """Return whether a value calls a volatile function, also in a query in it."""
-    return not _VOLATILE.isdisjoint(_called(value))
+    return not RANDOM.isdisjoint(_called(value))
 
 
 def _called(value: Json) -> Iterator[str]:
