@@ -245,7 +245,9 @@ def _written(ours: Rewritten, begin: int, dialect: str, place: NameContext) -> s
         ) from error
     except NoCounterpart as error:
         raise UnsupportedError(f"a part of the text in {dialect} has no counterpart here: {error}") from error
-    except (SqlglotError, RecursionError) as error:
+    except RecursionError as error:
+        raise UnsupportedError(f"the text is nested too deep for {dialect}: compute a part in a subquery") from error
+    except SqlglotError as error:
         raise SqlError(f"the text cannot be read as {dialect}: {error}") from error
 
 

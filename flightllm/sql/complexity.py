@@ -115,6 +115,9 @@ class _Scope:
     has_value_rows: bool = False
     in_condition: bool = False
     """Whether the present part of a CASE is a condition."""
+    conditions_around: int = 0
+    """The conditions of CASE around this scope."""
+    queries_around: int = 0
     commas: int = 0
     path: _PathWeight = field(default_factory=_PathWeight)
 
@@ -132,16 +135,19 @@ class _Scopes:
         return self._open[-1]
 
     def open(self, scope: _Scope) -> None:
+        around = self.top
+        scope.conditions_around = around.conditions_around + (around.is_case and around.in_condition)
+        scope.queries_around = around.queries_around + around.is_query
         self._open.append(scope)
         self.nested_parentheses = max(self.nested_parentheses, len(self._open) - 1)
         if scope.is_case:
-            conditions = sum(scope.is_case and scope.in_condition for scope in self._open)
+            conditions = scope.conditions_around + scope.in_condition
             self.nested_conditions = max(self.nested_conditions, conditions)
 
     def begin_query(self) -> None:
         """Note that the innermost scope is a query."""
         self.top.is_query = True
-        self.nested_queries = max(self.nested_queries, sum(scope.is_query for scope in self._open))
+        self.nested_queries = max(self.nested_queries, self.top.queries_around + 1)
 
     def close(self) -> None:
         """Close the innermost scope, and add its weight to the one around it."""

@@ -118,6 +118,25 @@ def replaced(value: Json, changes: Mapping[int, Json]) -> Json:
     return done[0]
 
 
+def same(one: Json, other: Json) -> bool:
+    """Return whether two values are equal; `==` recurses, and a chain of operators is deeper than its limit."""
+    todo = [(one, other)]
+    while todo:
+        left, right = todo.pop()
+        if left is right:
+            continue
+        if type(left) is not type(right) or type(left) not in _MANY:
+            if left != right:
+                return False
+        elif len(left) != len(right) or (type(left) is dict and left.keys() != right.keys()):
+            return False
+        elif type(left) is dict:
+            todo.extend((part, right[key]) for key, part in left.items())
+        else:
+            todo.extend(zip(left, right, strict=True))
+    return True
+
+
 def factors(items: Sequence[Json]) -> list[Json]:
     """Return the tables of the items of a FROM and of their joins, in the order of the text."""
     return [factor for item in items for factor in (item["relation"], *(join["relation"] for join in item["joins"]))]

@@ -1,9 +1,12 @@
 """How deep and how large a plan is, from the tokens of its text."""
 
+from functools import partial
+
 import pytest
 
 from flightllm.sql.complexity import measure
 from flightllm.sql.tokens import tokenize
+from tests.counting import steps
 
 
 @pytest.mark.parametrize(
@@ -31,6 +34,13 @@ def test_nesting() -> None:
     assert (found.nested_parentheses, found.nested_queries, found.nested_conditions) == (4, 2, 2)
     assert found.cube_columns == 3
     assert found.longest_list == 2
+
+
+def test_many_open_scopes() -> None:
+    """The steps grow with the length of a text, also where each scope is inside the one before."""
+    one, four = (tokenize("CASE WHEN " * count + "(SELECT " * count) for count in (200, 800))
+    assert measure(four).nested_conditions == 800
+    assert steps(partial(measure, four)) < 5 * steps(partial(measure, one))
 
 
 def test_heaviest() -> None:

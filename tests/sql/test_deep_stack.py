@@ -5,9 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from flightllm.errors import UnsupportedError
 from flightllm.session.session import Session
 from flightllm.sql.deep_stack import levels, on_large_stack
 from tests.databases import ask, small_database
+
+DIALECTS = ("default", "postgres", "duckdb", "bigquery", "spark", "databricks", "snowflake")
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +50,27 @@ def test_many_conditions(session: Session, dialect: str, operator: str) -> None:
     few, many = (ask(session, query, dialect=dialect).rows for query in queries)
     assert few == many
     assert few
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_most_operands(session: Session, dialect: str) -> None:
+    """As many operands as the limit on terms allows are read, also where a pass changes one of them."""
+    conditions = " AND ".join(f"id <> {place}" for place in range(100, 598))
+    many = ask(session, f"SELECT id FROM people WHERE id + 7 > 9 AND {conditions} ORDER BY id", dialect=dialect)
+    assert many.rows == ask(session, "SELECT id FROM people WHERE id > 2 ORDER BY id").rows
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_most_texts(session: Session, dialect: str) -> None:
+    """A chain of `||` has all its texts in their order."""
+    shown = " || ".join(["name", *(f"'{place} '" for place in range(240))])
+    made = ask(session, f"SELECT {shown} AS made FROM people WHERE id = 1", dialect=dialect).rows
+    (person,) = ask(session, "SELECT name FROM people WHERE id = 1").rows
+    assert made == [{"made": person["name"] + "".join(f"{place} " for place in range(240))}]
+
+
+def test_too_many_texts(session: Session) -> None:
+    """A text that is too deep for its dialect is refused with what to write."""
+    query = "SELECT NULL || " + " || ".join(["name"] * 480) + " FROM people"
+    with pytest.raises(UnsupportedError, match="nested too deep for duckdb: compute a part in a subquery"):
+        ask(session, query, dialect="duckdb")

@@ -94,14 +94,25 @@ def _joined(generator: Any, found: Any) -> str:
     if generator.read_from in SPARKS:
         return _joined_in_spark(generator, found)
     if generator.read_from in {"snowflake", "bigquery"}:
-        parts = (found.this, found.expression)
-        return " || ".join(as_operand(generator, one, str(generator.sql(one))) for one in parts)
+        return " || ".join(as_operand(generator, one, str(generator.sql(one))) for one in _chained(found))
     if generator.read_from != _DUCKDB:
         return str(generator.dpipe_sql(found))
     if isinstance(found.expression, exp.Null) or isinstance(found.this, exp.Null):  # a list and NULL are NULL
         known = found.this if isinstance(found.expression, exp.Null) else found.expression
         return f"(CASE WHEN false THEN {as_joined(generator, known)} END)"
-    return f"{as_joined(generator, found.this)} || {as_joined(generator, found.expression)}"
+    operands = _chained(found)
+    if any(isinstance(one, exp.Null) for one in operands):
+        return f"{as_joined(generator, found.this)} || {as_joined(generator, found.expression)}"
+    return " || ".join(as_joined(generator, one) for one in operands)
+
+
+def _chained(found: Any) -> list[Any]:
+    """Return the operands of a chain of `||`; one call for each operator would pass Python's recursion limit."""
+    operands = list[Any]()
+    while type(found.this) is type(found):
+        operands.append(found.expression)
+        found = found.this
+    return [found.this, *reversed([*operands, found.expression])]
 
 
 def _bytes(generator: Any, found: Any) -> str:

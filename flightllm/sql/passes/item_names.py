@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from flightllm.sql.nodes import Json, Node, body, factors, kind, name_of, new_identifier, rebuilt, text_of_literal
+from flightllm.sql.nodes import Json, Node, body, factors, kind, name_of, new_identifier, rebuilt, same, text_of_literal
 from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tree import Tree, text_of
 from flightllm.sql.types import ExpressionTypes, arguments, function_name
@@ -48,7 +48,7 @@ def with_item_names(tree: Tree, columns_of: TableColumns, change: Callable[[Tree
 
     begun = Tree(tree.sql, rebuilt(tree.root, named, _is_table))
     made = change(begun).rebuilt(unnamed)
-    return tree if made.root == tree.root else made  # a text that nothing changes stays byte for byte
+    return tree if same(made.root, tree.root) else made  # a text that nothing changes stays byte for byte
 
 
 def _is_table(value: Json) -> bool:
@@ -78,7 +78,7 @@ def _with_names(query: Json, types: ExpressionTypes, given: dict[int, Json]) -> 
         else item
         for item, name in zip(before, names, strict=True)
     ]
-    given.update((id(body(one)["alias"]), one) for one in after if one not in before)
+    given.update((id(body(one)["alias"]), one) for one, old in zip(after, before, strict=True) if one is not old)
     return {"Select": {**body(query), "projection": after}}
 
 
