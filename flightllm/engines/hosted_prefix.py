@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from flightllm.common.newest import Newest
-from flightllm.engines.cache_rules import served, tokens_of_start
+from flightllm.engines.cache_rules import end_of_common_tokens, served, tokens_of_start
 from flightllm.engines.prefix import SimulatedRequest
 from flightllm.engines.prefix_memory import PrefixMemory
-from flightllm.engines.prompt_parts import starts_of
+from flightllm.engines.prompt_parts import PromptParts, starts_of
 from flightllm.llm.engine import PrefixCache
 
 _MOST_COUNTED: Final = 1_024
@@ -51,17 +51,19 @@ class HostedSimulator:
 
     def _serve(self, run: SimulatedRequest, starts: Sequence[int]) -> None:
         """Note how many tokens of a prompt the cache serves and stores."""
-        shape, text = self._shape, "" if run.parts is None else run.parts.text
+        shape, parts = self._shape, run.parts or PromptParts("")
+        text = parts.text
         shared = self._memory.shared(text, starts)
         counted = self._count(text) if shared or starts else 0
 
         def tokens(end: int) -> int:
             reported = self._memory.tokens(text[:end])
-            known = reported or tokens_of_start(text, end, run.tokens, self._count, counted)
+            known = reported or tokens_of_start(text, end, run.tokens, self._count, counted, parts.before, parts.after)
             known = min(run.tokens - 1, known)
             return served(known, shape.floor_tokens, shape.block_tokens)
 
-        run.cached_tokens = min(run.tokens - 1, round(tokens(shared) * shape.share))
+        found = shared if shape.breakpoints else end_of_common_tokens(text, shared)
+        run.cached_tokens = min(run.tokens - 1, round(tokens(found) * shape.share))
         if shape.breakpoints:
             run.written_tokens = max(0, tokens(starts[-1]) - run.cached_tokens) if starts else 0
         elif shape.fee_from is not None and run.tokens >= shape.fee_from:

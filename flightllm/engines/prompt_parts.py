@@ -22,6 +22,10 @@ class PromptParts:
     """The ends of the instruction and of each field, without the end of the prompt."""
     shared: int = 0
     """The longest of these starts that enough prompts of the pass share; 0 if they share none."""
+    before: int = 0
+    """The tokens of the chat template before the text."""
+    after: int = 0
+    """The tokens of the chat template after the text."""
 
 
 def starts_of(

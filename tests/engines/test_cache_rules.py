@@ -2,7 +2,15 @@
 
 import pytest
 
-from flightllm.engines.cache_rules import NO_CACHE, CacheRules, rules_of, served
+from flightllm.common.text import shared_start
+from flightllm.engines.cache_rules import (
+    NO_CACHE,
+    CacheRules,
+    end_of_common_tokens,
+    rules_of,
+    served,
+    tokens_of_start,
+)
 from flightllm.engines.hosted_prefix import HostedSimulator
 from flightllm.engines.prefix import SimulatedRequest
 from flightllm.engines.prefix_memory import PrefixMemory
@@ -94,6 +102,47 @@ def test_simulation(lead: int, hits: list[int]) -> None:
         simulator.add(SimulatedRequest(number, (), 160, 1, PromptParts("x" * 40 + str(number) * 8)))
     found = sorted((run.id, run.cached_tokens) for _ in range(4) for run in simulator.step())
     assert [cached for _, cached in found] == hits
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "common"),
+    [
+        ("guide: Who", "guide: What", "guide:"),
+        ("guide: the city", "guide: the  town", "guide: the"),
+        ("a\nWho", "a\nWhat", "a\n"),
+        ("x" * 40, "x" * 39 + "y", "x" * 39),
+        ("猫が好き", "猫が嫌い", "猫が"),
+        ("guide:", "guide:", "guide:"),
+        ("Who", "What", ""),
+    ],
+)
+def test_common_tokens(one: str, other: str, common: str) -> None:
+    """Texts share no part of the word in which they begin to differ, nor the space before it."""
+    shared = shared_start(one, other)
+    assert one[: end_of_common_tokens(one, shared)] == common
+
+
+def test_tokens_of_a_start() -> None:
+    """The chat template has tokens before the start and after the text; a rate is for all of them."""
+    text = "a b c d e f g h"
+
+    def words(one: str) -> int:
+        return len(one.split())
+
+    assert tokens_of_start(text, 8, 8 + 11, words, 8, 8, 3) == 4 + 8
+    assert tokens_of_start(text, 8, 2 * (8 + 11), words, 8, 8, 3) == 2 * (4 + 8)
+    assert tokens_of_start(text, 8, 16, words, 8) == 8
+
+
+def test_a_start_beside_the_floor() -> None:
+    """A start that misses the floor by one token is not served; with one token more, it is."""
+    for words, served_tokens in ((54, 0), (55, 64)):
+        shape = PrefixCache(1, None, at_once=False, floor_tokens=64)
+        simulator = HostedSimulator(shape, PrefixMemory(10), 1, lambda text: len(text.split()))
+        for number, last in enumerate(("Who is it", "Whom is it")):
+            text = f"{'w ' * words}: {last}"
+            simulator.add(SimulatedRequest(number, (), words + 4 + 11, 1, PromptParts(text, before=8, after=3)))
+        assert [run.cached_tokens for _ in range(2) for run in simulator.step()] == [0, served_tokens]
 
 
 def test_a_rule_is_a_whole() -> None:

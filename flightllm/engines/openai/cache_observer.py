@@ -30,6 +30,8 @@ _NEARLY: Final = 0.95
 """If the cache served so much of the marked start, the start was there, and nothing was stored."""
 _MISSES: Final = 5
 """After this number of starts that were stored and not served, marks are a waste."""
+_KEYED: Final = 0.9
+"""The part of the floor from which a start can name a key, because its tokens are an estimate."""
 _SURELY: Final = 1.25
 """A start of this multiple of the floor is surely stored: the estimate of its tokens can be too high."""
 _LEAST_LEAD: Final = 1_024
@@ -160,8 +162,12 @@ class CacheObserver:
         return starts_of(parts, self.cache, self.knows, self._tokens)
 
     def key_start(self, parts: PromptParts) -> str:
-        """Return the shortest start of a prompt that the cache can hold; prompts that can share have it in common."""
-        ends = (end for end in parts.ends if self._tokens(parts.text[:end]) >= self._floor)
+        """Return the shortest start of a prompt that the cache can hold; prompts that can share have it in common.
+
+        A start can be a few tokens longer than its estimate. A longer start than needed would tell apart the prompts
+        that share, so that they find nothing of one another.
+        """
+        ends = (end for end in parts.ends if self._tokens(parts.text[:end]) >= _KEYED * self._floor)
         return parts.text[: next(ends, 0)]
 
     def _tokens(self, start: str) -> int:

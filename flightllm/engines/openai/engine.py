@@ -41,6 +41,7 @@ from flightllm.engines.prefix_memory import PrefixMemory
 from flightllm.engines.probabilities import TOP, read_probabilities
 from flightllm.engines.prompt_parts import PromptParts
 from flightllm.engines.providers import UNKNOWN, provider_of
+from flightllm.engines.public_tokenizers import counter
 from flightllm.engines.secrets import shown_address
 from flightllm.engines.shares import Shares
 from flightllm.engines.token_estimate import token_rules
@@ -224,7 +225,10 @@ class OpenAIEngine(PatientEngine):
         words = len(self._record.likely_form(request.parameters.constraint).words)
         before = len(sent) - words - len(request.prompt)  # the engine adds all but these words before the prompt
         ends = tuple(end + before for end in request.ends if end + before > 0)
-        return PromptParts(sent, ends, max(0, request.shared + before) if request.shared else 0)
+        shared = max(0, request.shared + before) if request.shared else 0
+        around = self.added_tokens(request)
+        after = min(around, token_rules(self._record.provider.name, self._model).prompt)
+        return PromptParts(sent, ends, shared, around - after, after)
 
     def head_of(self, constraint: Constraint) -> str:
         """Return the text that the endpoint reads before a prompt with this constraint, such as a schema."""
@@ -296,8 +300,8 @@ class OpenAIEngine(PatientEngine):
         return self._shares.callers
 
     def count_tokens(self, text: str) -> int:
-        """Estimate the tokens of `text` by its words and scripts: the endpoint's tokenizer is unknown."""
-        return token_rules(self._record.provider.name, self._model).tokenizer.count(text)
+        """Count the tokens of `text` with the vendor's tokenizer if it is here; otherwise estimate them."""
+        return counter(self._record.provider.name, self._model)(text)
 
     def most_thought(self, mode: str, max_tokens: int) -> int:
         """Return how many tokens a thought can have in a mode; the answer's `max_tokens` does not matter."""

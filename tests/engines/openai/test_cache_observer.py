@@ -48,6 +48,15 @@ def test_a_lower_floor() -> None:
     assert stepped.cache.floor_tokens == 896
 
 
+def test_the_start_of_a_key() -> None:
+    """A start that is a few tokens below the floor by its estimate still names the key, as its prompts can share it."""
+    observer = CacheObserver(rules_of("openai", "gpt-4.1"), OWN, lambda text: len(text) // 4)
+    ends = (400, 4_050, 4_200)
+    texts = [f"{START}{' ' * 50}{question:<150}" for question in ("Who?", "What?")]
+    assert {observer.key_start(PromptParts(text, ends)) for text in texts} == {texts[0][:4_050]}
+    assert len({observer.key_start(PromptParts(text, (400, 3_000, 4_200))) for text in texts}) == 2
+
+
 def test_marked_starts() -> None:
     """Only marked starts are stored, and charged for by the rules if the endpoint does not report it."""
     observer = CacheObserver(rules_of("openai", "gpt-5.6"), OWN, len)
