@@ -13,7 +13,7 @@ from typing import TypeAlias
 from flightllm.common.newest import Newest
 from flightllm.errors import EngineError, EngineUnavailableError
 from flightllm.llm.cost import Costs, Work
-from flightllm.llm.engine import Choice, Completion, Engine, PackItem, Parameters, PrefixCache, Request
+from flightllm.llm.engine import Choice, Completion, Constraint, Engine, PackItem, Parameters, PrefixCache, Request
 from flightllm.llm.pack_answers import read_pack
 from flightllm.llm.packs import pack_parameters
 from flightllm.quality.forecast import Seen
@@ -277,6 +277,11 @@ class ObservedEngine:
     def joins_questions(self) -> bool:
         """Return whether the engine asks several questions about the same values together."""
         return bool(getattr(self.engine, "joins_questions", False))
+
+    def head_of(self, constraint: Constraint) -> str:
+        """Return the text that the endpoint reads before a prompt with this constraint; empty where it reads none."""
+        head: Callable[[Constraint], str] | None = getattr(self.engine, "head_of", None)
+        return "" if head is None else head(constraint)
 
     def count_tokens(self, text: str) -> int:
         """Count tokens as the engine does."""

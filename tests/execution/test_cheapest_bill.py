@@ -62,6 +62,19 @@ def test_new_rules(tmp_path: Path) -> None:
             assert (warm < part, again["stored"]) == (True, 0)
 
 
+def test_calls_with_different_schemas(tmp_path: Path) -> None:
+    """Calls over one long field store nothing where the schemas before the field tell their prompts apart."""
+    calls = "ai_gen('Does it fit?', guide) AS a, ai_classify(guide, ['new', 'old']) AS b, ai_score('Good?', guide) AS c"
+    with opened(NEW, tmp_path) as (session, endpoint):
+        session.update("SET flightllm.layout = 'fields'")
+        sql = f"SELECT {calls} FROM g"
+        predicted, before = price(session, sql), endpoint.dollars
+        part, tokens = bill_of(session, endpoint, sql)
+        assert part == pytest.approx(1.0)
+        assert tokens["stored"] == 0
+        assert predicted == pytest.approx(endpoint.dollars - before, rel=0.1)
+
+
 @pytest.mark.parametrize(
     ("changed", "most"),
     [
