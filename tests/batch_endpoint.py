@@ -46,6 +46,8 @@ class BatchProvider:
     """How often each prompt was answered at once."""
     files: dict[str, bytes] = field(default_factory=dict)
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    done: set[str] = field(default_factory=set)
+    """Jobs that are done at the next look."""
     looked: Counter[str] = field(default_factory=Counter)
     lock: threading.RLock = field(default_factory=threading.RLock)
     url: str = ""
@@ -85,7 +87,7 @@ class BatchProvider:
             self._end(job, "cancelled", 1)
         elif self.refuses and list(self.jobs).index(name) >= self.taken:
             job |= {"status": "failed", "errors": {"object": "list", "data": [{"code": "x", "message": self.refuses}]}}
-        elif self.looked[name] < self.looks:
+        elif self.looked[name] < self.looks and name not in self.done:
             job["status"] = "in_progress"
         elif self.expires_after is not None and list(self.jobs).index(name) < self.expiring:
             self._end(job, "expired", self.expires_after)

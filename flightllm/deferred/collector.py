@@ -32,6 +32,8 @@ class Collector:
         self._lock = threading.Lock()
         self._waiting: list[Listed] = []
         self._listed: set[bytes] = set()
+        self._shared: list[tuple[bytes, str]] = []
+        self._awaited: set[bytes] = set()
         self._unanswered = 0
 
     @property
@@ -39,8 +41,13 @@ class Collector:
         """Return how many prompts the pass has listed."""
         return len(self._listed)
 
-    def engine(self, model: OpenModel) -> Engine:
-        """Return the engine that stands for a model.
+    @property
+    def awaited(self) -> int:
+        """Return how many prompts wait for the answers of other statements."""
+        return len(self._awaited)
+
+    def engine(self, model: OpenModel, scope: str = "") -> Engine:
+        """Return the engine that stands for a model; see `Collecting.engine`.
 
         Raises:
             UnsupportedError: the model has no batch endpoint.
@@ -48,7 +55,7 @@ class Collector:
         endpoint = batch_endpoint(model.engine)
         if endpoint is None:
             raise no_endpoint(model)
-        return _CollectingEngine(model.engine, model.name, endpoint, self)
+        return _CollectingEngine(model.engine, model.name, scope, endpoint, self)
 
     def spent(self) -> Mapping[str | None, Work]:
         """Return the work whose answers earlier passes have read; see `Collecting.spent`."""
@@ -69,9 +76,17 @@ class Collector:
         if self._waiting:
             self._store.add(self._batch, self._waiting)
             self._waiting = []
+        if self._shared:
+            self._store.wait_for(self._batch, self._shared)
+            self._shared = []
 
-    def answer(self, request: Request, digest: bytes, model: str | None, endpoint: BatchEndpoint) -> Completion | None:
-        """Return the known answer to a request; otherwise list its prompt and return None."""
+    def answer(
+        self, request: Request, digest: bytes, model: str | None, scope: str, endpoint: BatchEndpoint
+    ) -> Completion | None:
+        """Return the known answer to a request; otherwise list its prompt and return None.
+
+        A prompt that another open statement of the scope has is not listed: it waits for that statement's answer.
+        """
         known = self._store.known(self._batch, digest)
         tries = 0 if known is None else known.tries
         if known is not None and known.result is not None:
@@ -80,27 +95,39 @@ class Collector:
             found = None if again else endpoint.read(request, known.note, known.result, last=last)
             if found is not None and not (self._keeping and found.error is not None):
                 return found
-        if known is None and not self._keeping and (found := endpoint.settle(request)) is not None:
+        if self._keeping or digest in self._listed or (known is not None and known.state == "sent"):
+            self._unanswered += 1
+            return None
+        owner = self._store.owner(self._batch, digest, scope, answered=known is None)
+        if owner is None and known is None and (found := endpoint.settle(request)) is not None:
             return found
         with self._lock:
             self._unanswered += 1
-            if not self._keeping and digest not in self._listed and (known is None or known.state != "sent"):
+            if owner is not None:
+                if digest not in self._awaited:
+                    self._awaited.add(digest)
+                    self._shared.append((digest, owner))
+            elif digest not in self._listed:
                 draft = endpoint.draft(request)
                 body = json.dumps(draft.body, ensure_ascii=True)
                 again_listed = known is not None and known.state == "listed"
                 self._listed.add(digest)
-                self._waiting.append(Listed(digest, model, max(1, tries + (not again_listed)), body, draft.note))
-                if len(self._waiting) >= _TOGETHER:
-                    self._flush()
+                tries = max(1, tries + (not again_listed))
+                self._waiting.append(Listed(digest, model, tries, body, draft.note, scope))
+            if max(len(self._waiting), len(self._shared)) >= _TOGETHER:
+                self._flush()
         return None
 
 
 class _CollectingEngine:
     """An engine that asks nothing: it stands for a model in one pass."""
 
-    def __init__(self, engine: Engine, model: str | None, endpoint: BatchEndpoint, collector: Collector) -> None:
+    def __init__(
+        self, engine: Engine, model: str | None, scope: str, endpoint: BatchEndpoint, collector: Collector
+    ) -> None:
         self._engine = engine
         self._model = model
+        self._scope = scope
         self._endpoint = endpoint
         self._collector = collector
 
@@ -114,7 +141,7 @@ class _CollectingEngine:
             if request is None:
                 return
             digest = _digest(request, self._model, self._engine.revision)
-            completion = self._collector.answer(request, digest, self._model, self._endpoint)
+            completion = self._collector.answer(request, digest, self._model, self._scope, self._endpoint)
             if completion is None:
                 request.dispatch.waits = True  # it costs nothing yet
             else:

@@ -41,6 +41,7 @@ _LONGER: Final = 1.5
 _JOIN_SECONDS: Final = 10.0
 _MOST_ROUNDS: Final = 100
 """Far more rounds than calls and waves of a LIMIT need. Rows that change would be bought without end."""
+_WAITS: Final = "it waits for {:,} answers of other deferred statements"
 _TIDY_SECONDS: Final = 3_600.0
 """Seconds between two looks for statements that are too old."""
 _log = structlog.get_logger(__name__)
@@ -264,6 +265,7 @@ class DeferredStatements:
         finally:
             with self._lock:
                 self._threads.pop(batch_id, None)
+            self._wake_others(batch_id)
 
     def _attempt(self, batch: Batch, stop: CancelToken, *, begins: bool) -> bool:
         """Do a step, or note why the statement waits or stops; return whether to go on at once."""
@@ -290,10 +292,14 @@ class DeferredStatements:
             self._store.turn(batch.id, "failed" if batch.error else "cancelled", error=batch.error)
             return True
         if batch.state == "waiting":
-            ended = jobs.advance()
-            if ended or batch.error is not None:
-                self._store.note(batch.id, None, self._paid(batch.id))
-            return ended and self._store.turn(batch.id, "collecting")
+            left = len(self._store.jobs(batch.id))
+            ended, others = jobs.advance(), self._store.awaited(batch.id)
+            said = None if not (ended and others) else _WAITS.format(others)
+            if said != batch.error or ended:
+                self._store.note(batch.id, said, self._paid(batch.id))
+            if len(self._store.jobs(batch.id)) < left:
+                self._wake_others(batch.id)
+            return ended and not others and self._store.turn(batch.id, "collecting")
         return self._pass(batch, stop, begins=begins)
 
     def _pass(self, batch: Batch, stop: CancelToken, *, begins: bool) -> bool:
@@ -306,15 +312,17 @@ class DeferredStatements:
         rows = self._rows(batch.id)
         try:
             with self._passes:
-                count = self._runs.run(batch.statement, collector, rows, batch.id, stop)
+                try:
+                    count = self._runs.run(batch.statement, collector, rows, batch.id, stop)
+                finally:
+                    collector.flush()  # the next pass must see what this one has listed
         except UnansweredError:
             if batch.round >= _MOST_ROUNDS:
                 raise UnsupportedError(
                     f"the statement has had other prompts in each of {_MOST_ROUNDS} rounds: store the rows it reads"
                     " first, by CREATE TABLE … AS SELECT"
                 ) from None
-            collector.flush()
-            if not self._store.end_round(batch.id, self._cut):
+            if not self._store.end_round(batch.id, self._cut) and not collector.awaited:
                 [now] = self._store.batches(batch.id)
                 if now.state == "collecting":
                     raise InternalError("a pass of the statement lacks answers, but no prompt waits for one") from None
@@ -337,6 +345,13 @@ class DeferredStatements:
         with suppress(FlightLLMError), self._passes:
             self._runs.run(batch.statement, collector, self._rows(batch.id), batch.id, CancelToken())
         self._rows(batch.id).unlink(missing_ok=True)
+
+    def _wake_others(self, batch_id: str) -> None:
+        """Let the other statements look whether the answers that they wait for have come."""
+        with self._lock:
+            woken = [one for other, (_, one, _) in self._threads.items() if other != batch_id]
+        for one in woken:
+            one.set()
 
     def _cut(self, model: str | None, prompts: Iterator[tuple[int, str]]) -> Iterator[list[int]]:
         with self._endpoint(model) as endpoint:

@@ -38,7 +38,15 @@ CREATE TABLE IF NOT EXISTS prompts (
     written_tokens INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (batch, digest));
 CREATE UNIQUE INDEX IF NOT EXISTS prompt_number ON prompts (batch, number);
 CREATE INDEX IF NOT EXISTS prompts_of ON prompts (job);
+CREATE INDEX IF NOT EXISTS prompts_like ON prompts (digest);
+CREATE TABLE IF NOT EXISTS awaited (
+    batch TEXT NOT NULL, digest BLOB NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (batch, digest)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS awaited_of ON awaited (owner);
 """
+_ADDED: Final = (("prompts", "scope", "TEXT"),)
+"""Columns that files of earlier versions lack."""
+_FINAL: Final = "(status NOT IN (0, 408, 409, 429) AND status < 500)"
+"""Whether an answer stays the same in another try; see `LineResult.passes`."""
 _BUSY_SECONDS: Final = 30.0
 Cut: TypeAlias = Callable[[str | None, Iterator[tuple[int, str]]], Iterable[list[int]]]
 P = ParamSpec("P")
@@ -83,13 +91,14 @@ class Known(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """A prompt to send."""
+    """A prompt to send; statements of the same `scope` share its answer."""
 
     digest: bytes
     model: str | None
     tries: int
     body: str
     note: str
+    scope: str
 
 
 class Counts(NamedTuple):
@@ -140,6 +149,9 @@ class BatchStore:
                 database.execute("PRAGMA journal_mode = WAL")
                 database.execute("PRAGMA synchronous = FULL")  # a submitted job must be known after a power cut
                 database.executescript(_SCHEMA)
+                for table, column, kind in _ADDED:
+                    if column not in {row[1] for row in database.execute(f"PRAGMA table_info({table})")}:
+                        database.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
                 self._opened = database
             with self._opened:
                 yield self._opened
@@ -192,8 +204,9 @@ class BatchStore:
         with self._transaction() as database:
             removed = database.execute(f"DELETE FROM batches WHERE id = ? AND state IN {ENDED}", (batch_id,)).rowcount
             if removed:
-                database.execute("DELETE FROM jobs WHERE batch = ?", (batch_id,))
-                database.execute("DELETE FROM prompts WHERE batch = ?", (batch_id,))
+                _adopt(database, "owner", batch_id)
+                for table in ("jobs", "prompts", "awaited"):
+                    database.execute(f"DELETE FROM {table} WHERE batch = ?", (batch_id,))
         if removed:
             with self._lock:
                 if self._opened is not None:  # the log of changes has the texts too
@@ -223,9 +236,45 @@ class BatchStore:
         return Known(state, tries, note, result)
 
     @_guarded
-    def begin_round(self, batch_id: str) -> None:
-        """Forget the prompts that a pass listed before a crash, and that no job has."""
+    def owner(self, batch_id: str, digest: bytes, scope: str, *, answered: bool) -> str | None:
+        """Return another open statement that has a prompt without an answer; with `answered`, also with one."""
         with self._transaction() as database:
+            row = database.execute(
+                "SELECT batch FROM prompts JOIN batches ON batches.id = batch WHERE digest = ? AND scope = ?"
+                f" AND batch <> ? AND batches.state NOT IN {ENDED}"
+                f" AND (prompts.state <> 'answered' OR (? AND {_FINAL})) ORDER BY prompts.state LIMIT 1",
+                (digest, scope, batch_id, answered),
+            ).fetchone()
+        return None if row is None else str(row[0])
+
+    @_guarded
+    def wait_for(self, batch_id: str, prompts: Sequence[tuple[bytes, str]]) -> None:
+        """Note which prompts of a statement wait for the answers of other statements: digests and owners."""
+        with self._transaction() as database:
+            database.executemany(
+                "INSERT INTO awaited (batch, digest, owner) VALUES (?, ?, ?)"
+                " ON CONFLICT (batch, digest) DO UPDATE SET owner = excluded.owner",
+                [(batch_id, digest, owner) for digest, owner in prompts],
+            )
+
+    @_guarded
+    def awaited(self, batch_id: str) -> int:
+        """Return how many prompts of a statement wait for answers that other statements have asked for."""
+        with self._transaction() as database:
+            (count,) = database.execute(
+                "SELECT count(*) FROM awaited JOIN prompts ON prompts.batch = owner AND prompts.digest = awaited.digest"
+                f" JOIN batches ON id = owner WHERE awaited.batch = ? AND batches.state NOT IN {ENDED}"
+                " AND prompts.state <> 'answered'",
+                (batch_id,),
+            ).fetchone()
+        return int(count)
+
+    @_guarded
+    def begin_round(self, batch_id: str) -> None:
+        """Take the answers that other statements got, and forget the prompts that a pass listed before a crash."""
+        with self._transaction() as database:
+            _adopt(database, "batch", batch_id)
+            database.execute("DELETE FROM awaited WHERE batch = ?", (batch_id,))
             database.execute("DELETE FROM prompts WHERE batch = ? AND state = 'listed' AND tries = 1", (batch_id,))
 
     @_guarded
@@ -236,12 +285,12 @@ class BatchStore:
                 "SELECT coalesce(max(number), 0) FROM prompts WHERE batch = ?", (batch_id,)
             ).fetchone()
             database.executemany(
-                "INSERT INTO prompts (batch, number, digest, model, state, tries, body, note)"
-                " VALUES (?, ?, ?, ?, 'listed', ?, ?, ?) ON CONFLICT (batch, digest) DO UPDATE SET state = 'listed',"
+                "INSERT INTO prompts (batch, number, digest, model, state, tries, body, note, scope)"
+                " VALUES (?, ?, ?, ?, 'listed', ?, ?, ?, ?) ON CONFLICT (batch, digest) DO UPDATE SET state = 'listed',"
                 " tries = excluded.tries, body = excluded.body, note = excluded.note, job = NULL, status = NULL,"
-                " response = NULL",
+                " response = NULL, scope = excluded.scope",
                 [
-                    (batch_id, number, one.digest, one.model, one.tries, one.body, one.note)
+                    (batch_id, number, one.digest, one.model, one.tries, one.body, one.note, one.scope)
                     for number, one in enumerate(prompts, last + 1)
                 ],
             )
@@ -397,6 +446,24 @@ class BatchStore:
             if self._opened is not None:
                 self._opened.close()
                 self._opened = None
+
+
+def _adopt(database: sqlite3.Connection, column: str, batch_id: str) -> None:
+    """Copy the answers that awaited prompts got to the statements that wait; by their `batch` or their `owner`.
+
+    A copy has cost nothing: the owner has paid.
+    """
+    database.execute(
+        "INSERT INTO prompts (batch, number, digest, model, state, tries, note, status, response, scope)"
+        " SELECT awaited.batch, (SELECT coalesce(max(number), 0) FROM prompts AS own WHERE own.batch = awaited.batch)"
+        " + row_number() OVER (PARTITION BY awaited.batch ORDER BY awaited.digest), prompts.digest, model, 'answered',"
+        " 1, note, status, response, scope"
+        " FROM awaited JOIN prompts ON prompts.batch = owner AND prompts.digest = awaited.digest"
+        f" WHERE awaited.{column} = ? AND prompts.state = 'answered' AND {_FINAL}"
+        " ON CONFLICT (batch, digest) DO UPDATE SET state = 'answered', note = excluded.note, job = NULL,"
+        " status = excluded.status, response = excluded.response",
+        (batch_id,),
+    )
 
 
 def _batch(row: Sequence[Any]) -> Batch:

@@ -167,7 +167,7 @@ def real_bindings(
         asked = {
             binding_of(name): ModelBinding(
                 ObservedEngine(
-                    model.engine if collecting is None else collecting.engine(model),
+                    model.engine if collecting is None else collecting.engine(model, rights.answers),
                     learned := model.learned.of(rights.principal.name),
                     model.costs if collecting is None else Costs(),  # a pass tells nothing about the speed
                     model.health,

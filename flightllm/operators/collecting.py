@@ -11,8 +11,10 @@ from flightllm.llm.engine import Engine
 class Collecting(Protocol):
     """The engines of one pass of a deferred statement."""
 
-    def engine(self, model: OpenModel) -> Engine:
+    def engine(self, model: OpenModel, scope: str) -> Engine:
         """Return the engine that stands for a model: it returns known answers and lists all other prompts.
+
+        Statements of the same `scope` share answers; see `Rights.answers`.
 
         Raises:
             UnsupportedError: the model has no batch endpoint.
