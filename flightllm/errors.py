@@ -111,6 +111,10 @@ class EngineUnavailableError(EngineError):
     """The inference engine is gone or cannot be reached; answers received so far are kept."""
 
 
+class QueueFullError(EngineUnavailableError):
+    """A provider takes no further job at present, or none of this size; the call had no effect."""
+
+
 class AnswerError(EngineError):
     """One request to an engine failed; other requests can continue.
 

@@ -36,6 +36,12 @@ class BatchProvider:
     """Why the provider refuses whole files."""
     taken: int = 0
     """The number of jobs that it takes before it refuses one."""
+    queue: int | None = None
+    """The most words of prompts in all jobs that have not ended: another job is refused as OpenAI does."""
+    wrong_lines: Callable[[str], str] = lambda _: ""
+    """Returns what is wrong with the line of a prompt, for which the provider refuses the whole file; or nothing."""
+    busy: int = 0
+    """So many requests for a job are rejected with status 429."""
     before_reply: Callable[[str], None] = lambda _: None
     """Called with the path of a request after it took effect and before its reply."""
     bodies: list[dict[str, Any]] | None = None
@@ -87,6 +93,8 @@ class BatchProvider:
             self._end(job, "cancelled", 1)
         elif self.refuses and list(self.jobs).index(name) >= self.taken:
             job |= {"status": "failed", "errors": {"object": "list", "data": [{"code": "x", "message": self.refuses}]}}
+        elif job["status"] == "validating" and (errors := self._errors(job)):
+            job |= {"status": "failed", "errors": {"object": "list", "data": errors}}
         elif self.looked[name] < self.looks and name not in self.done:
             job["status"] = "in_progress"
         elif self.expires_after is not None and list(self.jobs).index(name) < self.expiring:
@@ -94,6 +102,29 @@ class BatchProvider:
         else:
             self._end(job, "completed", None)
         return job
+
+    def _errors(self, job: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return why a job is refused: a line is wrong, or the queue of its model is full."""
+        requests = self._requests(job["input_file_id"])
+        wrong = [(number, self.wrong_lines(_prompt(one["body"]))) for number, one in enumerate(requests, 1)]
+        lines = [{"code": "invalid_value", "message": said, "param": "body.messages", "line": number}
+                 for number, said in wrong if said]  # fmt: skip
+        if lines or self.queue is None:
+            return lines
+        others = [one for one in self.jobs.values() if one["status"] == "in_progress"]
+        words = sum(
+            len(_prompt(request["body"]).split())
+            for one in (*others, job)
+            for request in self._requests(one["input_file_id"])
+        )
+        if words <= self.queue:
+            job["status"] = "in_progress"
+            return []
+        said = (
+            f"Enqueued token limit reached for gpt-test in organization org-x. Limit: {self.queue:,} enqueued tokens."
+            " Please try again once some in_progress batches have been completed."
+        )
+        return [{"code": "token_limit_exceeded", "message": said, "param": None, "line": None}]
 
     def _end(self, job: dict[str, Any], status: str, most: int | None) -> None:
         good, bad = list[bytes](), list[bytes]()
@@ -120,7 +151,7 @@ class BatchProvider:
         """Answer one chat."""
         if self.bodies is not None:
             self.bodies.append(body)
-        prompt = "\n".join(one["content"] for one in body["messages"])
+        prompt = _prompt(body)
         failure = self.fails(prompt)
         if failure is not None:
             return failure[0], {"error": {"message": failure[1], "type": "x", "param": None, "code": None}}
@@ -132,6 +163,10 @@ class BatchProvider:
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
         return 200, {"id": "c", "object": "chat.completion", "created": 1, "model": body["model"], "usage": usage,
                      "choices": [choice]}  # fmt: skip
+
+
+def _prompt(body: dict[str, Any]) -> str:
+    return "\n".join(one["content"] for one in body["messages"])
 
 
 def _text(form: dict[str, Any] | None, chosen: int) -> str:
@@ -167,6 +202,9 @@ class _Handler(BaseHTTPRequestHandler):
         with provider.lock:
             if self.path == "/v1/files":
                 reply = 200, provider.add_file(_uploaded(self.headers["content-type"], given))
+            elif self.path == "/v1/batches" and provider.busy:
+                provider.busy -= 1
+                reply = 429, {"error": {"message": "Too many batches in progress", "code": "rate_limit_exceeded"}}
             elif self.path == "/v1/batches":
                 reply = 200, provider.add_job(json.loads(given))
             elif self.path.endswith("/cancel"):

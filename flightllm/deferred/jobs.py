@@ -1,18 +1,29 @@
 """The jobs of a deferred statement at its providers: cut, sent once, watched and read."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from math import ceil
+from typing import Final
 
 import structlog
 
-from flightllm.deferred.store import BatchStore, Job
-from flightllm.errors import EngineError
-from flightllm.llm.batch_endpoint import BatchEndpoint, BatchLimits, LineResult
+from flightllm.deferred.store import BatchStore, Job, Wait
+from flightllm.errors import EngineError, EngineUnavailableError, QueueFullError
+from flightllm.llm.batch_endpoint import BatchEndpoint, BatchLimits, JobState, LineResult
 from flightllm.llm.cost import Work
 
 _HEAD_BYTES = 256
 """Bytes of a line beside the body."""
+FIRST_PAUSE: Final = 60.0
+_MOST_PAUSE: Final = 3_600.0
+"""Seconds until a job is sent again for which the provider has no room: they double with each refusal."""
+_MOST_REFUSALS: Final = 30
+"""The refusals of a day, which is how long a job can take anyway."""
+_BYTES_PER_TOKEN: Final = 4
+"""A rough guess of how many jobs a full one makes: those that are still too large are divided again."""
+_BAD_REQUEST: Final = 400
 _log = structlog.get_logger(__name__)
 
 Endpoints = Callable[[str | None], AbstractContextManager[BatchEndpoint]]
@@ -43,6 +54,8 @@ class Jobs:
         self._store = store
         self._batch = batch_id
         self._endpoints = endpoints
+        self._running = Counter[str | None]()
+        """How many jobs of the statement each model's provider has."""
 
     def advance(self, *, cancelled: bool = False) -> bool:
         """Send the jobs that are not sent, and read those that have ended; return whether all have ended.
@@ -50,14 +63,19 @@ class Jobs:
         With `cancelled`, ask the providers to stop, and send nothing.
 
         Raises:
-            EngineUnavailableError: a provider cannot be reached; call again later.
+            EngineUnavailableError: a provider cannot be reached, or takes no further job at present; call again later.
             EngineError: a provider refuses a job.
         """
-        open_jobs = self._store.jobs(self._batch)
-        left = len(open_jobs)
-        for job in open_jobs:
-            with self._endpoints(job.model) as endpoint:
-                left -= self._ended(job, endpoint, cancelled=cancelled)
+        left, waits = 0, list[EngineUnavailableError]()
+        self._running = Counter(job.model for job in self._store.jobs(self._batch) if job.provider is not None)
+        for job in self._store.jobs(self._batch):
+            try:
+                with self._endpoints(job.model) as endpoint:
+                    left += not self._ended(job, endpoint, cancelled=cancelled)
+            except EngineUnavailableError as error:  # the other jobs do not wait for this one
+                waits.append(error)
+        if waits:
+            raise waits[0]
         return left == 0
 
     def _ended(self, job: Job, endpoint: BatchEndpoint, *, cancelled: bool) -> bool:
@@ -70,11 +88,9 @@ class Jobs:
             if cancelled:
                 self._store.end_job(job.name, (), "the statement was cancelled before the prompt was sent")
                 return True
-            lines = [endpoint.line(str(number), body) for number, body in self._store.bodies(job.name)]
-            self._store.try_job(job.name)
-            provider = endpoint.submit(job.name, lines)
-            self._store.sent_job(job.name, provider)
-            _log.info("batch sent", batch=self._batch, job=job.name, provider_id=provider, prompts=len(lines))
+            provider = self._sent(job, endpoint)
+            if provider is None:
+                return False
         state = endpoint.state(provider)
         if not state.ended:
             if cancelled:
@@ -82,11 +98,9 @@ class Jobs:
             if state.ends is not None:
                 self._store.sent_job(job.name, provider, state.ends)
             return False
+        self._running[job.model] -= 1
         if state.failure:
-            self._store.end_job(job.name, (), f"the provider refused the job: {state.failure}")
-            if cancelled:
-                return True
-            raise EngineError(f"the provider refused the job {provider}: {state.failure}")
+            return self._refused(job, provider, state, cancelled=cancelled)
         got = self._store.end_job(
             job.name,
             list(self._results(endpoint, provider)),
@@ -94,6 +108,83 @@ class Jobs:
         )
         _log.info("batch ended", batch=self._batch, job=job.name, state=state.word, answers=got, at=time.time())
         return True
+
+    def _sent(self, job: Job, endpoint: BatchEndpoint) -> str | None:
+        """Send a job and return the provider's id for it; None while the statement has enough other jobs there.
+
+        Raises:
+            QueueFullError: the provider takes no further job yet.
+        """
+        wait = self._store.wait(job.name)
+        if wait is not None and time.time() < wait.until and (wait.refusals or self._running[job.model] > 0):
+            raise QueueFullError(wait.reason)
+        if self._running[job.model] >= endpoint.limits.jobs:
+            return None
+        lines = [endpoint.line(str(number), body) for number, body in self._store.bodies(job.name)]
+        self._store.try_job(job.name)
+        try:
+            provider = endpoint.submit(job.name, lines)
+        except QueueFullError as error:
+            self._wait(job, str(error))
+            raise
+        self._store.sent_job(job.name, provider)
+        self._running[job.model] += 1
+        _log.info("batch sent", batch=self._batch, job=job.name, provider_id=provider, prompts=len(lines))
+        return provider
+
+    def _refused(self, job: Job, provider: str, state: JobState, *, cancelled: bool) -> bool:
+        """Send a refused job again if that can help; return whether the job has ended.
+
+        Raises:
+            QueueFullError: the job must wait for others.
+            EngineError: the provider does not take the job.
+        """
+        if state.queue_full and not cancelled:
+            self._wait(job, state.failure, state.room)
+            raise QueueFullError(f"the provider has no room for the job {provider} yet: {state.failure}")
+        numbers = [number for number, _ in self._store.bodies(job.name)]
+        wrong = [
+            (numbers[line], LineResult(str(numbers[line]), _BAD_REQUEST, body))
+            for line, body in state.refused_lines
+            if 0 <= line < len(numbers)
+        ]
+        if wrong and not cancelled:
+            if len(wrong) == len(numbers):
+                self._store.end_job(job.name, [(number, result, Work()) for number, result in wrong], state.failure)
+                return True
+            self._store.answer_lines(job.name, wrong)
+            _log.info("batch sent again", batch=self._batch, job=job.name, without=len(wrong), reason=state.failure)
+            return False
+        self._store.end_job(job.name, (), f"the provider refused the job: {state.failure}")
+        if cancelled:
+            return True
+        raise EngineError(f"the provider refused the job {provider}: {state.failure}")
+
+    def _wait(self, job: Job, reason: str, room: int = 0) -> None:
+        """Send a job later, for which the provider has no room; divide one that found no other of the statement there.
+
+        Raises:
+            EngineError: the provider has had no room for a day.
+        """
+        if self._running[job.model] > 0:  # one that ends makes room
+            self._store.send_later(job.name, Wait(0, time.time() + _MOST_PAUSE, reason))
+            return
+        bodies = self._store.bodies(job.name)
+        if len(bodies) > 1:
+            tokens = sum(len(body) for _, body in bodies) // _BYTES_PER_TOKEN
+            jobs = max(2, ceil(tokens / room) if room else 0)
+            each = ceil(len(bodies) / jobs)
+            numbers = [number for number, _ in bodies]
+            self._store.split(job, [numbers[at : at + each] for at in range(0, len(numbers), each)])
+            _log.info("batch divided", batch=self._batch, job=job.name, prompts=len(numbers), each=each, reason=reason)
+            return
+        before = self._store.wait(job.name)
+        refusals = 1 if before is None else before.refusals + 1
+        if refusals > _MOST_REFUSALS:
+            self._store.end_job(job.name, (), f"the provider refused the job: {reason}")
+            raise EngineError(f"the provider has had no room for a job for a day: {reason}")
+        pause = min(FIRST_PAUSE * 2 ** (refusals - 1), _MOST_PAUSE)
+        self._store.send_later(job.name, Wait(refusals, time.time() + pause, reason))
 
     @staticmethod
     def _results(endpoint: BatchEndpoint, provider: str) -> Iterator[tuple[int, LineResult, Work]]:

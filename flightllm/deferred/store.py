@@ -42,6 +42,7 @@ CREATE INDEX IF NOT EXISTS prompts_like ON prompts (digest);
 CREATE TABLE IF NOT EXISTS awaited (
     batch TEXT NOT NULL, digest BLOB NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (batch, digest)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS awaited_of ON awaited (owner);
+CREATE TABLE IF NOT EXISTS waits (job TEXT PRIMARY KEY, refusals INTEGER NOT NULL, until REAL, reason TEXT NOT NULL);
 """
 _ADDED: Final = (("prompts", "scope", "TEXT"),)
 """Columns that files of earlier versions lack."""
@@ -79,6 +80,18 @@ class Job:
     created: float
     tried: bool
     provider: str | None
+
+
+class Wait(NamedTuple):
+    """How a job waits for room at its provider: until a time, with the provider's reason.
+
+    `refusals` counts how often the provider had no room although the statement had no other job there. A job with 0
+    refusals waits until another job of the statement ends.
+    """
+
+    refusals: int
+    until: float
+    reason: str
 
 
 class Known(NamedTuple):
@@ -205,6 +218,7 @@ class BatchStore:
             removed = database.execute(f"DELETE FROM batches WHERE id = ? AND state IN {ENDED}", (batch_id,)).rowcount
             if removed:
                 _adopt(database, "owner", batch_id)
+                database.execute("DELETE FROM waits WHERE job IN (SELECT name FROM jobs WHERE batch = ?)", (batch_id,))
                 for table in ("jobs", "prompts", "awaited"):
                     database.execute(f"DELETE FROM {table} WHERE batch = ?", (batch_id,))
         if removed:
@@ -359,10 +373,57 @@ class BatchStore:
             )
 
     @_guarded
+    def wait(self, job: str) -> Wait | None:
+        """Return how a job waits that was refused because of others; None for another job."""
+        with self._transaction() as database:
+            row = database.execute("SELECT refusals, until, reason FROM waits WHERE job = ?", (job,)).fetchone()
+        return None if row is None else Wait(*row)
+
+    @_guarded
+    def send_later(self, job: str, wait: Wait | None = None) -> None:
+        """Note that the provider does not have a job: it was refused, and is sent again."""
+        with self._transaction() as database:
+            database.execute("UPDATE jobs SET provider = NULL, tried = 0, state = 'new' WHERE name = ?", (job,))
+            if wait is not None:
+                database.execute("INSERT OR REPLACE INTO waits VALUES (?, ?, ?, ?)", (job, *wait))
+
+    @_guarded
+    def split(self, job: Job, parts: Sequence[Sequence[int]]) -> None:
+        """Divide the prompts of a job that no provider has among itself and new jobs, which can be sent at once."""
+        with self._transaction() as database:
+            database.execute("UPDATE jobs SET provider = NULL, tried = 0, state = 'new' WHERE name = ?", (job.name,))
+            database.execute("DELETE FROM waits WHERE job = ?", (job.name,))
+            of_round = job.name.rpartition("-")[0]
+            (made,) = database.execute("SELECT count(*) FROM jobs WHERE name LIKE ? || '-%'", (of_round,)).fetchone()
+            for place, numbers in enumerate(parts[1:], made + 1):
+                name = f"{of_round}-{place}"
+                database.execute(
+                    "INSERT INTO jobs (name, batch, model, created) SELECT ?, batch, model, ? FROM jobs WHERE name = ?",
+                    (name, time.time(), job.name),
+                )
+                database.executemany(
+                    "UPDATE prompts SET job = ? WHERE job = ? AND number = ?",
+                    [(name, job.name, one) for one in numbers],
+                )
+
+    @_guarded
+    def answer_lines(self, job: str, results: Iterable[tuple[int, LineResult]]) -> None:
+        """Keep the errors of the prompts that made a provider refuse a job, and send the job again without them."""
+        with self._transaction() as database:
+            database.executemany(
+                "UPDATE prompts SET state = 'answered', status = ?, response = ?, body = NULL"
+                " WHERE job = ? AND number = ? AND state = 'sent'",
+                [(result.status, result.body, job, number) for number, result in results],
+            )
+            database.execute("UPDATE jobs SET provider = NULL, tried = 0, state = 'new' WHERE name = ?", (job,))
+
+    @_guarded
     def bodies(self, job: str) -> list[tuple[int, str]]:
         """Return the numbers and bodies of a job's prompts, in their order."""
         with self._transaction() as database:
-            rows = database.execute("SELECT number, body FROM prompts WHERE job = ? ORDER BY number", (job,))
+            rows = database.execute(
+                "SELECT number, body FROM prompts WHERE job = ? AND state = 'sent' ORDER BY number", (job,)
+            )
             return rows.fetchall()
 
     @_guarded
@@ -391,6 +452,13 @@ class BatchStore:
                 (missing.encode(), job),
             )
             database.execute("UPDATE jobs SET state = 'ended' WHERE name = ?", (job,))
+            database.execute("DELETE FROM waits WHERE job = ?", (job,))
+            database.execute(  # there is room for one job of this model now
+                "UPDATE waits SET until = 0 WHERE job = (SELECT min(job) FROM waits, jobs AS waiting, jobs AS ended"
+                " WHERE job = waiting.name AND ended.name = ? AND waiting.batch = ended.batch"
+                " AND waiting.model IS ended.model AND waiting.provider IS NULL)",
+                (job,),
+            )
             return got
 
     @_guarded

@@ -10,10 +10,11 @@ from flightllm.llm.engine import Completion, Engine, Request
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """The most requests of one job, and the most bytes of its file."""
+    """The most requests of one job, the most bytes of its file, and the most jobs of one statement at a time."""
 
     requests: int
     bytes: int
+    jobs: int = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,12 @@ class JobState:
     """When the provider ends the job at the latest, in seconds since 1970."""
     answered: int = 0
     failed: int = 0
+    queue_full: bool = False
+    """Whether the provider refused the job only because it has too many others, or one that is too large."""
+    room: int = 0
+    """With `queue_full`: how many tokens can wait at the provider in all; 0 if it does not say."""
+    refused_lines: tuple[tuple[int, bytes], ...] = ()
+    """The lines that made the provider refuse the job, counted from 0, each with the body of its error."""
 
 
 class BatchEndpoint(Protocol):
@@ -60,6 +67,7 @@ class BatchEndpoint(Protocol):
 
     Methods that ask the provider raise:
 
+    - QueueFullError: the provider takes no further job at present; the call had no effect.
     - EngineUnavailableError: the provider cannot be reached or is busy; the same call can succeed later.
     - EngineError: the provider refuses the call; the message says what to change.
     """

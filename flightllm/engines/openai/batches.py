@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,12 +18,14 @@ from flightllm.engines.openai.faults import FaultKind
 from flightllm.engines.openai.options import OpenAIOptions
 from flightllm.engines.openai.usage import read_usage
 from flightllm.engines.window import LoopThread
-from flightllm.errors import EngineError, EngineUnavailableError
+from flightllm.errors import EngineError, EngineUnavailableError, QueueFullError
 from flightllm.llm.batch_endpoint import BatchLimits, Draft, JobState, LineResult
 from flightllm.llm.cost import Work
 from flightllm.llm.engine import Completion, Request
 
 if TYPE_CHECKING:
+    from openai.types import BatchError
+
     from flightllm.engines.openai.capabilities import RequestPlan
 
 LIMITS: Final = BatchLimits(50_000, 200_000_000)
@@ -39,6 +42,13 @@ _FIRST_ERROR: Final = 400
 _LOST: Final = frozenset({"batch_expired", "batch_cancelled", "request_expired", "cancelled", "expired"})
 """The codes of requests that the provider did not process."""
 _PASSING: Final = frozenset({FaultKind.RATE, FaultKind.GONE, FaultKind.UNREACHABLE, FaultKind.TIMEOUT})
+_QUEUE_FULL: Final = "token_limit_exceeded"
+_FULL_TEXT: Final = re.compile(r"enqueued token|too many (?:active |open |pending )?batch", re.IGNORECASE)
+"""A job that is refused because of other jobs: OpenAI and Azure have the code, gateways only the words."""
+_ROOM: Final = re.compile(r"\blimit(?: of|:) ([\d,]*\d) ?([KMB]?)\b", re.IGNORECASE)
+_UNITS: Final = {"": 1, "K": 1_000, "M": 1_000_000, "B": 1_000_000_000}
+_TOO_LARGE: Final = 413
+_SAME_IN_ALL: Final = frozenset({"body.model", "model", "url", "method", "endpoint"})
 T = TypeVar("T")
 
 
@@ -132,7 +142,11 @@ class OpenAIBatches:
         return self._asked(found)
 
     def submit(self, name: str, lines: Sequence[bytes]) -> str:
-        """Upload the file and make a batch of it."""
+        """Upload the file and make a batch of it.
+
+        Raises:
+            QueueFullError: the provider takes no further job at present, or no file of this size.
+        """
         content = b"\n".join(lines) + b"\n"
 
         async def sent() -> str:
@@ -151,17 +165,17 @@ class OpenAIBatches:
         """Return the state of a batch."""
         batch = self._asked(lambda: self._client.batches.retrieve(job))
         word = str(batch.status).lower()
-        errors = (batch.errors.data if batch.errors else None) or []
-        said = "; ".join(filter(None, (_said(one.message, one.line) for one in errors[:3])))
         counts = batch.request_counts
-        return JobState(
+        state = JobState(
             word in _ENDED,
             word,
-            (said or "no reason given") if word == "failed" and not batch.output_file_id else "",
-            batch.expires_at,
-            counts.completed if counts else 0,
-            counts.failed if counts else 0,
+            ends=batch.expires_at,
+            answered=counts.completed if counts else 0,
+            failed=counts.failed if counts else 0,
         )
+        if word != "failed" or batch.output_file_id:
+            return state
+        return refused_state(state, (batch.errors.data if batch.errors else None) or [])
 
     def results(self, job: str) -> Iterator[LineResult]:
         """Yield the results in the batch's files of outputs and of errors."""
@@ -201,8 +215,12 @@ class OpenAIBatches:
             try:
                 fault = await self._faults.read(error, self._client)
             except RefusedError as refused:
-                raise EngineError(f"the engine {self._engine.name} {refused}") from error
+                said = f"the engine {self._engine.name} {refused}"
+                full = status == _TOO_LARGE or _FULL_TEXT.search(str(error)) is not None
+                raise (QueueFullError if full else EngineError)(said) from error
             kind = EngineUnavailableError if fault.kind in _PASSING or _passes(error) else EngineError
+            if fault.kind is FaultKind.RATE or status == _TOO_LARGE:
+                kind = QueueFullError
             raise kind(f"the engine {self._engine.name} {fault.text}") from error
 
 
@@ -220,6 +238,33 @@ def check_status(address: str, status: int, body: bytes) -> None:
     if status >= _FIRST_ERROR:
         response = httpx2.Response(status, content=body, request=httpx2.Request("POST", address))
         raise openai.APIStatusError(f"HTTP {status}", response=response, body=_json(body))
+
+
+def refused_state(state: JobState, errors: Sequence[BatchError]) -> JobState:
+    """Return the state of a job that the provider refused, with its reasons."""
+    said = "; ".join(_said(one.message, one.line) for one in errors[:3]) or "no reason given"
+    full = any(one.code == _QUEUE_FULL or _FULL_TEXT.search(one.message or "") for one in errors)
+    first = 0 if any(one.line == 0 for one in errors) else 1
+    rooms = [_room(one.message or "") for one in errors] if full else []
+    lines = {
+        one.line - first: json.dumps({"error": {"message": one.message, "code": one.code, "param": one.param}}).encode()
+        for one in errors
+        if one.line is not None
+    }
+    of_lines = bool(lines) and all(one.line is not None and not _of_all(one) for one in errors)
+    refused = tuple(sorted(lines.items())) if of_lines else ()
+    return replace(state, failure=said, queue_full=full, room=max(rooms, default=0), refused_lines=refused)
+
+
+def _room(message: str) -> int:
+    """Return the tokens in a message such as `Limit: 2,000,000 enqueued tokens` or `limit of 30K for`; 0 without."""
+    found = _ROOM.search(message)
+    return int(found[1].replace(",", "")) * _UNITS[found[2].upper()] if found else 0
+
+
+def _of_all(error: BatchError) -> bool:
+    """Return whether an error that names a line holds for each line: all have the same model, URL and method."""
+    return error.param in _SAME_IN_ALL or "model" in (error.code or "") or "url" in (error.code or "")
 
 
 def _passes(error: Exception) -> bool:

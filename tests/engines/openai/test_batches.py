@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from openai.types import BatchError
 
 from flightllm.config import EngineConfig
-from flightllm.engines.openai.batches import OpenAIBatches
+from flightllm.engines.openai.batches import OpenAIBatches, refused_state
 from flightllm.engines.openai.engine import OpenAIEngine, create
-from flightllm.llm.batch_endpoint import LineResult
+from flightllm.llm.batch_endpoint import JobState, LineResult
 from flightllm.llm.engine import Parameters, Request
 from tests.batch_endpoint import batch_provider
 
@@ -98,3 +99,34 @@ def test_hits_on_marked_starts_change_no_rule(engine: OpenAIEngine, batches: Ope
     assert not any(stored[1:])
     assert engine.prefix_cache is not None
     assert engine.prefix_cache.breakpoints
+
+
+OPENAI_FULL = (
+    "Enqueued token limit reached for gpt-4o-mini in organization org-1. Limit: 2,000,000 enqueued tokens. Please"
+    " try again once some in_progress batches have been completed."
+)
+AZURE_FULL = (
+    "The number of enqueued tokens has surpassed the configured limit of 30K for the deployment 'gpt-4.1-batch'."
+    " Please either increase the limit or try again once the current jobs have finished."
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "room"), [(OPENAI_FULL, 2_000_000), (AZURE_FULL, 30_000), ("Too many batches in progress", 0)]
+)
+def test_a_full_queue_is_known(message: str, room: int) -> None:
+    """The words of each provider for a queue without room, and the room that it has in all."""
+    state = refused_state(JobState(ended=True, word="failed"), [BatchError(code=None, message=message)])
+    assert (state.queue_full, state.room, state.failure) == (True, room, message)
+
+
+def test_lines_that_are_refused() -> None:
+    """Errors of lines are rows' errors; an error that all lines share is one of the job."""
+    job = JobState(ended=True, word="failed")
+    wrong = BatchError(code="invalid_value", line=2, message="no", param="body.messages")
+    [(place, body)] = refused_state(job, [wrong]).refused_lines
+    assert (place, json.loads(body)["error"]["message"]) == (1, "no")
+    model = BatchError(code="model_not_found", line=1, message="not supported by the Batch API", param="body.model")
+    assert not refused_state(job, [model]).refused_lines
+    assert not refused_state(job, [wrong, BatchError(message="billing limit")]).refused_lines
+    assert not refused_state(job, [wrong, BatchError(message="billing limit")]).queue_full
