@@ -122,7 +122,8 @@ def _chosen(calls: Sequence[Node], tables: Sequence[Json], columns: QueryColumns
     known = list(_columns(tables, columns))
     found = [(name, column, None) for _, name, column in known]
     if how == "all":
-        chosen: list[_Found] = [one for one in found if one[0] not in given]
+        without = {name.lower() for name in given}
+        chosen: list[_Found] = [one for one in found if one[0].lower() not in without]
     elif how == "table":
         chosen = [(name, column, None) for table, name, column in known if table == given[0]]
     elif how == "names":

@@ -141,12 +141,12 @@ def _bucket(given: Sequence[Json], types: ExpressionTypes) -> Json:
     """Return the begin of a bucket: those of months begin in January 2000, and others on the Monday after.
 
     Raises:
-        UnsupportedError: the width is an expression, or the type of the time is unknown.
+        UnsupportedError: the width is an expression, the type of the time is unknown, or another value is given.
     """
     found = types.of(given[1]) if len(given) > 1 else None
     day = found is not None and pa.types.is_date(found)
     naive = found is not None and pa.types.is_timestamp(found) and found.tz is None
-    if kind(given[0]) != "Interval" or not (day or naive):
+    if len(given) not in {2, 3} or kind(given[0]) != "Interval" or not (day or naive):
         raise UnsupportedError(
             "time_bucket takes an interval and a date or a timestamp without a zone: write"
             " time_bucket(INTERVAL '1 month', CAST(t AS TIMESTAMP))"

@@ -47,6 +47,7 @@ def vendor() -> Any:
         r"""SELECT COLUMNS('[[:alpha:]]') AS "c\0" FROM many ORDER BY 1""",
         r"""SELECT COLUMNS('(w|n$)') AS "c\1_\0" FROM many ORDER BY 1""",
         "SELECT COLUMNS(* EXCLUDE (w)) FROM many ORDER BY n",
+        "SELECT COLUMNS(* EXCLUDE (W)) FROM many ORDER BY n",
         "SELECT sum(COLUMNS(['xn', 'n'])) FROM many",
         "SELECT COLUMNS(*)::VARCHAR FROM many ORDER BY 1",
         "SELECT coalesce(COLUMNS('n'), 0) + 1 FROM many ORDER BY 1",

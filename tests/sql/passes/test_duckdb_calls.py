@@ -121,6 +121,13 @@ def test_widths_of_buckets(session: Session, width: str) -> None:
         rows(session, f"SELECT time_bucket(INTERVAL '{width}', DATE '2024-03-15') AS x")
 
 
+@pytest.mark.parametrize("given", ["", "INTERVAL '1 day'", "INTERVAL '1 day', DATE '2024-03-15', DATE '2024-03-15', 1"])
+def test_arguments_of_buckets(session: Session, given: str) -> None:
+    """A call with too few or too many values says what to write."""
+    with pytest.raises(FlightLLMError, match="write time_bucket"):
+        rows(session, f"SELECT time_bucket({given}) AS x")
+
+
 def test_names(session: Session) -> None:
     """A column has the name of the sent text, and a column of the same name as a function stays a column."""
     assert ask(session, "SELECT dayname(day), first(id) FROM people GROUP BY day").table.column_names == [
