@@ -69,6 +69,8 @@ _HALF: Final = CacheRules(1_024, 128, 0.5)
 """Fireworks and Together name no floor; this is that of most providers."""
 _CLAUDE: Final = CacheRules(1_024, 1, 0.1, 1.25, breakpoints=True, implicit=False, reports=True)
 """Anthropic's native API; the floor depends on the model."""
+_MOST_OF_A_TOKEN: Final = 12
+"""More characters than the tokens of a text have on average."""
 _SEARCHED: Final = 64
 _LAST_WORD = re.compile(r" +[A-Za-z0-9]{0,16}\Z|(?<![A-Za-z0-9])[A-Za-z0-9]{1,16}\Z")
 """The last word, and the spaces before it. A longer run of letters has several tokens."""
@@ -150,6 +152,25 @@ def end_of_common_tokens(text: str, characters: int) -> int:
         return characters
     word = _LAST_WORD.search(text, max(0, characters - _SEARCHED), characters)
     return characters if word is None else word.start()
+
+
+def end_of_units(text: str, characters: int, tokens: int, step: int, count: Callable[[str], int]) -> int:
+    """Return where the last whole unit of `step` tokens ends in the first `characters` of a text.
+
+    These characters have `tokens`, with those of the chat template.
+
+    Example: the first 700 characters have 150 tokens. With steps of 64, 22 tokens are beyond the last unit: these are
+    the last ones, of about 100 characters.
+    """
+    left = tokens % step
+    low, high = max(0, characters - left * _MOST_OF_A_TOKEN), characters
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count(text[middle:characters]) >= left:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def served(tokens: int, floor: int, step: int) -> int:

@@ -59,10 +59,12 @@ class HostedSimulator:
         def tokens(end: int) -> int:
             reported = self._memory.tokens(text[:end])
             known = reported or tokens_of_start(text, end, run.tokens, self._count, counted, parts.before, parts.after)
-            known = min(run.tokens - 1, known)
+            known = min(
+                run.tokens - 1, known + shape.block_tokens // 4 if shape.units else known
+            )  # as a unit, it is whole
             return served(known, shape.floor_tokens, shape.block_tokens)
 
-        found = shared if shape.breakpoints else end_of_common_tokens(text, shared)
+        found = shared if shape.breakpoints or shape.units else end_of_common_tokens(text, shared)
         run.cached_tokens = min(run.tokens - 1, round(tokens(found) * shape.share))
         if shape.breakpoints:
             run.written_tokens = max(0, tokens(starts[-1]) - run.cached_tokens) if starts else 0

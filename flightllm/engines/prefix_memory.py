@@ -12,8 +12,10 @@ from flightllm.common.text import shared_start
 
 _MOST_TEXTS: Final = 4_096
 _MOST_CHARACTERS: Final = 8 << 20
-_UNIT_CHARACTERS: Final = 256
-"""About the 64 tokens by which a provider that keeps units counts."""
+_UNIT_CHARACTERS: Final = 512
+"""More characters than a unit of 64 tokens has: a start counts as known if all but its last unit is there."""
+_CUT_CHARACTERS: Final = 256
+"""About the 64 tokens of a unit, where no text can be counted."""
 
 
 class PrefixMemory:
@@ -30,19 +32,21 @@ class PrefixMemory:
         *,
         whole: bool = False,
         units: bool = False,
+        cut: Callable[[str, int], int] | None = None,
     ) -> None:
         """`whole` finds only starts that were added as texts of their own; see `shared`.
 
-        `units` finds only whole texts, and starts that two texts had in common when the second one was added. Such a
-        start is cut to whole units.
+        `units` finds only whole texts, and starts that two texts had in common when the second one was added. Both are
+        cut to whole units: `cut` returns where the last unit ends in the first characters of a text.
         """
         self._seconds = seconds
         self._most = most_characters
         self._clock = clock
         self.whole = whole
         self._units = units
+        self._cut = cut or _by_characters
         self._common: list[str] = []
-        """The common starts of texts, sorted."""
+        """The units of texts and of their common starts, sorted."""
         self._used: OrderedDict[str, float] = OrderedDict()
         """The time of the last use of each text, the oldest first."""
         self._sorted: list[str] = []
@@ -54,8 +58,9 @@ class PrefixMemory:
         """Remember a text, and its `tokens` if they are known; forget the oldest texts if there are too many."""
         if tokens:
             self._tokens[text] = tokens
-        if self._units:
-            self._add_common(text)
+        if self._units and text not in self._used:
+            for characters in (self._nearest(text), len(text)):
+                self._add_unit(text[: self._cut(text, characters)])
         if self._used.pop(text, None) is None:
             insort(self._sorted, text)
             self._characters += len(text)
@@ -77,7 +82,7 @@ class PrefixMemory:
             whole = len(text) if text in self._used else 0
             return max([whole, *(end for end in ends if text[:end] in self._used)])
         if self._units:
-            return max(_longest(self._common, text), _longest(self._sorted, text))
+            return _longest(self._common, text)
         return self._nearest(text)
 
     def _nearest(self, text: str) -> int:
@@ -90,14 +95,14 @@ class PrefixMemory:
         """Return the reported tokens of a remembered text; 0 if they are unknown."""
         return self._tokens.get(text, 0)
 
-    def _add_common(self, text: str) -> None:
-        """Remember the start that a new text has in common with another one, as long as there is room."""
-        common = text[: self._nearest(text) // _UNIT_CHARACTERS * _UNIT_CHARACTERS]
-        place = bisect_left(self._common, common)
-        if common and text not in self._used and self._common[place : place + 1] != [common]:
-            self._common.insert(place, common)
-            if len(self._common) > _MOST_TEXTS:
+    def _add_unit(self, unit: str) -> None:
+        """Remember the start of a text that can be found again."""
+        place = bisect_left(self._common, unit)
+        if unit and self._common[place : place + 1] != [unit]:
+            if len(self._common) >= 2 * _MOST_TEXTS:
                 self._common.clear()
+                place = 0
+            self._common.insert(place, unit)
 
     def knows(self, text: str, end: int) -> bool:
         """Return whether the first `end` characters of a text are there."""
@@ -105,7 +110,9 @@ class PrefixMemory:
 
     def copy(self) -> PrefixMemory:
         """Return a memory of the same texts that changes by itself."""
-        copied = PrefixMemory(self._seconds, self._most, self._clock, whole=self.whole, units=self._units)
+        copied = PrefixMemory(
+            self._seconds, self._most, self._clock, whole=self.whole, units=self._units, cut=self._cut
+        )
         copied._common = self._common.copy()
         copied._used, copied._sorted = self._used.copy(), self._sorted.copy()
         copied._characters, copied._tokens = self._characters, self._tokens.copy()
@@ -116,6 +123,11 @@ class PrefixMemory:
         del self._sorted[bisect_left(self._sorted, text)]
         self._tokens.pop(text, None)
         self._characters -= len(text)
+
+
+def _by_characters(text: str, characters: int) -> int:
+    """Return where the last unit ends by the usual characters of a unit; a whole text stays whole."""
+    return characters if characters == len(text) else characters // _CUT_CHARACTERS * _CUT_CHARACTERS
 
 
 def _longest(units: Sequence[str], text: str) -> int:

@@ -7,6 +7,7 @@ from flightllm.engines.cache_rules import (
     NO_CACHE,
     CacheRules,
     end_of_common_tokens,
+    end_of_units,
     rules_of,
     served,
     tokens_of_start,
@@ -93,6 +94,34 @@ def test_units() -> None:
     assert memory.copy().shared(f"{start}9") == 768
 
 
+def words(text: str) -> int:
+    """Return the number of words, which stand for tokens."""
+    return len(text.split())
+
+
+@pytest.mark.parametrize(("tokens", "end"), [(64, 640), (65, 630), (70, 580), (127, 10), (130, 620)])
+def test_the_end_of_units(tokens: int, end: int) -> None:
+    """The tokens beyond the last whole unit are cut off the end."""
+    text = "word here " * 64
+    found = end_of_units(text, len(text), tokens, 64, lambda one: len(one.replace(" ", "")) // 8)
+    assert found == pytest.approx(end, abs=10)
+
+
+@pytest.mark.parametrize(("tail", "hits"), [(20, [0, 128, 128]), (100, [0, 0, 128])])
+def test_a_short_end_after_a_unit(tail: int, hits: list[int]) -> None:
+    """A whole prompt is kept up to its last unit: so the second prompt finds a start before a short end."""
+    shape = PrefixCache(64, None, at_once=False, floor_tokens=64, units=True)
+
+    def cut(text: str, characters: int) -> int:
+        return end_of_units(text, characters, words(text[:characters]), 64, words)
+
+    simulator = HostedSimulator(shape, PrefixMemory(10, units=True, cut=cut), 1, words)
+    for number in range(3):
+        text = "start " * 140 + f"{number}nd " * tail
+        simulator.add(SimulatedRequest(number, (), words(text), 1, PromptParts(text)))
+    assert [run.cached_tokens for _ in range(3) for run in simulator.step()] == hits
+
+
 @pytest.mark.parametrize(("lead", "hits"), [(0, [0, 0, 128, 128]), (40, [0, 128, 128, 128])])
 def test_simulation(lead: int, hits: list[int]) -> None:
     """Prompts at the same time do not share, unless one goes ahead."""
@@ -125,9 +154,6 @@ def test_common_tokens(one: str, other: str, common: str) -> None:
 def test_tokens_of_a_start() -> None:
     """The chat template has tokens before the start and after the text; a rate is for all of them."""
     text = "a b c d e f g h"
-
-    def words(one: str) -> int:
-        return len(one.split())
 
     assert tokens_of_start(text, 8, 8 + 11, words, 8, 8, 3) == 4 + 8
     assert tokens_of_start(text, 8, 2 * (8 + 11), words, 8, 8, 3) == 2 * (4 + 8)

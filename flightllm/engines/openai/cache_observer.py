@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from flightllm.common.newest import Newest
-from flightllm.engines.cache_rules import NO_CACHE, CacheRules, served, tokens_of_start
+from flightllm.engines.cache_rules import NO_CACHE, CacheRules, end_of_units, served, tokens_of_start
 from flightllm.engines.openai.usage import Usage
 from flightllm.engines.prefix_memory import PrefixMemory
 from flightllm.engines.prompt_parts import PromptParts, starts_of
@@ -44,10 +44,17 @@ class CacheObserver:
     `rules` are those of a hosted provider. Without rules, the cache is `own`, which the configuration describes.
     """
 
-    def __init__(self, rules: CacheRules | None, own: PrefixCache, count: Callable[[str], int]) -> None:
-        """`count` estimates the tokens of a text."""
+    def __init__(
+        self,
+        rules: CacheRules | None,
+        own: PrefixCache,
+        count: Callable[[str], int],
+        around: tuple[int, int] = (0, 0),
+    ) -> None:
+        """`count` estimates the tokens of a text. `around` are the tokens of the template before and after a text."""
         self.rules = rules
         self._count = count
+        self._around = around
         self._own = own
         self._lock = threading.Lock()
         self.marks = True
@@ -71,7 +78,7 @@ class CacheObserver:
         else:
             self._floor, self._memory = (
                 rules.floor,
-                PrefixMemory(rules.seconds, whole=rules.breakpoints, units=rules.units),
+                PrefixMemory(rules.seconds, whole=rules.breakpoints, units=rules.units, cut=self._unit_end),
             )
 
     @property
@@ -228,10 +235,20 @@ class CacheObserver:
             if self._starts == _REPORTS:
                 self.rules, self._memory.whole = replace(rules, breakpoints=False), False
 
+    def _unit_end(self, text: str, characters: int) -> int:
+        """Return where the last whole unit ends in the first characters of a text."""
+        before, after = self._around
+        tokens = before + self._count(text[:characters]) + (after if characters == len(text) else 0)
+        step = self._own.block_tokens if self.rules is None else self.rules.step
+        left = tokens % step - after if characters == len(text) else tokens % step  # the template ends a whole text
+        return end_of_units(text, characters, max(0, left), step, self._count)
+
     def _cache_tokens(self, text: str, shared: int, tokens: int, counted: int) -> int:
         """Return how many of a prompt's `tokens` the cache serves if it knows `shared` of its characters."""
         step = self._own.block_tokens if self.rules is None else self.rules.step
         known = tokens_of_start(text, shared, tokens, self._count, counted)
+        if self.units:
+            known += step // 4  # a unit is whole
         return served(min(tokens - 1, known), self._floor, step)
 
     def written_tokens(self, usage: Usage, text: str, marks: Sequence[int] = ()) -> int:

@@ -121,7 +121,9 @@ class OpenAIEngine(PatientEngine):
             options.known_provider, model, chat=not options.completions, constraints=options.send_constraints
         )
         own = PrefixCache(options.block_tokens, options.cache_blocks, at_once=bool(options.kv_events))
-        self._cache = CacheObserver(self._cache_rules(), own, self.count_tokens)
+        template = token_rules(self._record.provider.name, model)
+        around = 2 * template.message, template.prompt
+        self._cache = CacheObserver(self._cache_rules(), own, self.count_tokens, around)
         self._rates = TokenRates()
         self._recognising = asyncio.Lock()
         self._recognised = self._record.provider is not UNKNOWN
