@@ -46,6 +46,8 @@ class Ledger:
         self._user = user
         self._lock = threading.Lock()
         self._day: _Day | None = None
+        self._kept: dict[str, _Sum] = {}
+        """The most that each deferred statement can still take, by name; it belongs to no day."""
         self._written = time.monotonic()
         self.allowance = Allowance()
         """The user's limits when `look` was last called; reading them at each request would be too slow."""
@@ -60,18 +62,37 @@ class Ledger:
         """Return why the user can spend nothing more today, or None while something is left."""
         allowance = self.allowance
         with self._lock:
-            held = self._today().held
+            held = self._held(self._today())
         return _above(self._user, (held.calls + 1, held.tokens + 1, held.cost), allowance)
+
+    def keep(self, name: str, calls: int, tokens: int, cost: float) -> None:
+        """Reserve what a deferred statement can still take, in place of what it could take before.
+
+        The reservation stays from day to day, until it is replaced by one of nothing.
+        """
+        with self._lock:
+            self._kept[name] = _Sum(calls, tokens, cost)
+            if not calls:
+                del self._kept[name]
+
+    def book(self, calls: int, tokens: int, cost: float) -> None:
+        """Count real spending of a deferred statement today, and write it to disk."""
+        with self._lock:
+            day = self._today()
+            day.held.add(calls, tokens, cost)
+            day.unwritten.add(calls, tokens, cost)
+            self._write(day)
 
     def take(self, calls: int, tokens: int, cost: float) -> str | None:
         """Reserve the most that a request can cost; return a refusal where the day's budget is too small."""
         allowance = self.allowance
         with self._lock:
-            held = self._today().held
+            day = self._today()
+            held = self._held(day)
             after = (held.calls + calls, held.tokens + tokens, held.cost + cost)
             above = _above(self._user, after, allowance)
             if above is None:
-                held.add(calls, tokens, cost)
+                day.held.add(calls, tokens, cost)
         return above
 
     def settle(
@@ -104,6 +125,13 @@ class Ledger:
         with self._lock:
             if self._day is not None:
                 self._write(self._day)
+
+    def _held(self, day: _Day) -> _Sum:
+        """Return what the user has spent and reserved on a day, with what deferred statements can still take."""
+        if not self._kept:
+            return day.held
+        sums = [day.held, *self._kept.values()]
+        return _Sum(sum(one.calls for one in sums), sum(one.tokens for one in sums), sum(one.cost for one in sums))
 
     def _today(self) -> _Day:
         date = today()

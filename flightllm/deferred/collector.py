@@ -3,20 +3,42 @@
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from flightllm.deferred.store import BatchStore, Listed
+from flightllm.deferred.store import BatchStore, Held, Known, Listed
 from flightllm.engines.registry import OpenModel
 from flightllm.errors import UnansweredError, UnsupportedError, check_cancelled
 from flightllm.llm.batch_endpoint import BatchEndpoint, batch_endpoint
 from flightllm.llm.cost import Work
 from flightllm.llm.engine import Completion, Engine, Request
+from flightllm.operators.budget import RequestBudget, Reservation
 
 MOST_TRIES: Final = 3
 """How often a prompt is sent that gets no usable answer, because of the form or because of the provider."""
 _TOGETHER: Final = 1_000
 """Prompts that one transaction keeps."""
+
+
+class Spending(Protocol):
+    """The spending of a user in a day; see `Ledger`."""
+
+    def keep(self, name: str, calls: int, tokens: int, cost: float) -> None:
+        """Reserve what a statement can still take, in place of what it could take before."""
+
+    def book(self, calls: int, tokens: int, cost: float) -> None:
+        """Count real spending."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The model of a pass: its name and endpoint, the scope of answers, and the budget."""
+
+    model: str | None
+    endpoint: BatchEndpoint
+    scope: str
+    budget: RequestBudget | None
 
 
 class Collector:
@@ -25,8 +47,11 @@ class Collector:
     With `keeping`, the pass only puts answers into the cache: it lists nothing, and ends without effect.
     """
 
-    def __init__(self, store: BatchStore, batch_id: str, *, keeping: bool = False) -> None:
+    def __init__(
+        self, store: BatchStore, batch_id: str, spending: Spending | None = None, *, keeping: bool = False
+    ) -> None:
         self._store = store
+        self._spending = spending
         self._batch = batch_id
         self._keeping = keeping
         self._lock = threading.Lock()
@@ -35,6 +60,9 @@ class Collector:
         self._shared: list[tuple[bytes, str]] = []
         self._awaited: set[bytes] = set()
         self._unanswered = 0
+        self._reserved: list[tuple[RequestBudget, Reservation]] = []
+        self.refusal: str | None = None
+        """Why a limit left prompts unsent, or None."""
 
     @property
     def listed(self) -> int:
@@ -46,7 +74,7 @@ class Collector:
         """Return how many prompts wait for the answers of other statements."""
         return len(self._awaited)
 
-    def engine(self, model: OpenModel, scope: str = "") -> Engine:
+    def engine(self, model: OpenModel, scope: str = "", budget: RequestBudget | None = None) -> Engine:
         """Return the engine that stands for a model; see `Collecting.engine`.
 
         Raises:
@@ -55,11 +83,21 @@ class Collector:
         endpoint = batch_endpoint(model.engine)
         if endpoint is None:
             raise no_endpoint(model)
-        return _CollectingEngine(model.engine, model.name, scope, endpoint, self)
+        return _CollectingEngine(model.engine, Asked(model.name, endpoint, scope, budget), self)
 
     def spent(self) -> Mapping[str | None, Work]:
-        """Return the work whose answers earlier passes have read; see `Collecting.spent`."""
-        return self._store.works(self._batch, before_last_round=True)
+        """Return the work of earlier rounds; see `Collecting.spent`."""
+        return self._store.works(self._batch)
+
+    def leave(self) -> None:
+        """Keep what the listed prompts can take beyond the pass; see `Collecting.leave`."""
+        with self._lock:
+            reserved, self._reserved = self._reserved, []
+        if self._spending is not None and reserved:  # before the release: nobody else can take it in between
+            tokens, cost = (sum(getattr(one, name) for _, one in reserved) for name in ("tokens", "cost"))
+            self._spending.keep(self._batch, len(reserved), tokens, cost)
+        for budget, reservation in reserved:
+            budget.release(reservation, sent=False)
 
     def finish(self) -> None:
         """Check that no prompt is without an answer; see `Collecting.finish`."""
@@ -80,55 +118,89 @@ class Collector:
             self._store.wait_for(self._batch, self._shared)
             self._shared = []
 
-    def answer(
-        self, request: Request, digest: bytes, model: str | None, scope: str, endpoint: BatchEndpoint
-    ) -> Completion | None:
+    def answer(self, request: Request, digest: bytes, asked: Asked) -> Completion | None:
         """Return the known answer to a request; otherwise list its prompt and return None.
 
-        A prompt that another open statement of the scope has is not listed: it waits for that statement's answer.
+        A prompt that another open statement of the scope has is not listed: it waits for that statement's answer. A
+        prompt beyond a limit is not listed either: it gets the limit's error, or waits for the next pass.
+
+        Raises:
+            BudgetExceededError: a limit is reached, and the session wants the query to fail then.
         """
         known = self._store.known(self._batch, digest)
         tries = 0 if known is None else known.tries
         if known is not None and known.result is not None:
             last = tries >= MOST_TRIES or self._keeping
             again = known.result.passes and not last
-            found = None if again else endpoint.read(request, known.note, known.result, last=last)
+            found = None if again else asked.endpoint.read(request, known.note, known.result, last=last)
             if found is not None and not (self._keeping and found.error is not None):
                 return found
         if self._keeping or digest in self._listed or (known is not None and known.state == "sent"):
             self._unanswered += 1
             return None
-        owner = self._store.owner(self._batch, digest, scope, answered=known is None)
-        if owner is None and known is None and (found := endpoint.settle(request)) is not None:
+        owner = self._store.owner(self._batch, digest, asked.scope, answered=known is None)
+        if owner is not None:
+            self._wait_for(digest, owner)
+            return None
+        return self._list(request, digest, known, asked)
+
+    def _wait_for(self, digest: bytes, owner: str) -> None:
+        with self._lock:
+            self._unanswered += 1
+            if digest not in self._awaited:
+                self._awaited.add(digest)
+                self._shared.append((digest, owner))
+                self._flush_many()
+
+    def _list(self, request: Request, digest: bytes, known: Known | None, asked: Asked) -> Completion | None:
+        """List a prompt within the budget; return an answer if there is one already, or why the budget refuses it."""
+        budget, reservation = asked.budget, None
+        if budget is not None:
+            reservation = budget.take(request)
+            if reservation is None:
+                if budget.refusal is None:
+                    self._unanswered += 1  # there can be room after this round
+                    return None
+                self.refusal = budget.refusal
+                return Completion(request.id, None, error=budget.refusal)
+        if known is None and (found := _settled(request, asked, reservation)) is not None:
+            figures = found.prompt_tokens, found.cached_tokens, found.completion_tokens, found.written_tokens
+            self._store.asked_at_once(self._batch, digest.hex(), asked.model, Work(1, *figures))
+            if budget is not None and reservation is not None:
+                budget.settle(reservation, found)
             return found
         with self._lock:
             self._unanswered += 1
-            if owner is not None:
-                if digest not in self._awaited:
-                    self._awaited.add(digest)
-                    self._shared.append((digest, owner))
-            elif digest not in self._listed:
-                draft = endpoint.draft(request)
-                body = json.dumps(draft.body, ensure_ascii=True)
-                again_listed = known is not None and known.state == "listed"
-                self._listed.add(digest)
-                tries = max(1, tries + (not again_listed))
-                self._waiting.append(Listed(digest, model, tries, body, draft.note, scope))
-            if max(len(self._waiting), len(self._shared)) >= _TOGETHER:
-                self._flush()
+            if digest in self._listed:  # another operator was quicker
+                if budget is not None and reservation is not None:
+                    budget.release(reservation, sent=False)
+                return None
+            draft = asked.endpoint.draft(request)
+            body = json.dumps(draft.body, ensure_ascii=True)
+            tries = 0 if known is None else known.tries
+            again_listed = known is not None and known.state == "listed"
+            self._listed.add(digest)
+            held = Held()
+            if budget is not None and reservation is not None:
+                self._reserved.append((budget, reservation))
+                held = Held(1, reservation.tokens, reservation.cost)
+            tries = max(1, tries + (not again_listed))
+            listed = Listed(digest, asked.model, tries, body, draft.note, asked.scope, held.tokens, held.cost)
+            self._waiting.append(listed)
+            self._flush_many()
         return None
+
+    def _flush_many(self) -> None:
+        if max(len(self._waiting), len(self._shared)) >= _TOGETHER:
+            self._flush()
 
 
 class _CollectingEngine:
     """An engine that asks nothing: it stands for a model in one pass."""
 
-    def __init__(
-        self, engine: Engine, model: str | None, scope: str, endpoint: BatchEndpoint, collector: Collector
-    ) -> None:
+    def __init__(self, engine: Engine, asked: Asked, collector: Collector) -> None:
         self._engine = engine
-        self._model = model
-        self._scope = scope
-        self._endpoint = endpoint
+        self._asked = asked
         self._collector = collector
 
     def __getattr__(self, name: str) -> Any:
@@ -140,8 +212,8 @@ class _CollectingEngine:
             check_cancelled(cancelled)
             if request is None:
                 return
-            digest = _digest(request, self._model, self._engine.revision)
-            completion = self._collector.answer(request, digest, self._model, self._scope, self._endpoint)
+            digest = _digest(request, self._asked.model, self._engine.revision)
+            completion = self._collector.answer(request, digest, self._asked)
             if completion is None:
                 request.dispatch.waits = True  # it costs nothing yet
             else:
@@ -149,6 +221,19 @@ class _CollectingEngine:
 
     def close(self) -> None:
         """Do nothing: the engine belongs to the server."""
+
+
+def _settled(request: Request, asked: Asked, reservation: Reservation | None) -> Completion | None:
+    """Return the answer to a prompt that must be asked at once, within the budget; see `BatchEndpoint.settle`."""
+    budget, dispatch = asked.budget, request.dispatch
+    if budget is not None and reservation is not None:
+
+        def admit(answer: int) -> str | None:
+            again = dispatch.sent
+            return budget.admit(reservation, answer, again=again, billed=again and dispatch.billed)
+
+        dispatch.admit, dispatch.retract = admit, lambda: budget.retract(reservation)
+    return asked.endpoint.settle(request)
 
 
 def no_endpoint(model: OpenModel) -> UnsupportedError:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import structlog
 
 from flightllm.common.principal import Principal
-from flightllm.deferred.collector import Collector, no_endpoint
+from flightllm.deferred.collector import Collector, Spending, no_endpoint
 from flightllm.deferred.jobs import Jobs, cut
 from flightllm.deferred.store import ENDED, Batch, BatchStore
 from flightllm.engines.registry import Engines
@@ -30,6 +30,7 @@ from flightllm.errors import (
 )
 from flightllm.execution.deferral import DeferredStatement, Forecast
 from flightllm.llm.batch_endpoint import BatchEndpoint, batch_endpoint
+from flightllm.llm.cost import Work
 from flightllm.observe.query_record import CancelToken
 from flightllm.observe.statement_texts import shown_statement
 
@@ -63,6 +64,9 @@ class Runner(Protocol):
     def took_effect(self, mark: str) -> bool:
         """Return whether a change with this mark is in the tables."""
 
+    def spending(self, principal: Principal) -> Spending | None:
+        """Return what a user spends in a day; None on a server without users."""
+
 
 class DeferredStatements:
     """All deferred statements of a server; each that has not ended has a thread. See `Deferral`."""
@@ -92,6 +96,7 @@ class DeferredStatements:
         self._runner = runner
         for batch in self._store.batches():
             if batch.state not in ENDED:
+                self._hold(batch)  # before any other statement of the user can spend it
                 self._drive(batch.id, begins=False)
         if self._store.exists:
             self._tidy_at_times()
@@ -262,6 +267,10 @@ class DeferredStatements:
                 self._store.note(batch_id, None, self._paid(batch_id))
             with suppress(FlightLLMError):
                 self._store.turn(batch_id, "failed", error=said)
+            with suppress(FlightLLMError, ValueError):
+                [batch] = self._store.batches(batch_id)
+                self._book(batch)
+                self._hold(batch)
         finally:
             with self._lock:
                 self._threads.pop(batch_id, None)
@@ -285,7 +294,9 @@ class DeferredStatements:
         """Do what a statement's state asks for; return whether to go on at once."""
         jobs = Jobs(self._store, batch.id, self._endpoint)
         if batch.state == "cancelling":
-            if not jobs.advance(cancelled=True):
+            ended = jobs.advance(cancelled=True)
+            self._book(batch)
+            if not ended:
                 return False
             self._keep_answers(batch)
             self._store.note(batch.id, batch.error, self._paid(batch.id))
@@ -294,6 +305,7 @@ class DeferredStatements:
         if batch.state == "waiting":
             left = len(self._store.jobs(batch.id))
             ended, others = jobs.advance(), self._store.awaited(batch.id)
+            self._book(batch)
             said = None if not (ended and others) else _WAITS.format(others)
             if said != batch.error or ended:
                 self._store.note(batch.id, said, self._paid(batch.id))
@@ -307,8 +319,9 @@ class DeferredStatements:
         if not begins and batch.statement.is_update and self._runs.took_effect(batch.id):
             self._store.turn(batch.id, "done")  # the process ended between the change and its note
             return True
+        self._book(batch)
         self._store.begin_round(batch.id)
-        collector = Collector(self._store, batch.id)
+        collector = Collector(self._store, batch.id, self._runs.spending(batch.statement.principal))
         rows = self._rows(batch.id)
         try:
             with self._passes:
@@ -322,7 +335,9 @@ class DeferredStatements:
                     f"the statement has had other prompts in each of {_MOST_ROUNDS} rounds: store the rows it reads"
                     " first, by CREATE TABLE … AS SELECT"
                 ) from None
-            if not self._store.end_round(batch.id, self._cut) and not collector.awaited:
+            made = self._store.end_round(batch.id, self._cut)
+            self._hold(batch)
+            if not made and not collector.awaited:
                 [now] = self._store.batches(batch.id)
                 if now.state == "collecting":
                     raise InternalError("a pass of the statement lacks answers, but no prompt waits for one") from None
@@ -336,7 +351,8 @@ class DeferredStatements:
         except FlightLLMError:
             self._keep_answers(batch)  # the failing answer can have come before others
             raise
-        self._store.turn(batch.id, "done", rows=count)
+        said = None if collector.refusal is None else f"{collector.refusal}; the other rows have NULL"
+        self._store.turn(batch.id, "done", rows=count, error=said)
         return True
 
     def _keep_answers(self, batch: Batch) -> None:
@@ -365,17 +381,35 @@ class DeferredStatements:
                 raise no_endpoint(models[model])
             yield found
 
+    def _book(self, batch: Batch) -> None:
+        """Count what ended jobs have taken as spent by the user, and keep what open jobs can still take.
+
+        A crash between both notes counts a job twice: a limit holds all the same.
+        """
+        spending = self._runs.spending(batch.statement.principal)
+        for job, model, work in self._store.unbooked(batch.id):
+            if spending is not None and work.calls:
+                spending.book(work.calls, work.tokens, self._price(model, work) or 0.0)
+            self._store.book(job)
+        self._hold(batch)
+
+    def _hold(self, batch: Batch) -> None:
+        """Reserve what the open jobs of a statement can still take of the user's budget."""
+        spending = self._runs.spending(batch.statement.principal)
+        if spending is not None:
+            spending.keep(batch.id, *self._store.held(batch.id))
+
     def _paid(self, batch_id: str) -> float | None:
         """Return what the providers charge for a statement so far, or None if a model has no prices."""
-        paid = 0.0
-        for model, work in self._store.works(batch_id).items():
-            with self._engines.using([model]) as models:
-                price = models[model].costs.price(work)
-                found = batch_endpoint(models[model].engine)
-            if price is None or found is None:
-                return None
-            paid += price * found.price
-        return paid
+        prices = [self._price(model, work) for model, work in self._store.works(batch_id).items()]
+        known = [price for price in prices if price is not None]
+        return sum(known) if len(known) == len(prices) else None
+
+    def _price(self, model: str | None, work: Work) -> float | None:
+        with self._engines.using([model]) as models:
+            price = models[model].costs.price(work)
+            found = batch_endpoint(models[model].engine)
+        return None if price is None or found is None else price * found.price
 
 
 def _microseconds(seconds: float | None) -> int | None:

@@ -44,7 +44,14 @@ CREATE TABLE IF NOT EXISTS awaited (
 CREATE INDEX IF NOT EXISTS awaited_of ON awaited (owner);
 CREATE TABLE IF NOT EXISTS waits (job TEXT PRIMARY KEY, refusals INTEGER NOT NULL, until REAL, reason TEXT NOT NULL);
 """
-_ADDED: Final = (("prompts", "scope", "TEXT"),)
+_WORK: Final = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens", "written_tokens")
+_ADDED: Final = (
+    ("prompts", "scope", "TEXT"),
+    ("prompts", "held_tokens", "INTEGER NOT NULL DEFAULT 0"),
+    ("prompts", "held_cost", "REAL NOT NULL DEFAULT 0"),
+    ("jobs", "booked", "INTEGER NOT NULL DEFAULT 1"),
+    *(("jobs", name, "INTEGER NOT NULL DEFAULT 0") for name in _WORK),
+)
 """Columns that files of earlier versions lack."""
 _FINAL: Final = "(status NOT IN (0, 408, 409, 429) AND status < 500)"
 """Whether an answer stays the same in another try; see `LineResult.passes`."""
@@ -112,6 +119,17 @@ class Listed(NamedTuple):
     body: str
     note: str
     scope: str
+    held_tokens: int = 0
+    held_cost: float = 0.0
+    """The most tokens and cost that the prompt can take."""
+
+
+class Held(NamedTuple):
+    """The most that prompts without an answer can take."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost: float = 0.0
 
 
 class Counts(NamedTuple):
@@ -299,14 +317,12 @@ class BatchStore:
                 "SELECT coalesce(max(number), 0) FROM prompts WHERE batch = ?", (batch_id,)
             ).fetchone()
             database.executemany(
-                "INSERT INTO prompts (batch, number, digest, model, state, tries, body, note, scope)"
-                " VALUES (?, ?, ?, ?, 'listed', ?, ?, ?, ?) ON CONFLICT (batch, digest) DO UPDATE SET state = 'listed',"
-                " tries = excluded.tries, body = excluded.body, note = excluded.note, job = NULL, status = NULL,"
-                " response = NULL, scope = excluded.scope",
-                [
-                    (batch_id, number, one.digest, one.model, one.tries, one.body, one.note, one.scope)
-                    for number, one in enumerate(prompts, last + 1)
-                ],
+                "INSERT INTO prompts (batch, number, digest, model, state, tries, body, note, scope, held_tokens,"
+                " held_cost) VALUES (?, ?, ?, ?, 'listed', ?, ?, ?, ?, ?, ?) ON CONFLICT (batch, digest) DO UPDATE SET"
+                " state = 'listed', tries = excluded.tries, body = excluded.body, note = excluded.note, job = NULL,"
+                " status = NULL, response = NULL, scope = excluded.scope, held_tokens = excluded.held_tokens,"
+                " held_cost = excluded.held_cost",
+                [(batch_id, number, one.digest, one.model, *one[2:]) for number, one in enumerate(prompts, last + 1)],
             )
 
     @_guarded
@@ -337,7 +353,7 @@ class BatchStore:
                     made += 1
                     name = f"{batch_id}-{round_}-{made}"
                     database.execute(
-                        "INSERT INTO jobs (name, batch, model, created) VALUES (?, ?, ?, ?)",
+                        "INSERT INTO jobs (name, batch, model, created, booked) VALUES (?, ?, ?, ?, 0)",
                         (name, batch_id, model, time.time()),
                     )
                     database.executemany(
@@ -434,24 +450,25 @@ class BatchStore:
         not processed; `missing` says why.
         """
         with self._transaction() as database:
-            got = 0
+            got, total = 0, Work()
             for number, result, work in results:
                 changed = database.execute(
                     "UPDATE prompts SET state = 'answered', status = ?, response = ?, body = NULL, calls = calls + ?,"
                     " prompt_tokens = prompt_tokens + ?, cached_tokens = cached_tokens + ?,"
                     " completion_tokens = completion_tokens + ?, written_tokens = written_tokens + ?"
                     " WHERE job = ? AND number = ? AND state = 'sent'",
-                    (
-                        *(result.status, result.body, work.calls, work.prompt_tokens, work.cached_tokens),
-                        *(work.completion_tokens, work.written_tokens, job, number),
-                    ),
+                    (result.status, result.body, *_figures(work), job, number),
                 )
-                got += changed.rowcount
+                if changed.rowcount:
+                    got, total = got + 1, total + work
             database.execute(
                 "UPDATE prompts SET state = 'answered', status = 0, response = ? WHERE job = ? AND state = 'sent'",
                 (missing.encode(), job),
             )
-            database.execute("UPDATE jobs SET state = 'ended' WHERE name = ?", (job,))
+            database.execute(
+                f"UPDATE jobs SET state = 'ended', ({', '.join(_WORK)}) = (?, ?, ?, ?, ?) WHERE name = ?",
+                (*_figures(total), job),
+            )
             database.execute("DELETE FROM waits WHERE job = ?", (job,))
             database.execute(  # there is room for one job of this model now
                 "UPDATE waits SET until = 0 WHERE job = (SELECT min(job) FROM waits, jobs AS waiting, jobs AS ended"
@@ -460,6 +477,43 @@ class BatchStore:
                 (job,),
             )
             return got
+
+    @_guarded
+    def asked_at_once(self, batch_id: str, name: str, model: str | None, work: Work) -> None:
+        """Keep the work of a prompt that was asked beside the jobs of a statement, and is booked already."""
+        with self._transaction() as database:
+            database.execute(
+                f"INSERT OR REPLACE INTO jobs (name, batch, model, created, state, booked, {', '.join(_WORK)})"
+                " VALUES (?, ?, ?, ?, 'ended', 1, ?, ?, ?, ?, ?)",
+                (f"{batch_id}-{name}", batch_id, model, time.time(), *_figures(work)),
+            )
+
+    @_guarded
+    def unbooked(self, batch_id: str) -> list[tuple[str, str | None, Work]]:
+        """Return the names, models and works of the ended jobs whose spending is not booked yet."""
+        with self._transaction() as database:
+            rows = database.execute(
+                f"SELECT name, model, {', '.join(_WORK)} FROM jobs WHERE batch = ? AND state = 'ended' AND NOT booked",
+                (batch_id,),
+            ).fetchall()
+        return [(name, model, Work(*figures)) for name, model, *figures in rows]
+
+    @_guarded
+    def book(self, job: str) -> None:
+        """Note that the spending of a job is booked."""
+        with self._transaction() as database:
+            database.execute("UPDATE jobs SET booked = 1 WHERE name = ?", (job,))
+
+    @_guarded
+    def held(self, batch_id: str) -> Held:
+        """Return the most that the prompts of a statement in open jobs can take."""
+        with self._transaction() as database:
+            found = database.execute(
+                "SELECT count(*), coalesce(sum(held_tokens), 0), coalesce(sum(held_cost), 0) FROM prompts"
+                " WHERE batch = ? AND state = 'sent'",
+                (batch_id,),
+            ).fetchone()
+        return Held(*found)
 
     @_guarded
     def counts(self, batch_id: str) -> Counts:
@@ -473,26 +527,12 @@ class BatchStore:
         return Counts(*found)
 
     @_guarded
-    def works(self, batch_id: str, *, before_last_round: bool = False) -> dict[str | None, Work]:
-        """Return the work that providers have done for a statement, by model.
-
-        With `before_last_round`, leave out the prompts of the last round that made jobs.
-        """
-        last = (
-            ""
-            if not before_last_round
-            else (
-                " AND job NOT IN (SELECT name FROM jobs, batches WHERE jobs.batch = id AND id = prompts.batch"
-                " AND name LIKE id || '-' || round || '-%')"
-            )
-        )
+    def works(self, batch_id: str) -> dict[str | None, Work]:
+        """Return the work that providers have done for a statement, by model."""
+        sums = ", ".join(f"sum({name})" for name in _WORK)
         with self._transaction() as database:
-            rows = database.execute(
-                "SELECT model, sum(calls), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens),"
-                f" sum(written_tokens) FROM prompts WHERE batch = ?{last} GROUP BY model",
-                (batch_id,),
-            ).fetchall()
-        return {model: Work(*figures) for model, *figures in rows}
+            rows = database.execute(f"SELECT model, {sums} FROM jobs WHERE batch = ? GROUP BY model", (batch_id,))
+            return {model: Work(*figures) for model, *figures in rows}
 
     @_guarded
     def provider_ids(self, batch_id: str) -> list[str]:
@@ -514,6 +554,10 @@ class BatchStore:
             if self._opened is not None:
                 self._opened.close()
                 self._opened = None
+
+
+def _figures(work: Work) -> tuple[int, ...]:
+    return work.calls, work.prompt_tokens, work.cached_tokens, work.completion_tokens, work.written_tokens
 
 
 def _adopt(database: sqlite3.Connection, column: str, batch_id: str) -> None:

@@ -23,7 +23,7 @@ from flightllm.execution.plan_texts import late_fits
 from flightllm.functions.call import EMBEDDING, MODEL, SEARCH, AICall, binding_of, model_of
 from flightllm.learning.learned import LateFit
 from flightllm.llm.batch_endpoint import batch_endpoint
-from flightllm.llm.cost import Costs, ModelCosts
+from flightllm.llm.cost import Costs, ModelCosts, Work
 from flightllm.llm.engine import Constraint, Engine, Parameters
 from flightllm.llm.thinking import most_thought
 from flightllm.observe.query_record import COUNTERS, QueryRecord
@@ -158,16 +158,18 @@ def real_bindings(
         _answers(query.services, query.settings) as (cache, in_flight),
     ):
         rights, collecting = query.services.rights, query.services.collecting
-        if collecting is not None:  # its handle has checked the estimate
-            settings = _left_of_rounds(settings, collecting, models)
-        elif not fits:
+        if collecting is None and not fits:  # the handle of a deferred statement has checked the estimate
             _check_limits(query, settings, models, record)
-        account = _account(query, settings)
+        account = _account(query, settings, models)
+        budgets = {
+            name: None if account is None else _budget(account, model, _factor(model, collecting))
+            for name, model in models.items()
+        }
         precedence = Precedence(query.settings.priority)
         asked = {
             binding_of(name): ModelBinding(
                 ObservedEngine(
-                    model.engine if collecting is None else collecting.engine(model, rights.answers),
+                    model.engine if collecting is None else collecting.engine(model, rights.answers, budgets[name]),
                     learned := model.learned.of(rights.principal.name),
                     model.costs if collecting is None else Costs(),  # a pass tells nothing about the speed
                     model.health,
@@ -176,7 +178,7 @@ def real_bindings(
                 cache,
                 in_flight,
                 model.window,
-                None if account is None else _budget(account, model, _factor(model, collecting)),
+                budgets[name] if collecting is None else None,  # known answers take nothing
                 rights.answers,
                 rights.principal.tenant,
                 model.costs,
@@ -194,6 +196,8 @@ def real_bindings(
         try:
             yield {**asked, **_others(query, cache, in_flight)}
         finally:
+            if collecting is not None:
+                collecting.leave()
             if account is not None:
                 account.close()
     if collecting is not None:
@@ -278,16 +282,25 @@ def _note_run(learned: Learned, call: AICall, seen: Seen) -> None:
     learned.note_run(question_of(call), seen)
 
 
-def _account(query: AskingQuery, settings: Settings) -> Account | None:
+def _account(query: AskingQuery, settings: Settings, models: Mapping[str | None, OpenModel]) -> Account | None:
     """Return the account of the session's limits and the user's spending; None if there are no limits and no ledger.
 
     Raises:
         BudgetExceededError: the day's budget is spent.
     """
-    limits, ledger = _limits(settings), _ledger(query)
+    limits, services, fail = _limits(settings), query.services, settings.on_budget == "fail"
+    if services.collecting is None:
+        ledger = _ledger(query)
+        return None if limits == Allowance() and ledger is None else Account(limits, ledger=ledger, fail=fail)
+    ledger = services.access.ledger(services.rights.principal)  # a pass that asks nothing needs no budget
     if limits == Allowance() and ledger is None:
         return None
-    return Account(limits, ledger=ledger, fail=settings.on_budget == "fail")
+    works = {name: work for name, work in services.collecting.spent().items() if name in models}
+    prices = [
+        (models[name].costs.price(work) or 0.0) * _factor(models[name], services.collecting)
+        for name, work in works.items()
+    ]
+    return Account(limits, ledger=ledger, fail=fail, spent=sum(works.values(), Work()), cost=sum(prices))
 
 
 def _check_limits(
@@ -341,17 +354,6 @@ def _factor(model: OpenModel, collecting: Collecting | None) -> float:
     """Return the price of a token relative to an immediate request."""
     endpoint = None if collecting is None else batch_endpoint(model.engine)
     return 1.0 if endpoint is None else endpoint.price
-
-
-def _left_of_rounds(settings: Settings, collecting: Collecting, models: Mapping[str | None, OpenModel]) -> Settings:
-    """Return the settings with what earlier passes of a deferred statement have left of its limits."""
-    works = {name: work for name, work in collecting.spent().items() if name in models}
-    calls = sum(work.calls for work in works.values())
-    tokens = sum(work.tokens for work in works.values())
-    cost = sum(
-        (models[name].costs.price(one) or 0.0) * _factor(models[name], collecting) for name, one in works.items()
-    )
-    return replace(settings, **_less(settings, {"max_calls": calls, "max_tokens": tokens, "max_cost": cost}))
 
 
 def _budget(account: Account, model: OpenModel, factor: float) -> RequestBudget:

@@ -108,14 +108,22 @@ class Account:
     The sum is never above the limits. Thread-safe.
     """
 
-    def __init__(self, limits: Allowance, *, fail: bool = False, ledger: Ledger | None = None) -> None:
+    def __init__(
+        self,
+        limits: Allowance,
+        *,
+        fail: bool = False,
+        ledger: Ledger | None = None,
+        spent: Work | None = None,
+        cost: float = 0.0,
+    ) -> None:
+        """`spent` and `cost` are what the query has taken before, such as in earlier rounds of a deferred statement."""
         self.limits = limits
         self._ledger = ledger
         self._fail = fail
         self._lock = threading.Lock()
-        self._calls = 0
-        self._tokens = 0
-        self._cost = 0.0
+        self._calls, self._tokens = (0, 0) if spent is None else (spent.calls, spent.tokens)
+        self._cost = cost
         self._open = 0
         self._refusal: str | None = None
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Protocol, cast
 import pyarrow as pa
 
 from flightllm.catalog.reading import named_in
+from flightllm.common.principal import Principal
 from flightllm.config.session_settings import Settings
 from flightllm.ddl.dispatch import check
-from flightllm.deferred.collector import Collector
+from flightllm.deferred.collector import Collector, Spending
 from flightllm.deferred.handle import HandleQuery, asks_models, check_deferrable
 from flightllm.errors import CancelledError, UnsupportedError
 from flightllm.execution.context import Services
@@ -187,6 +188,10 @@ class PassRunner:
                 if any(one.startswith(mark) for one in ids):
                     return True
         return False
+
+    def spending(self, principal: Principal) -> Spending | None:
+        """Return what a user spends in a day; see `Runner.spending`."""
+        return self._services.access.ledger(principal)
 
 
 def _written(session: PassSession, sql: str, parameters: pa.RecordBatch | None, path: Path, stop: CancelToken) -> int:

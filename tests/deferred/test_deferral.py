@@ -10,8 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flightllm.access.store import User
-from flightllm.access.tables import today
 from flightllm.common.principal import Principal
 from flightllm.config import CacheConfig, Config, EngineConfig
 from flightllm.engines.registry import Engines
@@ -23,7 +21,6 @@ from flightllm.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from flightllm.execution.deferral import DeferredStatement, Forecast
 from flightllm.llm.batch_endpoint import BatchLimits
 from flightllm.session.database import Database
 from flightllm.session.session import Session
@@ -209,35 +206,6 @@ def test_limits_hold_at_the_price_of_the_batch(tmp_path: Path) -> None:
         [limited] = rows_of(session, again.replace("Tell", "Show"), **BATCH, max_cost=most)
         row = ended(database, limited["id"])
         assert (row["state"], row["rows"]) == ("done", ROWS), row
-
-
-@pytest.mark.slow
-def test_limits_remember_earlier_rounds(tmp_path: Path) -> None:
-    """What earlier rounds have cost is not free for a later one."""
-    sql = "SELECT ai_gen('Third', ai_gen('Second', ai_gen('First', x))) AS a FROM t"
-    with batch_provider() as provider, opened(tmp_path, provider) as database:
-        settings = {"max_calls": str(2 * ROWS), "on_budget": "null"}
-        who = database.session().principal
-        statement = DeferredStatement(sql, None, settings, ("public",), who, is_update=False)
-        row = ended(database, database.deferred.create(statement, Forecast(ROWS, None, None)))
-        assert (row["state"], row["error"]) == ("done", None)
-        assert 2 * ROWS <= sum(provider.asked.values()) < 3 * ROWS
-
-
-def test_the_ledger_counts_an_answer_once(tmp_path: Path) -> None:
-    """A user's spending has each deferred answer once, at the price of the batch."""
-    with batch_provider() as provider, opened(tmp_path, provider) as database:
-        database.access.store.add_user(User("ann", "admin"))
-        session = database.session(Principal("ann", "admin"))
-        batch_id = deferred(session, "SELECT ai_gen('Say', x) AS a FROM t WHERE ai_filter('Good?', x)")
-        row = ended(database, batch_id)
-        assert row["state"] == "done", row
-        ledger = database.access.ledger(session.principal)
-        assert ledger is not None
-        ledger.write()
-        calls, _, cost = database.access.store.spent("ann", today())
-        assert calls == row["answered"] == sum(provider.asked.values())
-        assert cost == pytest.approx(row["price"])
 
 
 def test_removal(tmp_path: Path) -> None:
