@@ -97,7 +97,7 @@ def prompt_tokens(
     Prompts that depend on a model's answers can differ from these.
     """
     with open_database(EngineConfig("fake"), {}) as holder:
-        fake = _itself(holder.engine)
+        fake = unwrapped(holder.engine)
         with database_over(holder.engine, config, files) as database, requests_sent(holder.engine) as sent:
             read_to_end(database.session().execute(sql, settings=settings).batches)
         encode = (
@@ -113,13 +113,13 @@ def _encoder(model: str) -> PromptEncoder:
 
 def keeps_prefixes(engine: Engine) -> bool:
     """Return whether one engine can serve several measurements, each of which begins with an empty prefix cache."""
-    return isinstance(_itself(engine), VllmEngine | FakeEngine)
+    return isinstance(unwrapped(engine), VllmEngine | FakeEngine)
 
 
 @contextmanager
 def requests_sent(engine: Engine) -> Iterator[list[Request]]:
     """Yield a list to which the engine adds each request that it gets."""
-    inner, sent = _itself(engine), list[Request]()
+    inner, sent = unwrapped(engine), list[Request]()
     if inner is None:
         raise RuntimeError(f"the engine {engine.name} is down")
     generate = inner.generate
@@ -154,7 +154,7 @@ def least_tokens(engine: Engine, requests: Iterable[Request]) -> dict[str, int]:
     Raises:
         TypeError: the engine has no tokenizer here.
     """
-    inner = _itself(engine)
+    inner = unwrapped(engine)
     found = {request.prompt: request.fields for request in requests}
     encode: Callable[[str], Sequence[int]]
     texts_of: Callable[[list[str]], Sequence[Sequence[int]]]
@@ -218,7 +218,7 @@ def _codes(text: str) -> list[int]:
     return array("I", text.encode("utf-32-le", "surrogatepass")).tolist()
 
 
-def _itself(engine: Engine) -> Engine | None:
+def unwrapped(engine: Engine) -> Engine | None:
     """Return the engine inside the wrapper that restarts a dead engine. A database always wraps its engine."""
     return engine.inner if isinstance(engine, SupervisedEngine) else engine
 
@@ -230,7 +230,7 @@ def forget_prefixes(engine: Engine) -> None:
         RuntimeError: the engine is not idle.
         TypeError: this kind of engine cannot empty its prefix cache; see `keeps_prefixes`.
     """
-    vllm = _itself(engine)
+    vllm = unwrapped(engine)
     # Only benchmarks need an empty cache, so engines have no method that empties it.
     if isinstance(vllm, FakeEngine):
         vllm._blocks.clear()  # noqa: SLF001

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from flightllm.engines.extras import EngineExtras, ForwardedExtras, T, extras_of
 from flightllm.llm.engine import Completion, Request
 from flightllm.router.engine import RoutedEngine
 from flightllm.router.fleet import Fleet
@@ -35,7 +36,7 @@ def watch(engine: RoutedEngine) -> Foreseen:
 
 
 @dataclass
-class _Watched:
+class _Watched(ForwardedExtras):
     """A replica's engine that looks the tree up before it sends each prompt."""
 
     _engine: Any
@@ -49,6 +50,9 @@ class _Watched:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
+
+    def _forward(self, question: Callable[[EngineExtras], T]) -> T:
+        return question(extras_of(self._engine))
 
     def generate(
         self, requests: Iterator[Request | None], cancelled: Callable[[], bool]

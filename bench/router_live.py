@@ -22,7 +22,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from bench.common import cpu_seconds, machine, markdown, read_to_end
-from bench.engines import CACHE_BLOCKS, IN_FLIGHT, engine_config
+from bench.engines import CACHE_BLOCKS, IN_FLIGHT, engine_config, unwrapped
 from bench.foreseen import watch
 from bench.models import SHAPES, Shape, model
 from bench.peers.server import MODEL, counters, forget_prefixes, vllm_server
@@ -104,7 +104,7 @@ def run(config: EngineConfig, tables: Tables, files: Mapping[str, Path], sql: st
     """Run the query on a new database with nothing cached anywhere; `tables` are the servers behind it."""
     empty(tables)
     with open_database(config, files) as database:
-        engine = cast("RoutedEngine", database.engine)  # the wrapper, if there is one, has all attributes of the engine
+        engine = cast("RoutedEngine", unwrapped(database.engine))
         foreseen = watch(engine)
         before = counted(tables)
         started, busy = time.perf_counter(), cpu_seconds()

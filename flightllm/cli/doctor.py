@@ -279,12 +279,12 @@ def _actors(config: EngineConfig) -> Iterator[EngineConfig]:
 
 def _engine(config: EngineConfig) -> tuple[str, str]:
     from flightllm.engines import create_engine
+    from flightllm.engines.extras import extras_of
 
     with closing(create_engine(config)) as engine:
-        check = getattr(engine, "check", None)
-        if callable(check):
-            found: tuple[str, str] = check()
-            return found
+        found, warning = extras_of(engine).check()
+        if found or warning:
+            return found, warning
         tokens = engine.count_tokens("A model that loads can count the tokens of this sentence.")
         return f"{engine.name} loads; counts {tokens} tokens in a sentence", ""
 

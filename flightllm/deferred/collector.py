@@ -5,14 +5,15 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from flightllm.deferred.store import BatchStore, Held, Known, Listed
+from flightllm.engines.extras import EngineExtras, ForwardedExtras, T, extras_of
 from flightllm.engines.registry import OpenModel
 from flightllm.errors import UnansweredError, UnsupportedError, check_cancelled
 from flightllm.llm.batch_endpoint import BatchEndpoint, batch_endpoint
 from flightllm.llm.cost import Work
-from flightllm.llm.engine import Completion, Engine, Request
+from flightllm.llm.engine import Completion, Engine, PrefixCache, Request
 from flightllm.operators.budget import RequestBudget, Reservation
 
 MOST_TRIES: Final = 3
@@ -195,7 +196,7 @@ class Collector:
             self._flush()
 
 
-class _CollectingEngine:
+class _CollectingEngine(ForwardedExtras):
     """An engine that asks nothing: it stands for a model in one pass."""
 
     def __init__(self, engine: Engine, asked: Asked, collector: Collector) -> None:
@@ -203,8 +204,23 @@ class _CollectingEngine:
         self._asked = asked
         self._collector = collector
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
+    @property
+    def name(self) -> str:
+        return self._engine.name
+
+    @property
+    def revision(self) -> str:
+        return self._engine.revision
+
+    @property
+    def prefix_cache(self) -> PrefixCache | None:
+        return self._engine.prefix_cache
+
+    def count_tokens(self, text: str) -> int:
+        return self._engine.count_tokens(text)
+
+    def _forward(self, question: Callable[[EngineExtras], T]) -> T:
+        return question(extras_of(self._engine))
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Yield the known answers; end at the first pause, because nothing comes before the next pass."""

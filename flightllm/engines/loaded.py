@@ -4,12 +4,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
+from flightllm.engines.extras import EngineExtras
 from flightllm.llm.engine import Completion, Request
 from flightllm.llm.thinking import open_thought
 from flightllm.llm.tokenizer import PromptEncoder
 
 
-class LoadedEngine:
+class LoadedEngine(EngineExtras):
     """The base of an engine of one model, with that model's tokenizer.
 
     The constructor of an engine sets the attributes below.
@@ -19,6 +20,8 @@ class LoadedEngine:
     _encoder: PromptEncoder
     _limit: int
     """The most tokens of a prompt together with its answer."""
+
+    has_tokenizer = True
 
     @property
     def name(self) -> str:

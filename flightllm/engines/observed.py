@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from flightllm.common.newest import Newest
+from flightllm.engines.extras import EngineExtras, ForwardedExtras, T, extras_of
 from flightllm.errors import EngineError, EngineUnavailableError
 from flightllm.llm.cost import Costs, Work
-from flightllm.llm.engine import Choice, Completion, Constraint, Engine, PackItem, Parameters, PrefixCache, Request
+from flightllm.llm.engine import Choice, Completion, Engine, PackItem, Parameters, PrefixCache, Request
 from flightllm.llm.pack_answers import read_pack
 from flightllm.llm.packs import pack_parameters
 from flightllm.quality.forecast import Seen
@@ -243,7 +244,7 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
-class ObservedEngine:
+class ObservedEngine(ForwardedExtras):
     """A wrapper of an engine that records its answers, speed and health, and otherwise does the same."""
 
     engine: Engine
@@ -268,27 +269,15 @@ class ObservedEngine:
         """Return the engine's prefix cache."""
         return self.engine.prefix_cache
 
-    @property
-    def context_tokens(self) -> int | None:
-        """Return how many tokens a prompt can have together with its answer, where this is known."""
-        return getattr(self.engine, "context_tokens", None)
-
-    @property
-    def joins_questions(self) -> bool:
-        """Return whether the engine asks several questions about the same values together."""
-        return bool(getattr(self.engine, "joins_questions", False))
-
-    def head_of(self, constraint: Constraint) -> str:
-        """Return the text that the endpoint reads before a prompt with this constraint; empty where it reads none."""
-        head: Callable[[Constraint], str] | None = getattr(self.engine, "head_of", None)
-        return "" if head is None else head(constraint)
-
     def count_tokens(self, text: str) -> int:
         """Count tokens as the engine does."""
         return self.engine.count_tokens(text)
 
     def close(self) -> None:
         """Do nothing: the engine belongs to the server."""
+
+    def _forward(self, question: Callable[[EngineExtras], T]) -> T:
+        return question(extras_of(self.engine))
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Yield the engine's completions and record them; see `Engine.generate`.

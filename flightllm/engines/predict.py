@@ -15,10 +15,10 @@ from itertools import count
 from types import MappingProxyType
 from typing import Protocol, TypeAlias, cast
 
+from flightllm.engines.extras import EngineExtras, ForwardedExtras, T, extras_of
 from flightllm.engines.hosted_prefix import HostedSimulator
 from flightllm.engines.observed import Asked, Learned, asked_by
 from flightllm.engines.prefix import PrefixSimulator, SimulatedRequest, chained
-from flightllm.engines.prefix_memory import PrefixMemory
 from flightllm.engines.prompt_parts import PromptParts
 from flightllm.engines.random_answers import answerer, likelihoods
 from flightllm.errors import CancelledError, check_cancelled
@@ -47,32 +47,6 @@ UsualTokens: TypeAlias = Callable[[Sequence[tuple[str, str]]], int]
 """Returns the usual tokens of an answer for the names and values in one prompt."""
 _Tokens: TypeAlias = Callable[[str, Request], int]
 """Returns the tokens of an answer to a request."""
-_SentText: TypeAlias = Callable[[Request], str]
-_Parts: TypeAlias = Callable[[Request, str], PromptParts]
-_Rate: TypeAlias = Callable[[Request], float]
-_More: TypeAlias = Callable[[Request], int]
-_Known: TypeAlias = Callable[[str], int | None]
-_AnswerTokens: TypeAlias = Callable[[str, Constraint], int]
-
-
-def _prompt(request: Request) -> str:
-    return request.prompt
-
-
-def _whole(request: Request, text: str) -> PromptParts:
-    return PromptParts(text, request.ends, request.shared)
-
-
-def _same(_: Request) -> float:
-    return 1.0
-
-
-def _unknown(_: str) -> int | None:
-    return None
-
-
-def _no_more(_: Request) -> int:
-    return 0
 
 
 class Tokenizing(Protocol):
@@ -88,7 +62,7 @@ class Tokenizing(Protocol):
 
 def tokenizing(engine: Engine) -> Tokenizing | None:
     """Return the engine itself if its tokenizer is available, otherwise None."""
-    return cast("Tokenizing", engine) if hasattr(engine, "token_ids") else None
+    return cast("Tokenizing", engine) if extras_of(engine).has_tokenizer else None
 
 
 class PromptTokens:
@@ -147,7 +121,7 @@ class EnoughError(CancelledError):
     """The end of a prediction that has reached its limit of prompts; its counts are a sample."""
 
 
-class PredictingEngine:
+class PredictingEngine(ForwardedExtras):
     """An engine that answers up to `most` prompts without a model, in the order of `engine`'s scheduler.
 
     It is for one query, and thread-safe. Several predictions can share `tokens`, one after the other. Over n
@@ -173,24 +147,17 @@ class PredictingEngine:
         self._left = most
         self._turn = int(turn * _SEEDS)
         self._shape = engine.prefix_cache
-        memory: PrefixMemory | None = getattr(engine, "cached_texts", None)
+        own = extras_of(engine)
+        memory = own.cached_texts
         self._simulator: PrefixSimulator | HostedSimulator = PrefixSimulator(self._shape or _NONE, window)
         if memory is not None and self._shape is not None:
             self._simulator = HostedSimulator(self._shape, memory, window, engine.count_tokens)
         exact = tokenizing(engine)
-        self._sent_text: _SentText = getattr(engine, "sent_text", _prompt) if exact is None else _prompt
-        self._text_alone = self._sent_text
-        self._parts: _Parts = getattr(engine, "parts_of", _whole) if exact is None else _whole
-        self._rate: _Rate = getattr(engine, "tokens_per_estimate", _same) if exact is None else _same
-        self._added: _More = getattr(engine, "added_tokens", _no_more) if exact is None else _no_more
-        self._known: _Known = getattr(engine, "known_tokens", _unknown) if exact is None else _unknown
-        told: _AnswerTokens | None = getattr(engine, "answer_tokens", None)
-        self._answer_tokens = told or self._counted
-        self._end = 0 if told else 1
-        if hasattr(engine, "forecast_text"):
-            self._sent_text = engine.forecast_text()
-        self._least = getattr(engine, "least_answer_tokens", 1)
-        self._probable = bool(getattr(engine, "gives_probabilities", True)) and learned.has_probabilities()
+        self._sends = own if exact is None else EngineExtras()
+        self._sent_text = own.forecast_text() or self._sends.sent_text
+        self._end = 1 if own.answer_tokens("", None) is None else 0
+        self._least = own.least_answer_tokens
+        self._probable = own.gives_probabilities and learned.has_probabilities()
         self._context = sys.maxsize if exact is None else exact.context_tokens
         self._lock = threading.Lock()
         """Guards all fields below: several operators of a query can ask at the same time."""
@@ -212,24 +179,9 @@ class PredictingEngine:
         return self._engine.revision
 
     @property
-    def joins_questions(self) -> bool:
-        """Return whether the predicted engine asks several questions about the same values together."""
-        return bool(getattr(self._engine, "joins_questions", False))
-
-    @property
     def prefix_cache(self) -> PrefixCache | None:
         """Return the prefix cache of the predicted engine."""
         return self._shape
-
-    @property
-    def context_tokens(self) -> int | None:
-        """Return the context of the predicted engine, where this is known."""
-        return getattr(self._engine, "context_tokens", None)
-
-    def head_of(self, constraint: Constraint) -> str:
-        """Return the text that the predicted engine's endpoint reads before a prompt with this constraint."""
-        head: Callable[[Constraint], str] | None = getattr(self._engine, "head_of", None)
-        return "" if head is None else head(constraint)
 
     def count_tokens(self, text: str) -> int:
         """Count the tokens of `text` with the predicted engine."""
@@ -237,11 +189,14 @@ class PredictingEngine:
 
     def parts_of(self, request: Request, text: str | None = None) -> PromptParts:
         """Return a prompt as the predicted engine sends it, with the ends of its parts."""
-        return self._parts(request, self._text_alone(request) if text is None else text)
+        return self._sends.parts_of(request, text)
 
     def tokens_per_estimate(self, request: Request) -> float:
         """Return how many tokens the predicted engine counts for each estimated token of a prompt like this."""
-        return self._rate(request)
+        return self._sends.tokens_per_estimate(request)
+
+    def _forward(self, question: Callable[[EngineExtras], T]) -> T:
+        return question(extras_of(self._engine))
 
     def close(self) -> None:
         """Do nothing: the owner of the predicted engine closes it."""
@@ -278,13 +233,15 @@ class PredictingEngine:
         texts = [self._sent_text(request) for request in requests]
         for request, sent, (count_, blocks) in zip(requests, texts, self._tokens.cut(texts), strict=True):
             text, length, probabilities = self._answer(request)
-            estimated = max(1, round((count_ + self._added(request)) * self._rate(request)))
-            tokens = self._known(sent) or estimated
+            estimated = max(
+                1, round((count_ + self._sends.added_tokens(request)) * self._sends.tokens_per_estimate(request))
+            )
+            tokens = self._sends.known_tokens(sent) or estimated
             error = misfit(tokens, self._least_answer(request.parameters), self._context)
             if error is not None:
                 answers.append(Completion(request.id, None, error, tokens))
                 continue
-            run = SimulatedRequest(next(self._numbers), blocks, tokens, length, self._parts(request, sent))
+            run = SimulatedRequest(next(self._numbers), blocks, tokens, length, self._sends.parts_of(request, sent))
             self._flying[run.id] = Completion(request.id, text, None, tokens, 0, length, probabilities), answers
             self._simulator.add(run)
 
@@ -321,8 +278,9 @@ class PredictingEngine:
 
         return count_(option) + self._learned.beyond(count_)
 
-    def _counted(self, text: str, _: Constraint) -> int:
-        return self._engine.count_tokens(text)
+    def _answer_tokens(self, text: str, constraint: Constraint) -> int:
+        told = extras_of(self._engine).answer_tokens(text, constraint)
+        return self._engine.count_tokens(text) if told is None else told
 
     def _answer(self, request: Request) -> tuple[str, int, tuple[float, ...] | None]:
         """Return a likely answer, its tokens, and the probabilities of the options if the request asks for them.

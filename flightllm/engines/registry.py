@@ -11,6 +11,7 @@ import structlog
 from flightllm.common.cached import cached_property
 from flightllm.config import EngineConfig, ModelsConfig
 from flightllm.engines import create_engine
+from flightllm.engines.extras import extras_of
 from flightllm.engines.observed import Health, LearnedByUser
 from flightllm.engines.prices import prices_of
 from flightllm.engines.prompt_format import format_of
@@ -45,7 +46,7 @@ class OpenModel:
     @property
     def replicas(self) -> int:
         """Return how many replicas the engine has; this does not wait for any engine."""
-        return int(getattr(getattr(self.engine, "inner", self.engine), "replicas", 1))
+        return extras_of(self.engine).replicas
 
 
 @dataclass(eq=False)
@@ -276,8 +277,6 @@ def check_endpoint(engine: Engine) -> None:
     Raises:
         EngineError: there is no host or no quota, or the key, model or path is wrong; the message says what to change.
     """
-    check = getattr(engine, "check", None)
-    if callable(check):
-        found, warning = check()
-        if warning:
-            _log.warning("endpoint does not answer well", engine=engine.name, found=found, warning=warning)
+    found, warning = extras_of(engine).check()
+    if warning:
+        _log.warning("endpoint does not answer well", engine=engine.name, found=found, warning=warning)

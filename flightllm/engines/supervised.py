@@ -6,13 +6,15 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 import structlog
 
 from flightllm.config import EngineConfig, RecoveryConfig
 from flightllm.engines import create_engine
+from flightllm.engines.extras import EngineExtras, ForwardedExtras, T, extras_of
 from flightllm.errors import EngineUnavailableError, check_cancelled
+from flightllm.llm.batch_endpoint import BatchEndpoint
 from flightllm.llm.engine import Completion, Engine, PatientEngine, PrefixCache, Request
 
 _FIRST_PAUSE, _MOST_PAUSE = 0.5, 30.0
@@ -34,7 +36,7 @@ def supervised(config: RecoveryConfig, lost: EngineConfig | None = None) -> Call
     return create
 
 
-class SupervisedEngine:
+class SupervisedEngine(ForwardedExtras):
     """The owner of an engine that `create` opens; it opens a new engine when the present one dies.
 
     When an engine dies, a query sends its unanswered requests again; answers so far stay valid. An engine that has
@@ -73,13 +75,13 @@ class SupervisedEngine:
     def alive(self) -> bool:
         """Return whether the engine is alive, as far as is known; this does not wait."""
         engine = self._engine
-        return engine is not None and bool(getattr(engine[0], "alive", True))
+        return engine is not None and extras_of(engine[0]).alive
 
     @property
     def reason(self) -> str:
         """Return why the engine is down, or was down the last time."""
         engine = self._engine  # a dead engine can still be here: its death is noticed only at the next call
-        return str((engine and getattr(engine[0], "reason", None)) or self._reason)
+        return (engine and extras_of(engine[0]).reason) or self._reason
 
     @property
     def inner(self) -> Engine | None:
@@ -105,11 +107,36 @@ class SupervisedEngine:
     def in_flight(self) -> int | None:
         """Return how many prompts the engine is answering, or None if it does not count them; this does not wait."""
         engine = self._engine
-        return 0 if engine is None else getattr(engine[0], "in_flight", None)
+        return 0 if engine is None else extras_of(engine[0]).in_flight
 
-    def __getattr__(self, name: str) -> Any:
-        """Return another attribute of the engine, once it is open."""
-        return getattr(self._present()[0], name)
+    @property
+    def callers(self) -> int:
+        """Return how many calls of `generate` share the engine; this does not wait."""
+        engine = self._engine
+        return 0 if engine is None else extras_of(engine[0]).callers
+
+    @property
+    def replicas(self) -> int:
+        """Return how many replicas the engine has; this does not wait."""
+        inner = self.inner
+        return 1 if inner is None else extras_of(inner).replicas
+
+    @property
+    def batches(self) -> BatchEndpoint | None:
+        """Return the batch endpoint, or None; this does not wait."""
+        inner = self.inner
+        return None if inner is None else extras_of(inner).batches
+
+    def present(self) -> Engine:
+        """Return the engine, once it is open.
+
+        Raises:
+            EngineUnavailableError: the engine is down, and queries do not wait, or it did not return in time.
+        """
+        return self._present()[0]
+
+    def _forward(self, question: Callable[[EngineExtras], T]) -> T:
+        return question(extras_of(self._present()[0]))
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Yield the engine's completions, and continue after its death; see `Engine.generate`.
@@ -205,7 +232,7 @@ class SupervisedEngine:
 
     def _open(self, lost: Engine | None, number: int) -> None:
         """Open or reconnect an engine and put it into use; pause after failed attempts."""
-        kept = self._kept = lost if getattr(lost, "reconnects", False) else None
+        kept = self._kept = lost if lost is not None and extras_of(lost).reconnects else None
         if lost is not None and kept is None:
             with suppress(Exception):  # the engine is already dead
                 lost.close()
@@ -274,9 +301,7 @@ class _Feed:
 
 def _answering(engine: Engine) -> Engine:
     """Return an engine that reconnects by itself, after its probe succeeded."""
-    probe = getattr(engine, "probe", None)
-    if callable(probe):
-        probe()
+    extras_of(engine).probe()
     return engine
 
 

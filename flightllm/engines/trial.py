@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from flightllm.engines.extras import extras_of
 from flightllm.errors import EngineError
 from flightllm.llm.engine import Choice, Completion, Engine, Parameters, Request
 
@@ -17,12 +18,9 @@ def try_out(engine: Engine) -> tuple[str, Completion]:
     Raises:
         EngineError: the engine cannot answer; for an engine with an endpoint, the message says what to change.
     """
-    own = getattr(engine, "try_out", None)
-    if callable(own):
-        found: str
-        completion: Completion
-        found, completion = own()
-        return found, completion
+    own = extras_of(engine).try_out()
+    if own is not None:
+        return own
     for completion in engine.generate(iter([QUESTION]), lambda: False):
         return f"{engine.name} answers", completion
     raise EngineError(f"the engine {engine.name} returned no answer")

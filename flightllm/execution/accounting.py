@@ -13,6 +13,7 @@ from flightllm.access.store import Allowance
 from flightllm.common.cached import cached_property
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
+from flightllm.engines.extras import extras_of
 from flightllm.engines.observed import Learned, ObservedEngine
 from flightllm.engines.predict import PromptTokens, tokenizing
 from flightllm.engines.registry import OpenModel, without_section
@@ -24,8 +25,7 @@ from flightllm.functions.call import EMBEDDING, MODEL, SEARCH, AICall, binding_o
 from flightllm.learning.learned import LateFit
 from flightllm.llm.batch_endpoint import batch_endpoint
 from flightllm.llm.cost import Costs, ModelCosts, Work
-from flightllm.llm.engine import Constraint, Engine, Parameters
-from flightllm.llm.thinking import most_thought
+from flightllm.llm.engine import Engine
 from flightllm.observe.query_record import COUNTERS, QueryRecord
 from flightllm.operators.answer_store import AnswerStore
 from flightllm.operators.budget import Account, RequestBudget, check_estimate, check_prices
@@ -84,8 +84,7 @@ def _check_forms(query: AskingQuery, models: Mapping[str | None, OpenModel]) -> 
         if call.backend != MODEL:
             continue
         engine = models[call.model].engine
-        refusal: Callable[[Parameters], str | None] = getattr(engine, "refusal", lambda _: None)
-        if (why := refusal(call.parameters)) is not None:
+        if (why := extras_of(engine).refusal(call.parameters)) is not None:
             raise AICallError(f"{call.text}: the engine {engine.name} cannot answer it: {why}")
 
 
@@ -359,21 +358,9 @@ def _factor(model: OpenModel, collecting: Collecting | None) -> float:
 def _budget(account: Account, model: OpenModel, factor: float) -> RequestBudget:
     prices, reasoning = model.costs.prices, model.config.reasoning
     prices = None if prices is None else prices.scaled(factor)
-    engine = model.engine
-    thought, further = _most_thought(engine), _further_tokens(engine)
-    return RequestBudget(account, prices, _most_tokens(engine), engine.count_tokens, reasoning, thought, further)
-
-
-def _most_thought(engine: Engine) -> Callable[[str, int], int]:
-    """Return a function for the most tokens of thinking: the engine's own, else that of engines on this machine."""
-    own: Callable[[str, int], int] = getattr(engine, "most_thought", most_thought)
-    return own
-
-
-def _further_tokens(engine: Engine) -> Callable[[Constraint], tuple[int, int]]:
-    """Return a function for the most tokens that an engine adds to a prompt and to an answer."""
-    own: Callable[[Constraint], tuple[int, int]] = getattr(engine, "further_tokens", lambda _: (0, 0))
-    return own
+    engine, own = model.engine, extras_of(model.engine)
+    most = _most_tokens(engine)
+    return RequestBudget(account, prices, most, engine.count_tokens, reasoning, own.most_thought, own.further_tokens)
 
 
 def _others(query: AskingQuery, cache: Answers, in_flight: InFlightRequests) -> dict[str, ModelBinding]:

@@ -5,7 +5,6 @@ from functools import partial
 from hashlib import blake2b
 from importlib.util import find_spec
 from threading import Lock
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from flightllm.config.engine_kinds import EMBEDDERS
 from flightllm.engines.embed.base import Embedder, Role, Vectors
 from flightllm.engines.embed.engine import vector_of, vector_text
 from flightllm.engines.embed.supervised import SupervisedEmbedder
+from flightllm.engines.extras import EngineExtras, ForwardedExtras, T, extras_of
 from flightllm.engines.prices import embedding_prices_of
 from flightllm.llm.cost import Costs
 from flightllm.llm.engine import Completion, Engine, PrefixCache, Request
@@ -108,7 +108,7 @@ class Backends:
                 self._embedder = None
 
 
-class _LateEngine:
+class _LateEngine(ForwardedExtras):
     """The engine of the embedding model, which is opened when a query first needs it. Thread-safe.
 
     A query with a promise names the model as a proxy, and often needs no vector: its table is empty, or few rows are
@@ -145,8 +145,8 @@ class _LateEngine:
     def close(self) -> None:
         """Leave the model open: it belongs to the server."""
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._opened(), name)
+    def _forward(self, question: Callable[[EngineExtras], T]) -> T:
+        return question(extras_of(self._opened()))
 
 
 def embed_kept(

@@ -111,8 +111,15 @@ class BatchEndpoint(Protocol):
         """Ask the provider to stop a job; it then ends with the results that came."""
 
 
+class Batching:
+    """The base of an engine that can have a batch endpoint; by default there is no such endpoint."""
+
+    @property
+    def batches(self) -> BatchEndpoint | None:
+        """Return the batch endpoint, or None; this does not wait for the engine."""
+        return None
+
+
 def batch_endpoint(engine: Engine) -> BatchEndpoint | None:
     """Return the batch endpoint of an engine, or None."""
-    inner = getattr(engine, "inner", engine)
-    found: BatchEndpoint | None = getattr(inner, "batches", None)
-    return found
+    return engine.batches if isinstance(engine, Batching) else None

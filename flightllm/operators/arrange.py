@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, islice, pairwise
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import TypeAlias, overload
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from flightllm.datafusion.run import Batches
+from flightllm.engines.extras import extras_of
 from flightllm.functions.call import ELEMENT_END
 from flightllm.llm.engine import Engine, PrefixCache
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.encoded_rows import EncodedRows
-from flightllm.operators.fair_part import fair
 from flightllm.operators.layouts import ChooseLayout, Layout
 from flightllm.operators.rows import sorted_elements
 from flightllm.operators.runtime import SpooledArguments
@@ -378,3 +378,16 @@ def elements(lists: pa.Array, count: int) -> list[pa.Array]:
         place = starts + number
         columns.append(parts.values.take(pa.array(place, mask=place >= ends)))
     return columns
+
+
+@overload
+def fair(whole: int, engine: Engine) -> int: ...
+@overload
+def fair(whole: None, engine: Engine) -> None: ...
+def fair(whole: int | None, engine: Engine) -> int | None:
+    """Return a new caller's part of `whole` blocks or places, at least 1; None if the whole is unknown.
+
+    Each caller has an equal part, as in `flightllm.engines.shares`. An engine that does not count its callers
+    counts as idle.
+    """
+    return None if whole is None else max(1, whole // (extras_of(engine).callers + 1))

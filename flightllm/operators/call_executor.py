@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Final, cast
 
+from flightllm.engines.extras import extras_of
 from flightllm.errors import EngineError, InternalError, UnansweredError, check_cancelled
 from flightllm.llm.engine import Completion, Request
 from flightllm.operators.batches import PromptBatch
@@ -220,7 +221,7 @@ class CallExecutor:
                 to_send += self._registry.all_to_send(prompts, lookup)
             else:
                 to_send += [prompt for prompt in prompts if self._must_send(prompt, lookup)]
-        joins = getattr(self._binding.engine, "joins_questions", False)
+        joins = extras_of(self._binding.engine).joins_questions
         if joins or self._sites[calls[0]].fields_first:  # the calls of one tuple share a prefix, so they go together
             to_send.sort(key=lambda prompt: prompt.slots[0].tuple_index)
         if to_send and self._sender.counts_starts:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from flightllm.engines.extras import extras_of
 from flightllm.functions import vector_of
 from flightllm.functions.call import EMBEDDING, AICall
 from flightllm.llm.engine import Parameters
@@ -98,7 +99,7 @@ class UnitVectors:
     @property
     def load_seconds(self) -> float:
         """For about how many seconds the first vector waits for the embedding model."""
-        return float(getattr(self._binding.engine, "load_seconds", 0.0))
+        return extras_of(self._binding.engine).load_seconds
 
     def read(self, units: Units) -> NDArray[np.float32]:
         """Return the vectors of some units; embed those that are new.

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, permutations
 from math import factorial
 from statistics import fmean
 from typing import Final, Protocol
 
-from flightllm.engines.observed import ObservedEngine
-from flightllm.engines.prompt_parts import PromptParts
+from flightllm.engines.extras import extras_of
 from flightllm.functions.call import AICall
 from flightllm.llm.cost import Prices
 from flightllm.llm.engine import Engine, PrefixCache, Request
@@ -133,7 +132,7 @@ class LayoutChooser:
             if not call.fields:
                 continue
             request = self._probe(call, fields_first=fields_first)
-            parts = _parts(self.engine, request)
+            parts = extras_of(self.engine).parts_of(request)
             end = parts.ends[-1]
             begin = end - (request.ends[1] - request.ends[0])
             head = heads.setdefault((parts.text[:begin], turn), len(heads))
@@ -151,8 +150,9 @@ class LayoutChooser:
 
     def _rate(self) -> float:
         """Return how many tokens the endpoint counts for each estimated token, as far as is known."""
-        rate: Callable[[Request], float] = getattr(_own(self.engine), "tokens_per_estimate", lambda _: 1.0)
-        return rate(self._probe(self.calls[0], fields_first=False)) if self.calls[0].fields else 1.0
+        if not self.calls[0].fields:
+            return 1.0
+        return extras_of(self.engine).tokens_per_estimate(self._probe(self.calls[0], fields_first=False))
 
 
 def _orders(encoded: Encoded) -> Iterator[tuple[int, ...]]:
@@ -172,14 +172,3 @@ def _is_bound(call: AICall) -> bool:
 
 def _reordered(prompt: CallPrompt, columns: Sequence[int]) -> CallPrompt:
     return replace(prompt, columns=tuple(one for one in columns if one in prompt.columns))
-
-
-def _parts(engine: Engine, request: Request) -> PromptParts:
-    """Return a prompt as the engine sends it; other engines send it as it is."""
-    own: Callable[[Request], PromptParts] | None = getattr(_own(engine), "parts_of", None)
-    return PromptParts(request.prompt, request.ends) if own is None else own(request)
-
-
-def _own(engine: Engine) -> Engine:
-    """Return the engine that a wrapper observes."""
-    return engine.engine if isinstance(engine, ObservedEngine) else engine

@@ -5,7 +5,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 from math import ceil
@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from flightllm.common.text import shared_start
+from flightllm.engines.extras import extras_of
 from flightllm.llm.cost import Work
 from flightllm.llm.engine import Completion, Constraint, Dispatch, Parameters, Request, Reuse, call_site
 from flightllm.operators.budget import RequestBudget, Reservation
@@ -327,7 +328,7 @@ class RequestMaker:
         hosted = cache is not None and cache.hosted
         self.starts = SharedStarts(cache.pays_from) if cache is not None and hosted else None
         """The starts that prompts share, for the cache of a hosted provider."""
-        self._head: Callable[[Constraint], str] = getattr(context.binding.engine, "head_of", _no_head)
+        self._head = extras_of(context.binding.engine).head_of
         self._rendered: tuple[PendingPrompt, str] | None = None
         """The prompt that was rendered last, and its text. Most often it is also the prompt of the next request."""
 

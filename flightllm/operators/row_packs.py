@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
+from flightllm.engines.extras import extras_of
 from flightllm.functions.call import MODEL, MOST_ROOM, AICall
 from flightllm.llm.engine import Choice, Completion, Engine, PackItem, Parameters
 from flightllm.llm.pack_answers import PackReading, read_pack
@@ -78,7 +79,7 @@ class Packer:
     def __init__(self, sites: Sequence[CallSite], engine: Engine) -> None:
         self._sites = sites
         self._engine = engine
-        self._context: int | None = getattr(engine, "context_tokens", None)
+        self._context = extras_of(engine).context_tokens
         self._again: deque[list[PendingPrompt]] = deque()
         """The prompts of failed packs, in groups that must not grow."""
         self._tried: dict[int, tuple[int, int, int]] = {}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from flightllm.engines.extras import extras_of
 from flightllm.errors import EngineError
 from flightllm.llm.engine import Completion, PrefixCache, Request
 from flightllm.router.call import RoutedCall
@@ -36,12 +36,6 @@ class RoutedEngine(Replicas):
         """Return the prefix cache of one replica: prompts that share a prefix are routed to one replica."""
         return self._ask(lambda engine: engine.prefix_cache)
 
-    def __getattr__(self, name: str) -> Any:
-        """Return another attribute of a replica's engine, such as its tokenizer."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return self._ask(lambda engine: getattr(engine, name))
-
     def count_tokens(self, text: str) -> int:
         """Count the tokens of `text` with a replica's tokenizer."""
         return self._ask(lambda engine: engine.count_tokens(text))
@@ -58,9 +52,9 @@ class RoutedEngine(Replicas):
         """
         found, failures = "", []
         for replica in list(self._replicas.values()):
-            check = getattr(replica.engine.inner, "check", None)
+            inner = replica.engine.inner
             try:
-                said, warning = check() if callable(check) else ("", "")
+                said, warning = ("", "") if inner is None else extras_of(inner).check()
             except EngineError as error:
                 failures.append(error)
             else:

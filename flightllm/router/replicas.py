@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import structlog
 
+from flightllm.engines.extras import EngineExtras, ForwardedExtras, T, extras_of
 from flightllm.errors import ConfigError, EngineUnavailableError
 from flightllm.llm.cost import Costs
 from flightllm.llm.engine import Engine, PrefixCache, Request, cache_salt
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 _NONE: Final = PrefixCache(16, 0)
 _UNKNOWN_BLOCKS: Final = 1 << 16
-T = TypeVar("T")
 _HORIZON: Final = 4_096
 _HORIZON_WINDOWS: Final = 4
 """A policy plans with `_HORIZON` prompts, or with this many windows of all replicas if that is more."""
@@ -39,7 +39,7 @@ _NEWS: Final = 0.05
 _log = structlog.get_logger(__name__)
 
 
-class Replicas:
+class Replicas(ForwardedExtras):
     """Replicas of one model that come and go. Thread-safe.
 
     A replica that dies is reopened in the background.
@@ -88,6 +88,12 @@ class Replicas:
         return sum(replica.in_flight for replica in self._replicas.values())
 
     @property
+    def callers(self) -> int:
+        """Return how many calls share the replica that has the most of them."""
+        replicas = list(self._replicas.values())
+        return max((replica.engine.callers for replica in replicas if replica.up), default=0)
+
+    @property
     def replicas(self) -> int:
         """Return how many replicas there are, up or not."""
         return len(self._replicas)
@@ -121,7 +127,7 @@ class Replicas:
 
     def prompts(self, requests: Sequence[Request]) -> list[RoutedPrompt]:
         """Return requests as prompts to route, with new keys."""
-        salts = bool(self._ask(lambda engine: getattr(engine, "separates_tenants", False)))
+        salts = self._ask(lambda engine: extras_of(engine).separates_tenants)
         packed = self._ask(lambda engine: packed_tokens(engine, requests))
         return [
             RoutedPrompt(next(self.keys), ids, one.parameters.max_tokens, _salt(one) if salts else b"", one.priority)
@@ -244,6 +250,9 @@ class Replicas:
                 with self.lock:  # the replica has just died
                     self.refresh()
 
+    def _forward(self, question: Callable[[EngineExtras], T]) -> T:
+        return self._ask(lambda engine: question(extras_of(engine)))
+
     def _known(self) -> Engine:
         """Return the engine of any replica that is up.
 
@@ -263,7 +272,7 @@ class Replicas:
 
     def _join(self, replica: Replica, engine: Engine) -> None:
         """Mark a replica with an open engine as up; the caller holds the lock."""
-        revision = str(getattr(engine, "shared_revision", None) or engine.revision)
+        revision = extras_of(engine).shared_revision or engine.revision
         if self._revision is None:
             self._revision = revision
         if revision != self._revision:
@@ -275,7 +284,7 @@ class Replicas:
             self._fleet = Fleet(cache.block_tokens, self.costs.rates())
             for _ in self._replicas:
                 self._fleet.lose(self._fleet.add(None))
-        events = getattr(engine, "kv_events", None)
+        events = extras_of(engine).kv_events
         kept = self._fleet.caches[replica.number]
         kept.capacity = _UNKNOWN_BLOCKS if cache.blocks is None else cache.blocks
         kept.exact = False  # until the subscription is connected

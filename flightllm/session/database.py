@@ -20,6 +20,7 @@ from flightllm.config.engine_kinds import EMBEDDERS, ENGINES
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Loop
 from flightllm.deferred.deferral import DeferredStatements
+from flightllm.engines.extras import extras_of
 from flightllm.engines.registry import Engines
 from flightllm.engines.supervised import supervised
 from flightllm.errors import UnsupportedError
@@ -245,7 +246,7 @@ class Database:
     @property
     def engine_up(self) -> bool:
         """Return whether the engine answered when it was last checked."""
-        return self._services.engines.own.health.up and bool(getattr(self.engine, "alive", True))
+        return self._services.engines.own.health.up and extras_of(self.engine).alive
 
     @property
     def replicas(self) -> list[tuple[str, ReplicaStatus]]:

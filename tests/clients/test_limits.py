@@ -45,7 +45,7 @@ def _refused(server: FlightSqlServer, limit: str, sql: str, *words: str, seconds
 
 def _over_once_asked(server: FlightSqlServer, seconds: float) -> AbstractContextManager[None]:
     """Bound statements by a time that is over once the engine has another prompt."""
-    engine = server._core.database.engine  # type: ignore[attr-defined]
+    engine = server._core.database.engine.inner  # type: ignore[attr-defined]
     sent = engine.sent
     return time_over(server, seconds, lambda: engine.sent > sent)
 

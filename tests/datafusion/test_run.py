@@ -172,7 +172,7 @@ def test_closing_the_database_stops_queries(tmp_path_factory: pytest.TempPathFac
     result = database.session().execute("SELECT ai_gen('x', note) FROM people")
 
     def close() -> None:
-        await_true(lambda: bool(database.engine.sent))  # type: ignore[attr-defined]
+        await_true(lambda: bool(database.engine.inner.sent))  # type: ignore[attr-defined]
         database.close()
 
     closing_it = threading.Thread(target=close)

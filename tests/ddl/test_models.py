@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from flightllm.access.store import User
 from flightllm.common.principal import Principal
 from flightllm.config import Config, EngineConfig, ModelsConfig, RecoveryConfig
+from flightllm.engines.supervised import SupervisedEngine
 from flightllm.errors import (
     AICallError,
     BudgetExceededError,
@@ -49,7 +50,7 @@ def session(database: Database) -> Session:
 def engine_of(database: Database, name: str | None) -> Any:
     """Return the engine of a model, a fake one; None is the server's own."""
     with database._services.engines.using([name]) as models:
-        return models[name].engine
+        return cast("SupervisedEngine", models[name].engine).inner
 
 
 @pytest.mark.parametrize("optimizer", ["on", "off"])

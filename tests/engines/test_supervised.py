@@ -5,11 +5,13 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from flightllm.config import EngineConfig, RecoveryConfig
 from flightllm.engines import create_engine
+from flightllm.engines.fake.engine import FakeEngine
 from flightllm.engines.supervised import SupervisedEngine
 from flightllm.errors import CancelledError, EngineUnavailableError
 from flightllm.llm.engine import Completion, Engine, Parameters, PrefixCache, Request
@@ -107,7 +109,7 @@ def test_an_engine_that_never_answered_fails_at_once(make_requests: MakeRequests
 def test_closed_while_it_is_down(make_requests: MakeRequests, monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that finds its way back by itself is kept when it is lost, and released when all is closed."""
     closed, kept = threading.Event(), fake(die_after=5)()
-    monkeypatch.setattr(kept, "reconnects", True, raising=False)
+    monkeypatch.setattr(type(kept), "reconnects", True)
     monkeypatch.setattr(kept, "close", closed.set)
     engine = supervised(lambda: kept, on_engine_down="fail")
     with pytest.raises(EngineUnavailableError):
@@ -147,7 +149,7 @@ def test_a_failure_of_what_asks_is_not_the_engines(make_requests: MakeRequests) 
 
     with pytest.raises(EngineUnavailableError, match="another engine"):
         list(engine.generate(broken(), lambda: False))
-    assert engine.sent == 3
+    assert cast("FakeEngine", engine.inner).sent == 3
     engine.close()
 
 

@@ -52,7 +52,7 @@ def test_refused(database: Database, optimizer: str, key: str, value: str, text:
     """A query whose estimate is above a limit fails before its first call, and says what to do."""
     with pytest.raises(BudgetExceededError, match=text):
         ask(database.session(), "SELECT ai_gen('x', t) FROM many", optimizer=optimizer, **{key: value})
-    assert database.engine.sent == 0  # type: ignore[attr-defined]
+    assert database.engine.inner.sent == 0  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("optimizer", ["on", "off"])

@@ -68,7 +68,7 @@ def test_predictions_hold(samples: Database, shape: str, ordering: str) -> None:
     session = samples.session()
     options = {"cache": "off", "ordering": ordering}
     ask(session, SHAPES[shape], **options)
-    samples.engine._blocks.clear()  # type: ignore[attr-defined]
+    samples.engine.inner._blocks.clear()  # type: ignore[attr-defined]
     total = told(session, SHAPES[shape], "ANALYZE, FORMAT json", **options)["total"]
     predicted, actual = total["predicted"], total["actual"]
     # Which films pass the first of two filters cannot be known, and one may have many reviews.
@@ -259,7 +259,7 @@ def test_explain_leaves_no_trace(session: Session) -> None:
     """EXPLAIN asks nothing, keeps nothing and learns nothing; its record has no calls."""
     database = Database(session._services, session._queries)
     ran = ask(session, "EXPLAIN SELECT ai_gen('untraced', note) FROM people")
-    assert database.engine.sent == 0  # type: ignore[attr-defined]
+    assert database.engine.inner.sent == 0  # type: ignore[attr-defined]
     assert ran.record.call_rows() == []
     stats = session._services.cache.stats()
     assert (stats.entries, stats.hits, stats.misses) == (0, 0, 0)

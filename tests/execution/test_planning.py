@@ -35,11 +35,11 @@ def test_path(database: Database, sql: str, settings: Settings, kind: type) -> N
 @pytest.mark.parametrize("verb", ["EXPLAIN", "explain verbose", "DESCRIBE"])
 def test_explain_makes_no_call(database: Database, session: Session, verb: str) -> None:
     """Explaining and planning ask the engine nothing."""
-    before = database.engine.sent  # type: ignore[attr-defined]
+    before = database.engine.inner.sent  # type: ignore[attr-defined]
     if verb != "DESCRIBE":
         ask(session, f"{verb} SELECT ai_gen('unasked', note) FROM people")
     session.describe("SELECT ai_gen('unasked', note) FROM people")
-    assert database.engine.sent == before  # type: ignore[attr-defined]
+    assert database.engine.inner.sent == before  # type: ignore[attr-defined]
 
 
 def test_names(session: Session) -> None:

@@ -325,19 +325,19 @@ def test_cut_numbers_are_errors(tmp_path: Path) -> None:
 
 
 class Refusing(FakeEngine):
-    """An engine that fails each request, and counts what is alive of `batches` at every thousandth one."""
+    """An engine that fails each request, and counts what is alive of `watched` at every thousandth one."""
 
     def __init__(self) -> None:
         super().__init__("demo", 128, FakeOptions())
-        self.batches: list[weakref.ref[OpenBatch]] = []
-        self.alive: list[int] = []
+        self.watched: list[weakref.ref[OpenBatch]] = []
+        self.living: list[int] = []
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Fail each request."""
         del cancelled
         for number, request in enumerate(request for request in requests if request is not None):
             if number % 1_000 == 0:
-                self.alive.append(sum(batch() is not None for batch in self.batches))
+                self.living.append(sum(batch() is not None for batch in self.watched))
             yield Completion(request.id, None, error="refused")
 
 
@@ -350,15 +350,15 @@ def test_failures_keep_no_batches(database: Database, monkeypatch: pytest.Monkey
 
         def __init__(self, batch: PromptBatch) -> None:
             super().__init__(batch)
-            engine.batches.append(weakref.ref(self))
+            engine.watched.append(weakref.ref(self))
 
     monkeypatch.setattr("flightllm.operators.call_executor.OpenBatch", Watched)
     session = using(database, engine).session()
     session.update("CREATE TABLE numbers AS SELECT value FROM generate_series(1, 33000)")
     ran = ask(session, "SELECT ai_gen('x', value) FROM numbers")
     assert ran.record.row()["failed_rows"] == 33_000
-    assert len(engine.batches) > 60
-    assert max(engine.alive) <= 2
+    assert len(engine.watched) > 60
+    assert max(engine.living) <= 2
 
 
 def batches(count: int, tuples: int = 512) -> Iterator[PromptBatch]:

@@ -111,11 +111,11 @@ def test_what_cannot_be_planned_is_seen(
 def test_lazy(database: Database, session: Session) -> None:
     """Nothing is asked before the first batch is pulled."""
     result = session.execute("SELECT ai_gen('lazy', note) FROM people")
-    assert database.engine.sent == 0  # type: ignore[attr-defined]
+    assert database.engine.inner.sent == 0  # type: ignore[attr-defined]
     assert result.query.row()["status"] == "planned"
     assert sum(batch.num_rows for batch in result.batches) == 9
     assert result.query.row()["status"] == "done"
-    assert database.engine.sent == 4  # type: ignore[attr-defined]
+    assert database.engine.inner.sent == 4  # type: ignore[attr-defined]
 
 
 def test_update_is_no_query(session: Session) -> None:
@@ -267,11 +267,11 @@ def test_closed_early(tmp_path: Path) -> None:
     result = session.execute("SELECT ai_gen('x', n) FROM numbers")
     with closing(result.batches) as rows:
         assert next(rows).num_rows
-    sent = database.engine.sent  # type: ignore[attr-defined]
+    sent = database.engine.inner.sent  # type: ignore[attr-defined]
     assert sent < 1500
     assert row_of(session, result.query.query_id)["status"] == "cancelled"
     ask(session, "SELECT 1")
-    assert database.engine.sent == sent  # type: ignore[attr-defined]
+    assert database.engine.inner.sent == sent  # type: ignore[attr-defined]
     database.close()
 
 
@@ -283,7 +283,7 @@ def test_first_rows_come_early(tmp_path: Path) -> None:
     result = session.execute("SELECT n, ai_gen('x', n) FROM numbers")
     with closing(result.batches) as rows:
         next(rows)
-        assert database.engine.sent < 1000  # type: ignore[attr-defined]
+        assert database.engine.inner.sent < 1000  # type: ignore[attr-defined]
     database.close()
 
 

@@ -115,7 +115,7 @@ def test_errors_of_a_user_who_is_gone(database: Database) -> None:
 
     running = Thread(target=run)
     running.start()
-    await_true(lambda: bool(database.engine.sent))  # type: ignore[attr-defined]
+    await_true(lambda: bool(database.engine.inner.sent))  # type: ignore[attr-defined]
     database.access.store.drop_user("bob")
     running.join()
     assert [type(error) for error in ended] == [SqlError]

@@ -170,7 +170,7 @@ def test_limits_hold(tmp_path: Path) -> None:
         visitor.post("/api/sign-in")
         assert "[limits] result_bytes" in visitor.error("SELECT value FROM generate_series(1, 100000)")
         slow = "SELECT ai_gen('Of {value}?', value) FROM generate_series(1, 20)"
-        with time_over(server, 1.0, lambda: bool(database.engine.sent)):  # type: ignore[attr-defined]
+        with time_over(server, 1.0, lambda: bool(database.engine.inner.sent)):  # type: ignore[attr-defined]
             assert "[limits] statement_seconds" in visitor.error(slow)
         await_true(lambda: not server.core.slots.running)
         place = server.core.slots.take(Requester("ann", ""), lambda: False)

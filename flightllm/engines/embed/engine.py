@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.engines.embed.base import Embedder, Outcome, Role, TextsError
+from flightllm.engines.extras import EngineExtras
 from flightllm.errors import AnswerError, check_cancelled
 from flightllm.llm.engine import Completion, More, PrefixCache, Request, pull
 
@@ -22,7 +23,7 @@ BatchAnswer = Callable[[list[Request]], list[Completion]]
 T = TypeVar("T")
 
 
-class EmbeddingEngine:
+class EmbeddingEngine(EngineExtras):
     """An engine that answers each request with the vector of its text; the request's instruction is the text's role."""
 
     estimates_tokens = False

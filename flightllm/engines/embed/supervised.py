@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,7 @@ class SupervisedEmbedder:
             EngineUnavailableError: the embedder is gone.
         """
         with self._there():
-            return int(self.engine.dimensions)
+            return cast("EmbeddingEngine", self.engine.present()).dimensions
 
     def embed(self, texts: Sequence[str], role: Role = "document") -> Vectors:
         """Return a vector per text.
@@ -83,8 +83,7 @@ class SupervisedEmbedder:
         """Return whether the embedder is gone, or its endpoint has not answered for a while since `began`."""
         if not self.engine.alive:
             return True
-        seconds: float = getattr(self.engine, "down_seconds", 0.0)
-        return min(time.monotonic() - began, seconds) > _MOST_SECONDS
+        return min(time.monotonic() - began, self.engine.down_seconds) > _MOST_SECONDS
 
     @contextmanager
     def _there(self) -> Iterator[None]:

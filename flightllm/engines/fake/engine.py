@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flightllm.common.newest import Newest
+from flightllm.engines.extras import EngineExtras
 from flightllm.engines.options import read_options
 from flightllm.engines.random_answers import answerer, likelihoods
 from flightllm.engines.shares import Shares
@@ -58,8 +59,10 @@ class FakeOptions:
     cache_blocks: int = 0
 
 
-class FakeEngine:
+class FakeEngine(EngineExtras):
     """The fake engine; `sent` counts the requests that it was given."""
+
+    has_tokenizer = True
 
     def __init__(self, model: str, window: int, options: FakeOptions) -> None:
         self._model = model

@@ -16,6 +16,7 @@ import structlog
 
 from flightllm.config.secrets import checked_secret
 from flightllm.engines.cache_rules import CacheRules
+from flightllm.engines.extras import EngineExtras
 from flightllm.engines.kv_hints import Hints
 from flightllm.engines.openai.answers import (
     EndpointAnswer,
@@ -99,7 +100,7 @@ _LATE = frozenset({408, 504, 524})
 _log = structlog.get_logger(__name__)
 
 
-class OpenAIEngine(PatientEngine):
+class OpenAIEngine(PatientEngine, EngineExtras):
     """An engine with one endpoint and model.
 
     Features that the endpoint rejects, such as a list of prompts or a form of constraint, are not tried again. A prompt
@@ -890,6 +891,8 @@ class FaultError(EngineError):
 
 class TokenizingOpenAIEngine(OpenAIEngine):
     """An engine with one endpoint and model whose tokenizer is known, so that token counts are exact."""
+
+    has_tokenizer = True
 
     def __init__(self, model: str, window: int, options: OpenAIOptions, reasoning: str | None = None) -> None:
         self._encoder = read_tokenizer(options.tokenizer, chat=not options.completions)

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias, cast
 from flightllm import errors
 from flightllm.config import EngineConfig
 from flightllm.engines import create_engine
+from flightllm.engines.extras import extras_of
 from flightllm.errors import CancelledError, FlightLLMError
 from flightllm.llm.engine import Completion, Engine, KvEventsAddress, PrefixCache, Request
 
@@ -59,6 +60,9 @@ class EngineDescription:
     kv_events: KvEventsAddress | None
     """Where the engine publishes its KV events, if it does."""
     pid: int
+    joins_questions: bool = False
+    gives_probabilities: bool = True
+    least_answer_tokens: int = 1
 
 
 Opened: TypeAlias = EngineDescription | ActorFailure
@@ -91,14 +95,18 @@ class ReplicaActor:
             engine = self._engine = create_engine(EngineConfig(kind, model, window, given, reasoning=reasoning))
         except Exception as error:  # noqa: BLE001 - sent to the asking process
             return ActorFailure.of(error)
+        extras = extras_of(engine)
         return EngineDescription(
             engine.name,
             engine.revision,
             engine.prefix_cache,
-            getattr(engine, "context_tokens", None),
-            bool(getattr(engine, "separates_tenants", False)),
-            reached(getattr(engine, "kv_events", None), None if here else ray.util.get_node_ip_address()),
+            extras.context_tokens,
+            extras.separates_tenants,
+            reached(extras.kv_events, None if here else ray.util.get_node_ip_address()),
             os.getpid(),
+            extras.joins_questions,
+            extras.gives_probabilities,
+            extras.least_answer_tokens,
         )
 
     def ask(self, group: int, requests: Sequence[Request]) -> None:

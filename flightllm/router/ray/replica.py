@@ -16,6 +16,7 @@ from typing import Any, Final
 import structlog
 
 from flightllm.config import EngineConfig
+from flightllm.engines.extras import EngineExtras
 from flightllm.engines.shares import Shares
 from flightllm.engines.window import LoopThread, Window
 from flightllm.errors import EngineUnavailableError, FlightLLMError
@@ -56,16 +57,12 @@ class Placement:
             raise ValueError(f"start_seconds: expected a number above 0, got {self.start_seconds:g}")
 
 
-class RayReplica:
+class RayReplica(EngineExtras):
     """The client of an engine in its own Ray actor; `config` describes the engine. Ray must be connected.
 
     One call of `take` is always open, and returns all available answers. So the actor sends fewer and larger messages
     under load, and the client notices the actor's death at once.
     """
-
-    token_ids: Callable[[Sequence[str]], list[list[int]]]
-    """Returns the tokens that the model gets for each prompt. Exists only if this process has the tokenizer."""
-    context_tokens: int
 
     def __init__(self, config: EngineConfig, placement: Placement, tokens: Tokens | None = None) -> None:
         """Start the actor, and wait until its engine is ready. `tokens` is the model's tokenizer in this process.
@@ -95,9 +92,6 @@ class RayReplica:
             self.close()
             raise
         self._name = f"{self._about.name} on Ray"
-        if tokens is not None:
-            self.token_ids = tokens.encode
-            self.context_tokens = self._about.context_tokens or sys.maxsize
         self._receiving = self._loop.run(self._start())
 
     @property
@@ -139,6 +133,41 @@ class RayReplica:
     def separates_tenants(self) -> bool:
         """Return whether the engine keeps tenants' prefixes apart."""
         return self._about.separates_tenants
+
+    @property
+    def joins_questions(self) -> bool:
+        """Return whether requests about the same values cost less as neighbours."""
+        return self._about.joins_questions
+
+    @property
+    def gives_probabilities(self) -> bool:
+        """Return whether answers can come with the probabilities of options, as far as was known at the start."""
+        return self._about.gives_probabilities
+
+    @property
+    def least_answer_tokens(self) -> int:
+        """Return the fewest tokens that an answer can have."""
+        return self._about.least_answer_tokens
+
+    @property
+    def has_tokenizer(self) -> bool:
+        """Return whether this process has the model's tokenizer."""
+        return self._tokens is not None
+
+    def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
+        """Return the tokens that the model gets for each prompt; only if this process has the tokenizer."""
+        return super().token_ids(prompts) if self._tokens is None else self._tokens.encode(prompts)
+
+    @property
+    def context_tokens(self) -> int | None:
+        """Return how many tokens a prompt can have together with its answer; None if this is unknown."""
+        known = self._about.context_tokens
+        return sys.maxsize if known is None and self._tokens is not None else known
+
+    @property
+    def callers(self) -> int:
+        """Return how many calls of `generate` share the engine at present."""
+        return self._shares.callers
 
     @property
     def in_flight(self) -> int:

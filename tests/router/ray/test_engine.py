@@ -5,12 +5,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from flightllm.config import Config, EngineConfig
 from flightllm.engines import Engine, check_engine, create_engine
+from flightllm.engines.supervised import SupervisedEngine
 from flightllm.errors import ConfigError, EngineUnavailableError, MissingExtraError
 from flightllm.llm.engine import Parameters, Request
 from flightllm.router.ray.connection import RayConnection
@@ -49,7 +50,7 @@ def open_ray(given: EngineConfig) -> RayEngine:
 
 def pids(engine: Any) -> dict[int, int]:
     """Return the processes of the actors that are up, by replica."""
-    return {one.number: engine.replica(one.number).engine.pid for one in engine.status() if one.state == "up"}
+    return {one.number: engine.replica(one.number).engine.inner.pid for one in engine.status() if one.state == "up"}
 
 
 def answered_once(engine: Engine, requests: list[Request]) -> list[str | None]:
@@ -67,7 +68,7 @@ def test_killed_in_a_query(cluster: RayConnection, tmp_path: Path) -> None:
     log = tmp_path / "log"
     given = config({"kind": "fake", "latency_ms": 30.0, "log_path": str(log)}, min_replicas=2)
     database = Database.open(Config(engine=given, data_folder=tmp_path / "data"))
-    engine: Any = database._services.engines.own.engine
+    engine: Any = cast("SupervisedEngine", database._services.engines.own.engine).inner
     session = database.session()
     session.update(NUMBERS)
     before = pids(engine)
@@ -177,7 +178,7 @@ from flightllm.engines import create_engine
 if __name__ == "__main__":
     options = {"min_replicas": 2, "num_cpus": 0.1, "policy": "least_loaded", "replica": {"kind": "fake"}}
     engine = create_engine(EngineConfig("ray", "demo", 8, options))
-    print("actors", *(engine.replica(n).engine.pid for n in (0, 1)), flush=True)
+    print("actors", *(engine.replica(n).engine.inner.pid for n in (0, 1)), flush=True)
     time.sleep(600)
 """
 
