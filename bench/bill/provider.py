@@ -33,6 +33,8 @@ class Provider:
     check: Callable[[Prompt], str] = _taken
     names: tuple[str, ...] = ()
     """Further forms of `usage`: `hit_and_miss` for DeepSeek's two numbers."""
+    logprobs: bool = False
+    """Whether the API returns log probabilities for this model."""
     breakpoints: int = 0
     implicit: bool = False
     floor: int = 0

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
-from bench.bill.answers import answer, seed
+from bench.bill.answers import answer, log_probabilities, options_of, seed
 from bench.bill.prices import Usage
 from bench.bill.prompt import Block, Prompt, Tokenizes, build
 from bench.bill.provider import Provider
@@ -22,11 +22,15 @@ class _Mark(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A request: its prompt for the cache, the text of the answer, and the tool that the answer must call."""
+    """A request: its prompt for the cache, the text of the answer, and the tool that the answer must call.
+
+    `options` are those that the answer chose from, if the request asks for log probabilities.
+    """
 
     prompt: Prompt
     text: str
     tool: str = ""
+    options: Sequence[str] = ()
 
 
 def read_chat(body: Mapping[str, Any], provider: Provider, tokenize: Tokenizes) -> Read:
@@ -54,7 +58,9 @@ def read_chat(body: Mapping[str, Any], provider: Provider, tokenize: Tokenizes) 
     )
     whole = [block.text for block in blocks]
     as_object = body.get("response_format", {}).get("type") == "json_object"
-    return Read(prompt, answer(schema and schema["schema"], "\n".join(whole), seed(whole), as_object=as_object))
+    form, text = schema and schema["schema"], "\n".join(whole)
+    options = options_of(form, text) if body.get("logprobs") else ()
+    return Read(prompt, answer(form, text, seed(whole), as_object=as_object), options=options)
 
 
 def read_messages(body: Mapping[str, Any], provider: Provider, tokenize: Tokenizes) -> Read:
@@ -95,7 +101,9 @@ def chat_answer(read: Read, model: str, usage: Usage, provider: Provider) -> Map
     if "hit_and_miss" in provider.names:
         counts |= {"prompt_cache_hit_tokens": usage.read, "prompt_cache_miss_tokens": usage.input}
     message = {"role": "assistant", "content": read.text, "refusal": None}
-    choice = {"index": 0, "finish_reason": "stop", "message": message, "logprobs": None}
+    choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "message": message, "logprobs": None}
+    if provider.logprobs and (listed := log_probabilities(read.text, read.options)):
+        choice["logprobs"] = {"content": listed}
     return {"id": "chatcmpl-1", "object": "chat.completion", "model": model, "choices": [choice], "usage": counts}
 
 

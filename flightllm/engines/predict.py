@@ -41,6 +41,8 @@ EXACT_PROMPTS = 4_096
 _NONE = PrefixCache(16, None)
 _PAUSE_SECONDS = 0.001
 _SEEDS = 1 << 64
+_PARTS_OF_LIMIT = 2
+"""An answer of unknown length has at most half of its limit: users choose a limit that few answers reach."""
 
 
 UsualTokens: TypeAlias = Callable[[Sequence[tuple[str, str]]], int]
@@ -197,6 +199,11 @@ class PredictingEngine(ForwardedExtras):
 
     def _forward(self, question: Callable[[EngineExtras], T]) -> T:
         return question(extras_of(self._engine))
+
+    def guessed(self) -> int:
+        """Return how many answers the engine has given so far."""
+        with self._lock:
+            return sum(site.orders.total() for site in self.sites.values())
 
     def close(self) -> None:
         """Do nothing: the owner of the predicted engine closes it."""
@@ -366,7 +373,7 @@ class PredictingEngine(ForwardedExtras):
         if length is not None or usual is None:
             return _spread(parameters.max_tokens if length is None else max(1.0, length))
         around = self._answer_tokens("", None)
-        return lambda _, request: usual(request.fields) + around
+        return lambda _, request: min(usual(request.fields), max(1, request.limit // _PARTS_OF_LIMIT)) + around
 
 
 def _spread(mean: float) -> _Tokens:

@@ -43,6 +43,14 @@ class OpenModel:
         """Return how many prompts the engine, or each of its replicas, keeps in flight."""
         return self.config.max_in_flight
 
+    def gives_probabilities(self, user: str) -> bool:
+        """Return False where the model returns no probabilities, by its documentation or the latest answers to a user.
+
+        This does not wait for any engine.
+        """
+        inner = getattr(self.engine, "inner", self.engine)
+        return bool(getattr(inner, "gives_probabilities", True)) and self.learned.of(user).has_probabilities()
+
     @property
     def replicas(self) -> int:
         """Return how many replicas the engine has; this does not wait for any engine."""

@@ -186,7 +186,7 @@ def real_bindings(
                 model.config.repair,
                 model.prompt_format,
                 rights.principal.name,
-                learned.has_probabilities,
+                partial(model.gives_probabilities, rights.principal.name),
                 note_run=partial(_note_run, learned),
                 collects=collecting is not None,
             )

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from flightllm.datafusion.run import Batches
@@ -118,10 +119,11 @@ class DryRun:
                 costs=self.models[name].costs,
                 repair=self.models[name].config.repair,
                 prompt_format=self.models[name].prompt_format,
-                has_probabilities=self.models[name].learned.of(self.user).has_probabilities,
+                has_probabilities=partial(self.models[name].gives_probabilities, self.user),
                 asked_share=self._asked_share(name),
                 scored_shares=self._scored_shares(name),
                 first_effort=self._first_effort(name),
+                guessed=engine.guessed,
             )
             for name, engine in engines.items()
         }

@@ -145,8 +145,10 @@ class Calibration:
         """Calibrate by examples; return in words how.
 
         If a probability of an example is unknown, the call stays as it is. Only the answers to these examples decide.
+        Guessed answers decide nothing: models with probabilities seldom need the examples in the prompts.
         """
         call, count = self._given, f"{len(examples.examples)} examples"
+        guessed = self._binding.guessed()
         bare = call.worded(examples.without)
         asked = [[bare] * len(examples.examples), [call.worded(one.wording) for one in examples.examples]]
         known = []
@@ -158,6 +160,8 @@ class Calibration:
             known.append([one["value"] for one in answers])
             if not all(known[-1]):
                 return call, f"by none of {count}: the model's probabilities are unknown"
+        if self._binding.guessed() > guessed:
+            return bare, f"by {count}, which will probably not be in the prompts"
         alone, aided = known
         decision = decided([one.wanted for one in examples.examples], alone, aided, examples.scale)
         where = "which stay in the prompts" if decision.in_prompts else "which are not in the prompts"

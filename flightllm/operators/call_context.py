@@ -96,6 +96,8 @@ class ModelBinding:
     """In a dry run of filters with one promise: returns for each filter the predicted share of prompts to its proxy."""
     first_effort: Callable[[AICall, int, int, float], Effort | None] | None = None
     """In a dry run: returns what it takes to find the first of some units under a LIMIT; see `Learned.first_of_run`."""
+    guessed: Callable[[], int] = lambda: 0
+    """In a dry run: returns how many answers were guessed so far."""
     note_run: Callable[[AICall, Seen], None] | None = None
     """Keeps what a run of a call with a promise told about its proxy, for predictions."""
     collects: bool = False

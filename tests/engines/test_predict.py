@@ -233,8 +233,8 @@ def test_hits_of_vllm(vllm_engine: Engine, shuffled: bool) -> None:
 
 
 def test_usual_lengths() -> None:
-    """A free text is as long as usual for its prompt, at most max_tokens, until answers of its function are known."""
-    free = Parameters(30)
+    """A free text is as long as usual, at most half of max_tokens, until answers of its function are known."""
+    free = Parameters(60)
     asked = requests(2, free)
     usual = {("ai_filter", INSTRUCTION, free): lambda fields: 10 + 15 * fields[1][1].count("1")}
 

@@ -1,5 +1,6 @@
 """Calls whose examples put the cut right, at an endpoint that ranks rows well and says Yes to all of them."""
 
+import json
 import math
 import re
 from collections.abc import Iterator
@@ -403,3 +404,21 @@ def test_rows_calibrate_with_the_optimizer_alone(session: Session) -> None:
     """Without the optimizer no step sees all rows, and another sample would give other answers."""
     with pytest.raises(InvalidInputError, match=r"all rows.*flightllm.optimizer = 'off' gives.*set it to 'on', or"):
         trees(session, BATCH, optimizer="off")
+
+
+def test_explain_knows_whether_examples_stay(session: Session, endpoint: Endpoint) -> None:
+    """Before a model is asked, EXPLAIN foresees examples in prompts only where models return no probabilities."""
+    asked = FILTER.format("")
+    for number, (provider, model) in enumerate((("openai", "open"), ("mistral", "closed"))):
+        options = f"engine 'openai', model '{model}', base_url '{endpoint.url}', provider '{provider}', api_key_env ''"
+        session.update(f"CREATE OR REPLACE MODEL fresh{number} OPTIONS ({options})")
+        sql = f"SELECT {asked.replace('model => m', f'model => fresh{number}')} FROM words WHERE word <> 'pig'"
+        [row] = ask(session, f"EXPLAIN (FORMAT json) {sql}").rows
+        predicted = json.loads(row["plan"])["total"]["predicted"]
+        endpoint.bodies.clear()
+        ask(session, sql)
+        sent = ["\n".join(m["content"] for m in body["messages"]) for body in endpoint.bodies]
+        assert predicted["calls"] == len(sent)
+        with_examples = sum("Answer: " in text for text in sent)
+        assert (with_examples, len(sent) - with_examples) == ((4, 9) if model == "open" else (9, 1))
+        session.update(f"DROP MODEL fresh{number}")

@@ -44,4 +44,11 @@ class Units:
             self._seen.keep("", prefix, now, _SECONDS)
 
 
-PROVIDER = Provider("deepseek", "deepseek-v4-flash", Units, Template(message=1, answer=1), names=("hit_and_miss",))
+PROVIDER = Provider(
+    "deepseek",
+    "deepseek-v4-flash",
+    Units,
+    Template(message=1, answer=1),
+    names=("hit_and_miss",),
+    logprobs=True,  # https://api-docs.deepseek.com/api/create-chat-completion
+)

@@ -21,4 +21,5 @@ PROVIDER = Provider(
     Template(message=4, answer=3),
     schema_counts=True,
     strict=True,
+    logprobs=True,
 )

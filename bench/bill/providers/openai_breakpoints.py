@@ -59,6 +59,7 @@ PROVIDER = Provider(
     Template(message=4, answer=3),
     schema_counts=True,
     strict=True,
+    logprobs=True,  # with `reasoning_effort` `none`, which the product sends
     tells_writes=True,
     breakpoints=_MOST_WRITES,
     implicit=True,

@@ -16,6 +16,7 @@ import structlog
 
 from flightllm.config.secrets import checked_secret
 from flightllm.engines.cache_rules import CacheRules
+from flightllm.engines.documented_logprobs import returns_logprobs
 from flightllm.engines.extras import EngineExtras
 from flightllm.engines.kv_hints import Hints
 from flightllm.engines.openai.answers import (
@@ -267,7 +268,10 @@ class OpenAIEngine(PatientEngine, EngineExtras):
     @property
     def gives_probabilities(self) -> bool:
         """Return whether answers can have log probabilities, by the present knowledge."""
-        return self._options.completions or self._record.supports("logprobs", True)  # noqa: FBT003 - the value to send
+        if self._options.completions:
+            return True
+        documented = returns_logprobs(self._record.provider.name, self._model)
+        return documented and self._record.supports("logprobs", True)  # noqa: FBT003 - the value to send
 
     def answer_tokens(self, text: str, constraint: Constraint) -> int:
         """Return the estimated tokens of an answer with all that the endpoint writes around it."""
