@@ -112,7 +112,7 @@ def _brief(cell: Mapping[str, Any]) -> str:
 def _compare(provider: Provider, endpoint: Endpoint, url: str, query: Query, files: Files) -> dict[str, Any]:
     """Return the bills of one query, and how far EXPLAIN was off."""
     before = _runs(provider, endpoint, url, query, files, BEFORE)
-    chosen = _runs(provider, endpoint, url, query, files, CHOSEN, native=has_native(provider))
+    chosen = _runs(provider, endpoint, url, query, files, CHOSEN, native=has_native(provider), explained=True)
     fields = _runs(provider, endpoint, url, query, files, {**BEFORE, "layout": FIELDS}, parts=PARTS[:1])
     cold, warm = chosen
     return {
@@ -153,10 +153,13 @@ def _runs(  # noqa: PLR0913 - what a run needs
     *,
     native: bool = False,
     parts: Sequence[int] = PARTS,
+    explained: bool = False,
 ) -> list[Run]:
     """Run a query over the parts of the tables in a new database; the first run finds nothing in the cache."""
     with opened(provider, url, files, native=native) as database:
-        return [run(database, endpoint, query, part, settings, cold=part == parts[0]) for part in parts]
+        return [
+            run(database, endpoint, query, part, settings, cold=part == parts[0], explained=explained) for part in parts
+        ]
 
 
 def _least(provider: Provider, before: Sequence[Run], fields: Sequence[Run], files: Files) -> float:

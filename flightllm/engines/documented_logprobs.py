@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 _WITHOUT: Final = frozenset(("anthropic", "gemini", "groq", "mistral"))
-"""The compatible API of Anthropic ignores the parameter. Gemini's and Groq's reject it, and Mistral's has none."""
+"""The compatible API of Anthropic ignores the parameter, that of Gemini and Groq rejects it, and Mistral lacks it."""
 _REASONING: Final = re.compile(r"(?:^|/)(?:o\d|gpt-5(?:-|$))")
 """OpenAI's models that always think; later ones can leave the thought out, and then return log probabilities."""
 

@@ -77,6 +77,11 @@ class EngineExtras(Batching):
         return 0, 0
 
     @property
+    def counts_exactly(self) -> bool:
+        """Return whether `count_tokens` counts with the tokenizer of the endpoint's model."""
+        return False
+
+    @property
     def has_tokenizer(self) -> bool:
         """Return whether `token_ids` can be asked."""
         return False

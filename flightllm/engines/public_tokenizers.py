@@ -60,6 +60,13 @@ def counter(provider: str, model: str) -> Callable[[str], int]:
     return lambda text: kept(text) if len(text) <= _KEPT_LETTERS else count(text)
 
 
+@cache
+def has_tokenizer(provider: str, model: str) -> bool:
+    """Return whether `counter` has the tokenizer of a model. This reads the tokenizer."""
+    read = _reader(provider, model)
+    return read is not None and read() is not None
+
+
 def _reader(provider: str, model: str) -> Callable[[], _Encode | None] | None:
     """Return the function that reads a model's tokenizer; None if no installed package has it."""
     name = model.lower()

@@ -32,6 +32,8 @@ _TAKEN_ROWS = 8_192
 """About how many sorted rows are gathered at once, before they are cut into batches."""
 _SAMPLED_TEXTS = 20
 """The number of values whose tokens are counted, to learn how many characters a token has."""
+_COUNTED_CHARACTERS = 1 << 18
+"""The most characters of values whose tokens are counted one by one, to choose a layout by its price."""
 _MOST_ELEMENTS = 64
 """The most positions for a list's elements. The last position takes the rest of the list in its order."""
 Sql: TypeAlias = Callable[[str], Batches]
@@ -122,9 +124,11 @@ def arrange(
     columns = [part for c in arguments.columns for part in _parts(given[c], lists.get(c))]
     names = [name for name, own in zip(arguments.names, placed, strict=True) for _ in own]
     readers = [count for count, own in zip(arguments.readers, placed, strict=True) for _ in own]
-    per_token = _characters_per_token(columns, how.engine)
+    weigh: Callable[[str], float] | float = _characters_per_token(columns, how.engine)
+    if how.choose is not None and _are_few(columns):
+        weigh = how.engine.count_tokens  # a price depends on which texts reach the floor of a cache
     own_columns = [own for own in placed if len(own) > 1]
-    encoded, tuples = encode(columns, names, readers, per_token, own_columns, _columns_of_calls(arguments, placed))
+    encoded, tuples = encode(columns, names, readers, weigh, own_columns, _columns_of_calls(arguments, placed))
     cache = how.engine.prefix_cache
     method, shape, idle = how.method, CacheShape(), ""
     layout = Layout()
@@ -282,6 +286,13 @@ def _characters_per_token(columns: Sequence[pa.ChunkedArray | pa.DictionaryArray
             characters += len(text)
             tokens += engine.count_tokens(text)
     return characters / tokens
+
+
+def _are_few(columns: Sequence[pa.ChunkedArray | pa.DictionaryArray]) -> bool:
+    """Return whether the distinct values have few enough characters to count the tokens of each."""
+    if not all(isinstance(column, pa.DictionaryArray) for column in columns):
+        return False
+    return sum(pc.sum(pc.utf8_length(column.dictionary)).as_py() or 0 for column in columns) <= _COUNTED_CHARACTERS
 
 
 def growing_sizes() -> Callable[[], int]:

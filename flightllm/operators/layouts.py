@@ -26,6 +26,8 @@ _MOST_TRIED: Final = 200_000
 """Tuples that are sorted to try all orders of their fields: about 0.2 seconds."""
 _FLOORS: Final = (0.88, 1.0, 1.12)
 """Parts of the floor, because the tokens of a prompt are estimates."""
+_EXACT_FLOORS: Final = (0.995, 1.0, 1.005)
+"""The same where a public tokenizer counts: a word that two parts share can be one token less."""
 _NO_CACHE: Final = CacheCharges(1 << 40)
 
 
@@ -121,7 +123,7 @@ class LayoutChooser:
                 cache.pays_from,
                 2 if cache.units else 1,
             )
-            for part in _FLOORS
+            for part in (_EXACT_FLOORS if extras_of(self.engine).counts_exactly else _FLOORS)
         ]
 
     def _prompts(self, columns: Sequence[tuple[int, ...]], *, fields_first: bool) -> list[CallPrompt]:
@@ -136,8 +138,8 @@ class LayoutChooser:
             end = parts.ends[-1]
             begin = end - (request.ends[1] - request.ends[0])
             head = heads.setdefault((parts.text[:begin], turn), len(heads))
-            tokens = (self.engine.count_tokens(text) for text in (parts.text[:begin], parts.text[end:]))
-            found.append(CallPrompt(own, head, *tokens))
+            begins, ends = (self.engine.count_tokens(text) for text in (parts.text[:begin], parts.text[end:]))
+            found.append(CallPrompt(own, head, begins + parts.before, ends + parts.after))
         return found
 
     def _probe(self, call: AICall, *, fields_first: bool) -> Request:

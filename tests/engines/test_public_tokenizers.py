@@ -11,7 +11,7 @@ import pytest
 
 from flightllm.common.package_data import demo_model
 from flightllm.engines import public_tokenizers
-from flightllm.engines.public_tokenizers import counter
+from flightllm.engines.public_tokenizers import counter, has_tokenizer
 from flightllm.engines.token_estimate import token_rules
 
 TEXT = "The Drengot and Hauteville families: Rainulf of Aversa, Sergius IV of Naples, and Gaimar of Salerno in 1030."
@@ -21,10 +21,10 @@ TEXT = "The Drengot and Hauteville families: Rainulf of Aversa, Sergius IV of Na
 def fresh() -> Iterator[None]:
     """Forget the tokenizers before and after each test."""
     readers = [cast("Any", getattr(public_tokenizers, name)) for name in ("_openai", "_deepseek", "_mistral")]
-    for one in (*readers, counter):
+    for one in (*readers, counter, has_tokenizer):
         one.cache_clear()
     yield
-    for one in (*readers, counter):
+    for one in (*readers, counter, has_tokenizer):
         one.cache_clear()
 
 

@@ -43,7 +43,7 @@ from flightllm.engines.prefix_memory import PrefixMemory
 from flightllm.engines.probabilities import TOP, read_probabilities
 from flightllm.engines.prompt_parts import PromptParts
 from flightllm.engines.providers import UNKNOWN, provider_of
-from flightllm.engines.public_tokenizers import counter
+from flightllm.engines.public_tokenizers import counter, has_tokenizer
 from flightllm.engines.secrets import shown_address
 from flightllm.engines.shares import Shares
 from flightllm.engines.token_estimate import token_rules
@@ -309,6 +309,11 @@ class OpenAIEngine(PatientEngine, EngineExtras):
     def count_tokens(self, text: str) -> int:
         """Count the tokens of `text` with the vendor's tokenizer if it is here; otherwise estimate them."""
         return counter(self._record.provider.name, self._model)(text)
+
+    @property
+    def counts_exactly(self) -> bool:
+        """Return whether `count_tokens` has the model's tokenizer."""
+        return has_tokenizer(self._record.provider.name, self._model)
 
     def most_thought(self, mode: str, max_tokens: int) -> int:
         """Return how many tokens a thought can have in a mode; the answer's `max_tokens` does not matter."""
