@@ -48,7 +48,7 @@ RECORDS: Final[Mapping[str, str]] = {
     "cascades": "cascades --seeds 20",
     "promises": "promises --seeds 20",
     "endpoints": "endpoints",
-    "bill": "bill --quick",
+    "bill": "bill",
     "streaming": "streaming --quick",
     "planning": "planning",
     "operator": "operator --repeats 3",

@@ -1,6 +1,7 @@
 """What do queries cost at hosted models, and does EXPLAIN say so before?
 
-    python -m bench.bill [--only WORDS] [--queries WORDS] [--rows 20] [--small-rows 5] [--quick] [--json] [--plot FILE]
+    python -m bench.bill [--only WORDS] [--queries WORDS] [--rows 20] [--small-rows 5] [--jobs 2] [--quick]
+        [--json] [--plot FILE]
 
 A local server of each provider bills by the provider's published rules, over the provider's own wire format. Each of 20
 queries runs twice in a new database: over some rows while engine and cache are cold, then over other rows. The bill is
@@ -19,6 +20,9 @@ import argparse
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +43,7 @@ from bench.common import at_least_one, data_table, machine, missing_table_ends
 from bench.setting import announce, open_database
 from flightllm.config import EngineConfig
 
+_JOBS: Final = 2
 _QUICK_ROWS: Final = 10
 _QUICK: Final = ("sentiment of a review", "join with the long side last", "long instruction")
 Files = Mapping[str, Path]
@@ -57,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default=MOST_REQUESTS,
         help=f"rows of small tables (default: {MOST_REQUESTS})",
     )
+    parser.add_argument("--jobs", type=at_least_one, default=_JOBS, help=f"providers at a time (default: {_JOBS})")
     parser.add_argument("--quick", action="store_true", help=f"{len(_QUICK)} queries over {_QUICK_ROWS} rows")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the bills; needs the extra `bench`")
@@ -70,9 +76,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         large, tiny = (_tables(Path(folder) / name, size) for name, size in (("l", rows), ("s", options.small_rows)))
         found: dict[str, Found] = {}
         small: dict[str, Found] = {}
-        for provider in chosen:
-            found[provider.title], small[provider.title] = _of_provider(provider, asked, large, tiny)
-            print(shown(provider.title, found[provider.title], small[provider.title]), flush=True)
+        names = [one.name for one in asked]
+        # new interpreters, because this one has threads
+        with ProcessPoolExecutor(options.jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
+            titles = [one.title for one in chosen]
+            jobs = pool.map(_of_provider, titles, *(repeat(given) for given in (names, large, tiny)))
+            for title, of_title in zip(titles, jobs, strict=True):
+                found[title], small[title] = of_title
+                print(shown(title, found[title], small[title]), flush=True)
     reached = goals(found, small)
     for name, goal in reached.items():
         print(f"{name}: {goal['reached']} of {goal['cases']}; not {'; '.join(goal['missed']) or 'missed'}")
@@ -94,11 +105,12 @@ def _tables(folder: Path, rows: int) -> Files:
         return make_tables(database.session(), folder, rows)
 
 
-def _of_provider(provider: Provider, asked: Sequence[Query], large: Files, tiny: Files) -> tuple[Found, Found]:
-    """Return the figures of each query over the large tables, and over the small ones."""
+def _of_provider(title: str, asked: Sequence[str], large: Files, tiny: Files) -> tuple[Found, Found]:
+    """Return the figures of each query over the large tables, and over the small ones, at the provider of a title."""
+    [provider] = [one for one in PROVIDERS if one.title == title]
     found, small = Found(), Found()
     with serving(provider) as (endpoint, url):
-        for query in asked:
+        for query in (one for one in queries() if one.name in asked):
             found[query.name] = _compare(provider, endpoint, url, query, large)
             small[query.name] = _compare_small(provider, endpoint, url, query, tiny)
             print(f"# {provider.title}, {query.name}: {_brief(found[query.name])}", flush=True)

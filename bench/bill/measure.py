@@ -78,7 +78,7 @@ def opened(provider: Provider, url: str, files: Mapping[str, Path], *, native: b
         yield database
 
 
-def run(  # noqa: PLR0913 - what a run needs
+def run(
     database: Database,
     endpoint: Endpoint,
     query: Query,

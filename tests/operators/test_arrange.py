@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import cast
@@ -28,7 +29,9 @@ from flightllm.operators.arrange import (
     prompt_batches,
 )
 from flightllm.operators.encoded_rows import EncodedRows
+from flightllm.operators.layouts import Layout
 from flightllm.operators.runtime import SpooledArguments
+from flightllm.prompt_order.base import Encoded
 from tests.databases import ask, open_database
 
 Row = tuple[str | None, str | None]
@@ -197,3 +200,34 @@ def test_there_is_always_a_part() -> None:
 def test_an_engine_without_a_count_is_ours() -> None:
     """An engine that does not count its callers counts as free."""
     assert fair(5, cast("Engine", object())) == 5
+
+
+@pytest.mark.parametrize(("length", "exact"), [(40, True), (20_000, False)])
+def test_a_choice_by_price_counts_each_value(length: int, exact: bool) -> None:
+    """Few values have their own tokens where a layout is chosen by its price; many have the mean tokens of a text."""
+
+    class Words(FakeEngine):
+        def count_tokens(self, text: str) -> int:
+            return len(text.split())
+
+    schema = pa.schema([("a", pa.string())])
+    rows = EncodedRows(schema, (0,), room=1 << 22)
+    texts = [("ab " * (8 * length))[:-1], ("abcde " * (4 * length))[:-1]]
+    rows.add(pa.RecordBatch.from_arrays([pa.array(texts)], schema=schema))
+    rows.seal()
+    seen: list[Encoded] = []
+
+    def choose(encoded: Encoded, columns: Sequence[tuple[int, ...]], *, orders: bool) -> Layout:
+        del columns, orders
+        seen.append(encoded)
+        return Layout()
+
+    how = How(
+        "auto", dedup=True, engine=Words("w", 8, FakeOptions()), window=8, shared_tokens=0.0, size=growing_sizes()
+    )
+    columns = ArgumentColumns((0,), ("a",), (1,))
+    arrange(SpooledArguments(rows.rows, rows), "t", schema, columns, replace(how, choose=choose), nothing)
+    weights = seen[0].weights[0].tolist()
+    counted = [8 * length + 1, 4 * length + 1]
+    assert (sorted(weights) == sorted(counted)) is exact
+    assert sum(weights) == pytest.approx(sum(counted), rel=0.1)
