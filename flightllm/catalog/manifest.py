@@ -31,10 +31,15 @@ class CatalogManifest:
     revision: str
     replaced: frozenset[str] = frozenset()
     """Data files that earlier manifests name and this one does not. A start can remove them without doubt."""
+    marks: tuple[str, ...] = ()
+    """The marks of the latest statements that can run twice and have changed a table; see `marked`."""
 
     def as_json(self, written: Sequence[str]) -> str:
         """Return the document; `written` has each entry as `entry_json` returns it."""
-        known = {"revision": self.revision, "schemas": self.schemas, "replaced": sorted(self.replaced)}
+        known: dict[str, object] = {"revision": self.revision, "schemas": self.schemas}
+        known["replaced"] = sorted(self.replaced)
+        if self.marks:
+            known["marks"] = self.marks
         head = json.dumps({"version": VERSION, **known})
         entries = ",\n".join(written)
         return sealed(f'{head[:-1]}, "entries": [\n{entries}\n]}}\n')
@@ -58,7 +63,8 @@ class CatalogManifest:
     def _of_document(cls, document: Mapping[str, Any]) -> "CatalogManifest":
         schemas = tuple(map(str, document["schemas"]))
         entries = tuple(_read(entry) for entry in document["entries"])
-        return cls(schemas, entries, str(document["revision"]), frozenset(map(str, document.get("replaced", ()))))
+        replaced, marks = (map(str, document.get(name, ())) for name in ("replaced", "marks"))
+        return cls(schemas, entries, str(document["revision"]), frozenset(replaced), tuple(marks))
 
     @property
     def files(self) -> set[str]:

@@ -53,6 +53,7 @@ from flightllm.datafusion.table_size import TableSize
 from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
 from flightllm.sql.grants import ObjectKind
 from flightllm.sql.names import parse_name
+from flightllm.storage.change_ids import current_mark
 from flightllm.storage.decoded import DecodedTables
 from flightllm.storage.file_check import FileCheck, FileStatus
 from flightllm.storage.folder import TablesFolder
@@ -65,6 +66,8 @@ _WORD = re.compile(r"\w+")
 _LISTING = frozenset({"information_schema", "show", "index"})
 """Words of statements that can read tables which their text does not name."""
 _POLL_SECONDS = 0.1
+_MOST_MARKS = 256
+"""The most marks that are kept: a mark is needed only until its statement is noted as done."""
 _WHAT = {
     "file": "an opened file",
     "external": "an external table",
@@ -558,7 +561,10 @@ class TableStore:
     def _commit(self, entries: Mapping[TableName, Entry], schemas: tuple[str, ...]) -> None:
         kept = (e for e in entries.values() if e.kind in KEPT and not is_temporary(e.name.schema))
         before = self._kept.files | self._former | self._refused
-        manifest = CatalogManifest(schemas, tuple(kept), uuid4().hex)
+        marks = self._kept.marks
+        if (mark := current_mark()) and mark not in marks:
+            marks = (*marks, mark)[-_MOST_MARKS:]
+        manifest = CatalogManifest(schemas, tuple(kept), uuid4().hex, marks=marks)
         manifest = replace(manifest, replaced=frozenset(before - manifest.files))
         written = {entry.name: self._as_json(entry) for entry in manifest.entries}
         texts = [text for _, text in written.values()]
@@ -574,6 +580,10 @@ class TableStore:
             self._kept, self._texts = manifest, texts
             self.folder.remove(oldest - self._named)
         self._written = written
+
+    def has_mark(self, mark: str) -> bool:
+        """Return whether a statement with this mark has changed a table, whatever has become of it since."""
+        return mark in self._kept.marks
 
     def _as_json(self, entry: Entry) -> tuple[Entry, str]:
         known = self._written.get(entry.name)

@@ -29,7 +29,7 @@ from flightllm.errors import (
     UnsupportedError,
 )
 from flightllm.execution.deferral import DeferredStatement, Forecast
-from flightllm.llm.batch_endpoint import BatchEndpoint, batch_endpoint
+from flightllm.llm.batch_endpoint import BatchEndpoint, BatchLimits, batch_endpoint
 from flightllm.llm.cost import Work
 from flightllm.observe.query_record import CancelToken
 from flightllm.observe.statement_texts import shown_statement
@@ -54,7 +54,7 @@ class Runner(Protocol):
     def run(self, statement: DeferredStatement, collector: Collector, rows: Path, mark: str, stop: CancelToken) -> int:
         """Run a statement; return the number of its rows. A query writes them into the Arrow file `rows`.
 
-        The ids of what a change makes begin with `mark`.
+        The catalog keeps `mark` together with the change.
 
         Raises:
             UnansweredError: prompts have no answer yet; the statement has changed nothing.
@@ -62,7 +62,7 @@ class Runner(Protocol):
         """
 
     def took_effect(self, mark: str) -> bool:
-        """Return whether a change with this mark is in the tables."""
+        """Return whether a change with this mark has happened, whatever has become of its rows since."""
 
     def spending(self, principal: Principal) -> Spending | None:
         """Return what a user spends in a day; None on a server without users."""
@@ -335,7 +335,7 @@ class DeferredStatements:
                     f"the statement has had other prompts in each of {_MOST_ROUNDS} rounds: store the rows it reads"
                     " first, by CREATE TABLE … AS SELECT"
                 ) from None
-            made = self._store.end_round(batch.id, self._cut)
+            made = self._end_round(batch.id)
             self._hold(batch)
             if not made and not collector.awaited:
                 [now] = self._store.batches(batch.id)
@@ -369,9 +369,13 @@ class DeferredStatements:
         for one in woken:
             one.set()
 
-    def _cut(self, model: str | None, prompts: Iterator[tuple[int, str]]) -> Iterator[list[int]]:
-        with self._endpoint(model) as endpoint:
-            yield from cut(prompts, endpoint.limits)
+    def _end_round(self, batch_id: str) -> int:
+        """Divide the listed prompts into jobs; return their number."""
+        limits = dict[str | None, BatchLimits]()
+        for model in self._store.listed_models(batch_id):  # a model can take long to open, and the store must not wait
+            with self._endpoint(model) as endpoint:
+                limits[model] = endpoint.limits
+        return self._store.end_round(batch_id, lambda model, prompts: cut(prompts, limits[model]))
 
     @contextmanager
     def _endpoint(self, model: str | None) -> Iterator[BatchEndpoint]:

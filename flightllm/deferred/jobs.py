@@ -103,7 +103,7 @@ class Jobs:
             return self._refused(job, provider, state, cancelled=cancelled)
         got = self._store.end_job(
             job.name,
-            list(self._results(endpoint, provider)),
+            self._results(endpoint, provider),
             f"the provider's job ended ({state.word}) without an answer",
         )
         _log.info("batch ended", batch=self._batch, job=job.name, state=state.word, answers=got, at=time.time())

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import wraps
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
@@ -33,11 +34,9 @@ CREATE INDEX IF NOT EXISTS jobs_of ON jobs (batch);
 CREATE TABLE IF NOT EXISTS prompts (
     batch TEXT NOT NULL, number INTEGER NOT NULL, digest BLOB NOT NULL, model TEXT, state TEXT NOT NULL,
     tries INTEGER NOT NULL, body TEXT, note TEXT NOT NULL, job TEXT, status INTEGER, response BLOB,
-    calls INTEGER NOT NULL DEFAULT 0, prompt_tokens INTEGER NOT NULL DEFAULT 0,
-    cached_tokens INTEGER NOT NULL DEFAULT 0, completion_tokens INTEGER NOT NULL DEFAULT 0,
-    written_tokens INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (batch, digest));
+    PRIMARY KEY (batch, digest));
 CREATE UNIQUE INDEX IF NOT EXISTS prompt_number ON prompts (batch, number);
-CREATE INDEX IF NOT EXISTS prompts_of ON prompts (job);
+CREATE INDEX IF NOT EXISTS prompts_in ON prompts (job, number);
 CREATE INDEX IF NOT EXISTS prompts_like ON prompts (digest);
 CREATE TABLE IF NOT EXISTS awaited (
     batch TEXT NOT NULL, digest BLOB NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (batch, digest)) WITHOUT ROWID;
@@ -56,6 +55,8 @@ _ADDED: Final = (
 _FINAL: Final = "(status NOT IN (0, 408, 409, 429) AND status < 500)"
 """Whether an answer stays the same in another try; see `LineResult.passes`."""
 _BUSY_SECONDS: Final = 30.0
+_TOGETHER: Final = 1_000
+"""Prompts of a job that are read or written at a time: a whole job can take hundreds of megabytes."""
 Cut: TypeAlias = Callable[[str | None, Iterator[tuple[int, str]]], Iterable[list[int]]]
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -161,6 +162,7 @@ class BatchStore:
         self._path = path
         self._lock = threading.RLock()
         self._opened: sqlite3.Connection | None = None
+        self._closed = False
 
     @property
     def exists(self) -> bool:
@@ -170,6 +172,8 @@ class BatchStore:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
+            if self._closed:  # a thread that goes on after the server must not begin anything
+                raise InternalError("the file of deferred statements is closed")
             if self._opened is None:
                 self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self._path.parent.chmod(0o700)  # the prompts and rows are the users' data
@@ -326,6 +330,15 @@ class BatchStore:
             )
 
     @_guarded
+    def listed_models(self, batch_id: str) -> list[str | None]:
+        """Return the models whose prompts are listed and in no job yet."""
+        with self._transaction() as database:
+            rows = database.execute(
+                "SELECT DISTINCT model FROM prompts WHERE batch = ? AND state = 'listed' ORDER BY model", (batch_id,)
+            ).fetchall()
+        return [model for (model,) in rows]
+
+    @_guarded
     def end_round(self, batch_id: str, cut: Cut) -> int:
         """Divide the listed prompts into jobs, and wait for them; return the number of jobs.
 
@@ -388,6 +401,13 @@ class BatchStore:
                 (provider, ends, name),
             )
 
+    def bodies(self, job: str) -> Iterator[tuple[int, str]]:
+        """Yield the numbers and bodies of a job's prompts, in their order."""
+        last = 0
+        while rows := self._bodies_after(job, last):
+            yield from rows
+            last, _ = rows[-1]
+
     @_guarded
     def wait(self, job: str) -> Wait | None:
         """Return how a job waits that was refused because of others; None for another job."""
@@ -414,7 +434,8 @@ class BatchStore:
             for place, numbers in enumerate(parts[1:], made + 1):
                 name = f"{of_round}-{place}"
                 database.execute(
-                    "INSERT INTO jobs (name, batch, model, created) SELECT ?, batch, model, ? FROM jobs WHERE name = ?",
+                    "INSERT INTO jobs (name, batch, model, created, booked) SELECT ?, batch, model, ?, 0 FROM jobs"
+                    " WHERE name = ?",
                     (name, time.time(), job.name),
                 )
                 database.executemany(
@@ -434,41 +455,30 @@ class BatchStore:
             database.execute("UPDATE jobs SET provider = NULL, tried = 0, state = 'new' WHERE name = ?", (job,))
 
     @_guarded
-    def bodies(self, job: str) -> list[tuple[int, str]]:
-        """Return the numbers and bodies of a job's prompts, in their order."""
+    def _bodies_after(self, job: str, last: int) -> list[tuple[int, str]]:
         with self._transaction() as database:
-            rows = database.execute(
-                "SELECT number, body FROM prompts WHERE job = ? AND state = 'sent' ORDER BY number", (job,)
-            )
-            return rows.fetchall()
+            return database.execute(
+                "SELECT number, body FROM prompts WHERE job = ? AND state = 'sent' AND number > ?"
+                " ORDER BY number LIMIT ?",
+                (job, last, _TOGETHER),
+            ).fetchall()
 
     @_guarded
     def end_job(self, job: str, results: Iterable[tuple[int, LineResult, Work]], missing: str) -> int:
         """Keep the results of a job that has ended; return how many of its prompts got one.
 
         A number that the job does not have, and a second result of a number, are ignored. Prompts without a result were
-        not processed; `missing` says why.
+        not processed; `missing` says why. A crash in between loses no result, because the same results come again.
         """
+        got, rest = 0, iter(results)
+        while some := list(islice(rest, _TOGETHER)):
+            got += self._keep_results(job, some)
         with self._transaction() as database:
-            got, total = 0, Work()
-            for number, result, work in results:
-                changed = database.execute(
-                    "UPDATE prompts SET state = 'answered', status = ?, response = ?, body = NULL, calls = calls + ?,"
-                    " prompt_tokens = prompt_tokens + ?, cached_tokens = cached_tokens + ?,"
-                    " completion_tokens = completion_tokens + ?, written_tokens = written_tokens + ?"
-                    " WHERE job = ? AND number = ? AND state = 'sent'",
-                    (result.status, result.body, *_figures(work), job, number),
-                )
-                if changed.rowcount:
-                    got, total = got + 1, total + work
             database.execute(
                 "UPDATE prompts SET state = 'answered', status = 0, response = ? WHERE job = ? AND state = 'sent'",
                 (missing.encode(), job),
             )
-            database.execute(
-                f"UPDATE jobs SET state = 'ended', ({', '.join(_WORK)}) = (?, ?, ?, ?, ?) WHERE name = ?",
-                (*_figures(total), job),
-            )
+            database.execute("UPDATE jobs SET state = 'ended' WHERE name = ?", (job,))
             database.execute("DELETE FROM waits WHERE job = ?", (job,))
             database.execute(  # there is room for one job of this model now
                 "UPDATE waits SET until = 0 WHERE job = (SELECT min(job) FROM waits, jobs AS waiting, jobs AS ended"
@@ -476,7 +486,25 @@ class BatchStore:
                 " AND waiting.model IS ended.model AND waiting.provider IS NULL)",
                 (job,),
             )
-            return got
+        return got
+
+    def _keep_results(self, job: str, results: Sequence[tuple[int, LineResult, Work]]) -> int:
+        """Keep some results of a job; return how many of them are the first for a prompt of the job."""
+        got, total = 0, Work()
+        with self._transaction() as database:
+            for number, result, work in results:
+                changed = database.execute(
+                    "UPDATE prompts SET state = 'answered', status = ?, response = ?, body = NULL"
+                    " WHERE job = ? AND number = ? AND state = 'sent'",
+                    (result.status, result.body, job, number),
+                )
+                if changed.rowcount:
+                    got, total = got + 1, total + work
+            database.execute(
+                f"UPDATE jobs SET {', '.join(f'{name} = {name} + ?' for name in _WORK)} WHERE name = ?",
+                (*_figures(total), job),
+            )
+        return got
 
     @_guarded
     def asked_at_once(self, batch_id: str, name: str, model: str | None, work: Work) -> None:
@@ -551,6 +579,7 @@ class BatchStore:
     def close(self) -> None:
         """Close the file. Idempotent."""
         with self._lock:
+            self._closed = True
             if self._opened is not None:
                 self._opened.close()
                 self._opened = None

@@ -181,13 +181,8 @@ class PassRunner:
             session.close()
 
     def took_effect(self, mark: str) -> bool:
-        """Return whether a table has an id with this mark."""
-        for entry in list(self._services.catalog.store.entries.values()):
-            if entry.rows is not None:
-                ids = (entry.rows.identity, entry.rows.revision, *(file.name for file in entry.rows.files))
-                if any(one.startswith(mark) for one in ids):
-                    return True
-        return False
+        """Return whether a change with this mark is in the catalog."""
+        return self._services.catalog.store.has_mark(mark)
 
     def spending(self, principal: Principal) -> Spending | None:
         """Return what a user spends in a day; see `Runner.spending`."""

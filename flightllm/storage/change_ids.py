@@ -1,4 +1,4 @@
-"""The ids of new data files and of states of tables; a statement that can run twice marks its own."""
+"""The ids of new data files and of states of tables; and the mark of a statement that can run twice."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ _MARK: ContextVar[str] = ContextVar("mark", default="")
 
 @contextmanager
 def marked(mark: str) -> Iterator[None]:
-    """Begin all new ids of this thread with a mark of hexadecimal digits, until the block ends.
+    """Note a mark in the catalog with each change of this thread, until the block ends.
 
     So a process that starts after a crash knows whether the statement of this mark has changed a table.
     """
@@ -21,7 +21,11 @@ def marked(mark: str) -> Iterator[None]:
         _MARK.reset(token)
 
 
+def current_mark() -> str:
+    """Return the mark of this thread's statement, or an empty text."""
+    return _MARK.get()
+
+
 def new_id() -> str:
     """Return a new id of 32 hexadecimal digits."""
-    mark = _MARK.get()
-    return f"{mark}{uuid4().hex[len(mark) :]}"
+    return uuid4().hex

@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -139,6 +140,43 @@ def test_changes_happen_once(tmp_path: Path) -> None:
         assert set(provider.asked.values()) == {1}
         with pytest.raises(InvalidInputError, match="changes a table"):
             database.deferred.result(added, session.principal)
+
+
+def test_a_change_happens_once_whatever_becomes_of_its_rows(tmp_path: Path) -> None:
+    """A process ends between a change and its note: the next one does not repeat it, also if its file is gone."""
+    with batch_provider() as provider:
+        with opened(tmp_path, provider) as database:
+            session = database.session()
+            session.update("CREATE TABLE made (id BIGINT, a TEXT)")
+            sql = "INSERT INTO made SELECT id, ai_gen('Say', x) FROM t"
+            assert ended(database, deferred(session, sql))["state"] == "done"
+            session.update("INSERT INTO made VALUES (0, 'later')")  # merges the small files
+            session.update("DELETE FROM made WHERE id > 20")
+        with closing(sqlite3.connect(tmp_path / "batches" / "batches.sqlite", isolation_level=None)) as store:
+            store.execute("UPDATE batches SET state = 'collecting', ended = NULL, rows = NULL")
+        with opened(tmp_path, provider) as database:
+            [row] = rows_of(database.session(), "SELECT id FROM system.batches")
+            assert ended(database, row["id"])["state"] == "done"
+            assert rows_of(database.session(), "SELECT count(*) AS n FROM made") == [{"n": 21}]
+
+
+def test_a_model_that_opens_slowly_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a statement waits for its model before it makes jobs, others use the file of deferred statements."""
+    using, slow, waits = Engines.using, threading.Event(), threading.Event()
+
+    def slowly(self: Engines, names: Any, *given: Any) -> Any:
+        if threading.current_thread().name.startswith("batch ") and not given:
+            waits.set()
+            slow.wait(30)
+        return using(self, names, *given)
+
+    with batch_provider() as provider, opened(tmp_path, provider) as database:
+        monkeypatch.setattr(Engines, "using", slowly)
+        batch_id = deferred(database.session(), "SELECT ai_gen('Say', x) AS a FROM t")
+        assert waits.wait(30)
+        assert state_of(database, batch_id)["state"] == "collecting"
+        slow.set()
+        assert ended(database, batch_id)["state"] == "done"
 
 
 @pytest.mark.slow
