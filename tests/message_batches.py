@@ -21,6 +21,8 @@ class MessageBatches:
     """The first batch answers so many requests, and then expires; None: it answers all."""
     drops_replies: int = 0
     """So many batches are made without a reply."""
+    after_end: Callable[[], None] = lambda: None
+    """Called after the requests of a batch were answered."""
     made: dict[str, Body] = field(default_factory=dict)
     requests: dict[str, list[Body]] = field(default_factory=dict)
     lines: dict[str, list[bytes]] = field(default_factory=dict)
@@ -62,6 +64,8 @@ class MessageBatches:
     def get(self, path: str, answer: Callable[[Body], Reply]) -> Reply:
         """Return the list of batches, a batch, or its results."""
         if path == PATH:
+            for name in self.made:
+                self._look(name, answer)
             found = list(reversed(self.made.values()))
             return 200, {"data": found, "has_more": False, "first_id": None, "last_id": None}, {}
         name, _, verb = path.removeprefix(f"{PATH}/").partition("/")
@@ -70,10 +74,14 @@ class MessageBatches:
             return _error(404, "not_found_error", "Not found")
         if verb:
             return 200, b"\n".join(self.lines[name]) + b"\n", {"Content-Type": "application/x-jsonl"}
-        self.looked[name] = self.looked.get(name, 0) + 1
-        if batch["processing_status"] == "in_progress" and self.looked[name] >= self.looks:
-            self._end(name, self.expires_after if name == "msgbatch_1" else None, "expired", answer)
+        self._look(name, answer)
         return 200, batch, {}
+
+    def _look(self, name: str, answer: Callable[[Body], Reply]) -> None:
+        """Let time pass for a batch."""
+        self.looked[name] = self.looked.get(name, 0) + 1
+        if self.made[name]["processing_status"] == "in_progress" and self.looked[name] >= self.looks:
+            self._end(name, self.expires_after if name == "msgbatch_1" else None, "expired", answer)
 
     def _end(self, name: str, most: int | None, word: str, answer: Callable[[Body], Reply]) -> None:
         """End a batch; its results come in another order than its requests."""
@@ -88,8 +96,14 @@ class MessageBatches:
                 result = good if status == 200 else {"type": "errored", "error": body}
             counts[result["type"]] += 1
             lines.append(json.dumps({"custom_id": request["custom_id"], "result": result}).encode())
+        self.after_end()
         self.lines[name] = lines[::-1]
-        batch |= {"processing_status": "ended", "request_counts": counts, "results_url": "https://elsewhere.invalid/"}
+        batch |= {
+            "processing_status": "ended",
+            "ended_at": datetime.now(UTC).isoformat(),
+            "request_counts": counts,
+            "results_url": "https://elsewhere.invalid/",
+        }
 
 
 def _error(status: int, kind: str, message: str) -> Reply:

@@ -6,7 +6,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
@@ -82,10 +82,24 @@ class MessagesApi:
     lock: threading.Lock = field(default_factory=threading.Lock)
     clock: Callable[[], float] = time.monotonic
     batches: MessageBatches = field(default_factory=MessageBatches)
+    before_reply: Callable[[str, str], None] = lambda _method, _path: None
+    """Called with a request after it took effect and before its reply."""
     context: int = 200_000
     """The most tokens of a prompt."""
 
-    def reply(self, body: Body, headers: dict[str, str]) -> Reply:
+    batch_kept: dict[tuple[str, ...], float] = field(default_factory=dict)
+    """The starts in the cache of batches, which is another one; each with the time until it stays."""
+    batch_new: dict[tuple[str, ...], float] = field(default_factory=dict)
+    """The starts that the requests of the batch that runs store: they run together, and do not see these."""
+
+    def __post_init__(self) -> None:
+        self.batches.after_end = self._end_batch
+
+    def _end_batch(self) -> None:
+        self.batch_kept |= self.batch_new
+        self.batch_new.clear()
+
+    def reply(self, body: Body, headers: dict[str, str], *, batched: bool = False) -> Reply:
         """Answer one request."""
         with self.lock:
             number = len(self.bodies)
@@ -102,18 +116,29 @@ class MessagesApi:
                 self.refused.append(str(refused))
             return refused.reply
         with self.lock:
-            usage, starts = self._usage(body)
+            usage, starts = self._usage(body, self._batch_starts() if batched else self.kept)
         time.sleep(self.seconds)  # noqa: TID251 -- an answer takes a while
         reply = self._answer(body)
         usage["output_tokens"] = sum(count(one.get("text") or json.dumps(one.get("input"))) for one in reply) + 2
         with self.lock:
             now = self.clock()
-            self.kept |= dict.fromkeys(starts, now)  # a start is there once its answer is
+            if batched:
+                self.batch_new |= dict.fromkeys(starts, now + (3_600.0 if hour(body) else SECONDS))
+            else:
+                self.kept |= dict.fromkeys(starts, now)  # a start is there once its answer is
             self.bills.append(usage)
         stop = "tool_use" if reply[-1]["type"] == "tool_use" else "end_turn"
-        return 200, {**message(reply, stop)[1], "usage": usage}, {}  # type: ignore[dict-item]
+        told = {name: value for name, value in usage.items() if name != "hour"}
+        hours, minutes = usage["hour"], usage["cache_creation_input_tokens"] - usage["hour"]
+        split = {"ephemeral_1h_input_tokens": hours, "ephemeral_5m_input_tokens": minutes}
+        return 200, {**message(reply, stop)[1], "usage": {**told, "cache_creation": split}}, {}  # type: ignore[dict-item]
 
-    def _usage(self, body: Body) -> tuple[dict[str, int], list[tuple[str, ...]]]:
+    def _batch_starts(self) -> dict[tuple[str, ...], float]:
+        """Return the starts that a batch can read, with the time of their use as the cache of requests has it."""
+        now = self.clock()
+        return {start: now for start, until in self.batch_kept.items() if until > now}
+
+    def _usage(self, body: Body, kept: dict[tuple[str, ...], float]) -> tuple[dict[str, int], list[tuple[str, ...]]]:
         """Return what a request reads, writes and computes, and the starts to keep."""
         blocks, marks = parts(body)
         floor = FLOORS.get(body["model"], 1_024)
@@ -122,10 +147,10 @@ class MessagesApi:
         for mark in marks:
             for end in range(mark, max(0, mark - LOOK_BACK), -1):
                 start = tuple(blocks[:end])
-                if self.kept.get(start, 0.0) > latest and len(start) > len(read):
+                if kept.get(start, 0.0) > latest and len(start) > len(read):
                     read = start
         if read:
-            self.kept[read] = self.clock()
+            kept[read] = self.clock()
         found = sum(map(count, read))
         total = sum(map(count, blocks)) + 9
         starts = [tuple(blocks[:mark]) for mark in marks if sum(map(count, blocks[:mark])) >= floor]
@@ -135,6 +160,7 @@ class MessagesApi:
             "input_tokens": total - found - written,
             "cache_read_input_tokens": found,
             "cache_creation_input_tokens": written,
+            "hour": written if hour(body) else 0,
         }
         return usage, [start for start in starts if len(start) > len(read)]
 
@@ -154,6 +180,7 @@ class MessagesApi:
             "input_tokens": input_,
             "cache_read_input_tokens": input_ / 10,
             "cache_creation_input_tokens": input_ * 1.25,
+            "hour": input_ * 0.75,
             "output_tokens": output,
         }
         return sum(one[name] * rate for one in self.bills for name, rate in rates.items()) / 1e6
@@ -188,6 +215,11 @@ def instance(schema: Body, text: str) -> Any:
             return True
         case _:
             return text
+
+
+def hour(body: Body) -> bool:
+    """Return whether a request keeps its starts for an hour."""
+    return '"ttl": "1h"' in json.dumps([body.get("system"), body["messages"]])
 
 
 def parts(body: Body) -> tuple[list[str], list[int]]:
@@ -237,6 +269,9 @@ def check_messages(body: Body) -> None:
                 raise invalid("messages: text content blocks must contain non-whitespace text")
             if block.keys() - {"type", "text", "cache_control"}:
                 raise invalid("messages.0.content.0: Extra inputs are not permitted")
+            control: Any = block.get("cache_control", {})
+            if control.get("ttl", "5m") not in {"5m", "1h"}:
+                raise invalid("messages.0.content.0.cache_control.ttl: Input should be '5m' or '1h'")
             marked += "cache_control" in block
     if marked > 4:
         raise invalid(f"A maximum of 4 blocks with cache_control may be provided. Found {marked}.")
@@ -315,7 +350,7 @@ def serving(api: MessagesApi) -> Iterator[MessagesApi]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             path = self.path.partition("?")[0]
             if path.startswith(message_batches.PATH):
-                return self._send(api.batches.post(path, body, lambda params: api.reply(params, headers)))
+                return self._send(api.batches.post(path, body, lambda params: api.reply(params, headers, batched=True)))
             if path != "/v1/messages":
                 return self._send(RefusedError(404, "not_found_error", "Not found").reply)
             return self._send(api.reply(body, headers))
@@ -324,22 +359,24 @@ def serving(api: MessagesApi) -> Iterator[MessagesApi]:
             path = self.path.partition("?")[0]
             if path.startswith(message_batches.PATH):
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                return self._send(api.batches.get(path, lambda params: api.reply(params, headers)))
+                return self._send(api.batches.get(path, lambda params: api.reply(params, headers, batched=True)))
             listed = [{"id": "claude-sonnet-4-5", "type": "model", "display_name": "Sonnet"}]
             return self._send((200, {"data": listed, "has_more": False}, {}))
 
         def _send(self, reply: Reply) -> None:
             status, document, headers = reply
+            api.before_reply(self.command, self.path.partition("?")[0])
             data = document if isinstance(document, bytes) else json.dumps(document).encode()
-            self.send_response(status)
-            for name, value in {
-                "Content-Type": "application/json",
-                "Content-Length": str(len(data)),
-                **headers,
-            }.items():
-                self.send_header(name.replace("_", "-"), value)
-            self.end_headers()
-            self.wfile.write(data)
+            with suppress(OSError):  # a killed client
+                self.send_response(status)
+                for name, value in {
+                    "Content-Type": "application/json",
+                    "Content-Length": str(len(data)),
+                    **headers,
+                }.items():
+                    self.send_header(name.replace("_", "-"), value)
+                self.end_headers()
+                self.wfile.write(data)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
             """Keep quiet."""

@@ -29,7 +29,7 @@ from flightllm.errors import (
     UnsupportedError,
 )
 from flightllm.execution.deferral import DeferredStatement, Forecast
-from flightllm.llm.batch_endpoint import BatchEndpoint, BatchLimits, batch_endpoint
+from flightllm.llm.batch_endpoint import BatchEndpoint, BatchLimits, batch_endpoint, batch_prices
 from flightllm.llm.cost import Work
 from flightllm.observe.query_record import CancelToken
 from flightllm.observe.statement_texts import shown_statement
@@ -411,9 +411,9 @@ class DeferredStatements:
 
     def _price(self, model: str | None, work: Work) -> float | None:
         with self._engines.using([model]) as models:
-            price = models[model].costs.price(work)
+            prices = models[model].costs.prices
             found = batch_endpoint(models[model].engine)
-        return None if price is None or found is None else price * found.price
+        return None if prices is None or found is None else batch_prices(prices, found).price(work)
 
 
 def _microseconds(seconds: float | None) -> int | None:

@@ -101,13 +101,26 @@ class Jobs:
         self._running[job.model] -= 1
         if state.failure:
             return self._refused(job, provider, state, cancelled=cancelled)
-        got = self._store.end_job(
-            job.name,
-            self._results(endpoint, provider),
-            f"the provider's job ended ({state.word}) without an answer",
-        )
-        _log.info("batch ended", batch=self._batch, job=job.name, state=state.word, answers=got, at=time.time())
+        self._read(job, provider, state, endpoint)
         return True
+
+    def _read(self, job: Job, provider: str, state: JobState, endpoint: BatchEndpoint) -> None:
+        """Keep the results of a job that has ended."""
+        total = Work()
+
+        def counted() -> Iterator[tuple[int, LineResult, Work]]:
+            nonlocal total
+            for number, result, work in self._results(endpoint, provider):
+                total += work
+                yield number, result, work
+
+        self._store.lead_ended(job.name, state.ended_at or time.time())
+        missing = f"the provider's job ended ({state.word}) without an answer"
+        got = self._store.end_job(job.name, counted(), missing)
+        _log.info("batch ended", batch=self._batch, job=job.name, state=state.word, answers=got, at=time.time())
+        followed = self._store.followed(job.name)
+        if followed is not None and followed.after is not None:
+            endpoint.learn(total)
 
     def _sent(self, job: Job, endpoint: BatchEndpoint) -> str | None:
         """Send a job and return the provider's id for it; None while the statement has enough other jobs there.
@@ -118,7 +131,7 @@ class Jobs:
         wait = self._store.wait(job.name)
         if wait is not None and time.time() < wait.until and (wait.refusals or self._running[job.model] > 0):
             raise QueueFullError(wait.reason)
-        if self._running[job.model] >= endpoint.limits.jobs:
+        if self._running[job.model] >= endpoint.limits.jobs or not self._can_follow(job, endpoint):
             return None
         lines = [endpoint.line(str(number), body) for number, body in self._store.bodies(job.name)]
         self._store.try_job(job.name)
@@ -131,6 +144,26 @@ class Jobs:
         self._running[job.model] += 1
         _log.info("batch sent", batch=self._batch, job=job.name, provider_id=provider, prompts=len(lines))
         return provider
+
+    def _can_follow(self, job: Job, endpoint: BatchEndpoint) -> bool:
+        """Return whether a job can be sent: it waits for the prompts that store starts for it.
+
+        Starts that were not stored, or that can be gone, are not marked: each prompt would pay for storing them.
+        """
+        if (followed := self._store.followed(job.name)) is None:
+            found = endpoint.lead(self._store.marked(job.name))
+            if found is not None:
+                self._store.follow(job, found.ahead, found.changed)
+            return found is None or not found.ahead
+        if followed.after is None:
+            return True
+        if followed.ended is None:
+            return False
+        if not followed.stored or time.time() - followed.ended > endpoint.start_seconds:
+            drafts = self._store.marked(job.name)
+            self._store.redraft(job.name, {one: endpoint.unmarked(draft) for one, draft in drafts.items()})
+            _log.info("batch without stored starts", batch=self._batch, job=job.name)
+        return True
 
     def _refused(self, job: Job, provider: str, state: JobState, *, cancelled: bool) -> bool:
         """Send a refused job again if that can help; return whether the job has ended.
@@ -169,12 +202,12 @@ class Jobs:
         if self._running[job.model] > 0:  # one that ends makes room
             self._store.send_later(job.name, Wait(0, time.time() + _MOST_PAUSE, reason))
             return
-        bodies = self._store.bodies(job.name)
-        if len(bodies) > 1:
-            tokens = sum(len(body) for _, body in bodies) // _BYTES_PER_TOKEN
+        sizes = {number: len(body) for number, body in self._store.bodies(job.name)}
+        if len(sizes) > 1:
+            tokens = sum(sizes.values()) // _BYTES_PER_TOKEN
             jobs = max(2, ceil(tokens / room) if room else 0)
-            each = ceil(len(bodies) / jobs)
-            numbers = [number for number, _ in bodies]
+            each = ceil(len(sizes) / jobs)
+            numbers = list(sizes)
             self._store.split(job, [numbers[at : at + each] for at in range(0, len(numbers), each)])
             _log.info("batch divided", batch=self._batch, job=job.name, prompts=len(numbers), each=each, reason=reason)
             return

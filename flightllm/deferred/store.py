@@ -5,7 +5,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import wraps
@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from flightllm.common.principal import Principal
+from flightllm.engines.batch_starts import MARKS
 from flightllm.errors import InternalError
 from flightllm.execution.deferral import DeferredStatement, Forecast
-from flightllm.llm.batch_endpoint import LineResult
+from flightllm.llm.batch_endpoint import Draft, LineResult
 from flightllm.llm.cost import Work
 
 State = Literal["collecting", "waiting", "cancelling", "done", "failed", "cancelled"]
@@ -42,6 +43,7 @@ CREATE TABLE IF NOT EXISTS awaited (
     batch TEXT NOT NULL, digest BLOB NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (batch, digest)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS awaited_of ON awaited (owner);
 CREATE TABLE IF NOT EXISTS waits (job TEXT PRIMARY KEY, refusals INTEGER NOT NULL, until REAL, reason TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS leads (job TEXT PRIMARY KEY, after TEXT, prompts INTEGER NOT NULL, ended REAL);
 """
 _WORK: Final = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens", "written_tokens")
 _ADDED: Final = (
@@ -49,6 +51,7 @@ _ADDED: Final = (
     ("prompts", "held_tokens", "INTEGER NOT NULL DEFAULT 0"),
     ("prompts", "held_cost", "REAL NOT NULL DEFAULT 0"),
     ("jobs", "booked", "INTEGER NOT NULL DEFAULT 1"),
+    ("jobs", "stored", "INTEGER NOT NULL DEFAULT 0"),
     *(("jobs", name, "INTEGER NOT NULL DEFAULT 0") for name in _WORK),
 )
 """Columns that files of earlier versions lack."""
@@ -100,6 +103,18 @@ class Wait(NamedTuple):
     refusals: int
     until: float
     reason: str
+
+
+class Followed(NamedTuple):
+    """How a job follows another one, whose prompts store the starts that it reads.
+
+    `after` is that job; None for a job that follows none. `ended` is when it ended, None before. `stored` says that all
+    of its prompts have stored their starts, or read them.
+    """
+
+    after: str | None
+    ended: float | None
+    stored: bool
 
 
 class Known(NamedTuple):
@@ -241,6 +256,7 @@ class BatchStore:
             if removed:
                 _adopt(database, "owner", batch_id)
                 database.execute("DELETE FROM waits WHERE job IN (SELECT name FROM jobs WHERE batch = ?)", (batch_id,))
+                database.execute("DELETE FROM leads WHERE job IN (SELECT name FROM jobs WHERE batch = ?)", (batch_id,))
                 for table in ("jobs", "prompts", "awaited"):
                     database.execute(f"DELETE FROM {table} WHERE batch = ?", (batch_id,))
         if removed:
@@ -429,19 +445,85 @@ class BatchStore:
         with self._transaction() as database:
             database.execute("UPDATE jobs SET provider = NULL, tried = 0, state = 'new' WHERE name = ?", (job.name,))
             database.execute("DELETE FROM waits WHERE job = ?", (job.name,))
-            of_round = job.name.rpartition("-")[0]
-            (made,) = database.execute("SELECT count(*) FROM jobs WHERE name LIKE ? || '-%'", (of_round,)).fetchone()
-            for place, numbers in enumerate(parts[1:], made + 1):
-                name = f"{of_round}-{place}"
+            database.execute("UPDATE leads SET after = 'divided', ended = 0 WHERE after = ?", (job.name,))
+            for numbers in parts[1:]:
+                name = self._add_job(database, job)
                 database.execute(
-                    "INSERT INTO jobs (name, batch, model, created, booked) SELECT ?, batch, model, ?, 0 FROM jobs"
-                    " WHERE name = ?",
-                    (name, time.time(), job.name),
+                    "INSERT INTO leads SELECT ?, after, prompts, ended FROM leads WHERE job = ?", (name, job.name)
                 )
                 database.executemany(
                     "UPDATE prompts SET job = ? WHERE job = ? AND number = ?",
                     [(name, job.name, one) for one in numbers],
                 )
+
+    @_guarded
+    def followed(self, job: str) -> Followed | None:
+        """Return how a job follows another one; None if that is not decided yet."""
+        with self._transaction() as database:
+            row = database.execute("SELECT after, prompts, ended FROM leads WHERE job = ?", (job,)).fetchone()
+            if row is None:
+                return None
+            after, prompts, ended = row
+            found = database.execute("SELECT stored FROM jobs WHERE name = ?", (after,)).fetchone()
+        return Followed(after, ended, found is not None and found[0] >= prompts)
+
+    @_guarded
+    def follow(self, job: Job, ahead: Sequence[int], changed: Mapping[int, Draft]) -> None:
+        """Let a job's prompts `ahead` go first in a job of their own, and change the drafts of others."""
+        with self._transaction() as database:
+            database.executemany(
+                "UPDATE prompts SET body = ?, note = ? WHERE job = ? AND number = ?",
+                [(json.dumps(draft.body), draft.note, job.name, number) for number, draft in changed.items()],
+            )
+            name = None
+            if ahead:
+                name = self._add_job(database, job)
+                database.executemany(
+                    "UPDATE prompts SET job = ? WHERE job = ? AND number = ?", [(name, job.name, one) for one in ahead]
+                )
+                database.execute("INSERT INTO leads VALUES (?, NULL, 0, NULL)", (name,))
+            database.execute("INSERT INTO leads VALUES (?, ?, ?, NULL)", (job.name, name, len(ahead)))
+
+    @_guarded
+    def lead_ended(self, job: str, ended: float) -> None:
+        """Note when a job ended, for those that follow it."""
+        with self._transaction() as database:
+            database.execute("UPDATE leads SET ended = ? WHERE after = ?", (ended, job))
+
+    @_guarded
+    def redraft(self, job: str, drafts: Mapping[int, Draft]) -> None:
+        """Change the drafts of a job, which then follows no other one."""
+        with self._transaction() as database:
+            database.executemany(
+                "UPDATE prompts SET body = ?, note = ? WHERE job = ? AND number = ?",
+                [(json.dumps(draft.body), draft.note, job, number) for number, draft in drafts.items()],
+            )
+            database.execute("UPDATE leads SET after = NULL WHERE job = ?", (job,))
+
+    @staticmethod
+    def _add_job(database: sqlite3.Connection, job: Job) -> str:
+        """Add a job of the same round as another one; return its name."""
+        of_round = job.name.rpartition("-")[0]
+        (made,) = database.execute("SELECT count(*) FROM jobs WHERE name LIKE ? || '-%'", (of_round,)).fetchone()
+        name = f"{of_round}-{made + 1}"
+        database.execute(
+            "INSERT INTO jobs (name, batch, model, created, booked) SELECT ?, batch, model, created, 0 FROM jobs"
+            " WHERE name = ?",
+            (name, job.name),
+        )
+        return name
+
+    @_guarded
+    def marked(self, job: str) -> dict[int, Draft]:
+        """Return the drafts of a job's prompts that mark a start, by their numbers."""
+        having = " OR ".join("instr(body, ?)" for _ in MARKS)
+        with self._transaction() as database:
+            rows = database.execute(
+                "SELECT number, body, note FROM prompts WHERE job = ? AND state = 'sent'"
+                f" AND ({having}) ORDER BY number",
+                (job, *(f'"{mark}"' for mark in MARKS)),
+            ).fetchall()
+        return {number: Draft(json.loads(body), note) for number, body, note in rows}
 
     @_guarded
     def answer_lines(self, job: str, results: Iterable[tuple[int, LineResult]]) -> None:
@@ -479,6 +561,7 @@ class BatchStore:
                 (missing.encode(), job),
             )
             database.execute("UPDATE jobs SET state = 'ended' WHERE name = ?", (job,))
+            database.execute("UPDATE leads SET ended = ? WHERE after = ? AND ended IS NULL", (time.time(), job))
             database.execute("DELETE FROM waits WHERE job = ?", (job,))
             database.execute(  # there is room for one job of this model now
                 "UPDATE waits SET until = 0 WHERE job = (SELECT min(job) FROM waits, jobs AS waiting, jobs AS ended"
@@ -490,7 +573,7 @@ class BatchStore:
 
     def _keep_results(self, job: str, results: Sequence[tuple[int, LineResult, Work]]) -> int:
         """Keep some results of a job; return how many of them are the first for a prompt of the job."""
-        got, total = 0, Work()
+        got, stored, total = 0, 0, Work()
         with self._transaction() as database:
             for number, result, work in results:
                 changed = database.execute(
@@ -500,10 +583,9 @@ class BatchStore:
                 )
                 if changed.rowcount:
                     got, total = got + 1, total + work
-            database.execute(
-                f"UPDATE jobs SET {', '.join(f'{name} = {name} + ?' for name in _WORK)} WHERE name = ?",
-                (*_figures(total), job),
-            )
+                    stored += work.cached_tokens + work.written_tokens > 0
+            added = ", ".join(f"{name} = {name} + ?" for name in ("stored", *_WORK))
+            database.execute(f"UPDATE jobs SET {added} WHERE name = ?", (stored, *_figures(total), job))
         return got
 
     @_guarded

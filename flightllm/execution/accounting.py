@@ -23,8 +23,8 @@ from flightllm.execution.estimate import DRAWS, MOST_PROMPTS, MOST_SECONDS, DryR
 from flightllm.execution.plan_texts import late_fits
 from flightllm.functions.call import EMBEDDING, MODEL, SEARCH, AICall, binding_of, model_of
 from flightllm.learning.learned import LateFit
-from flightllm.llm.batch_endpoint import batch_endpoint
-from flightllm.llm.cost import Costs, ModelCosts, Work
+from flightllm.llm.batch_endpoint import batch_endpoint, batch_prices
+from flightllm.llm.cost import Costs, ModelCosts, Prices, Work
 from flightllm.llm.engine import Engine
 from flightllm.observe.query_record import COUNTERS, QueryRecord
 from flightllm.operators.answer_store import AnswerStore
@@ -161,7 +161,7 @@ def real_bindings(
             _check_limits(query, settings, models, record)
         account = _account(query, settings, models)
         budgets = {
-            name: None if account is None else _budget(account, model, _factor(model, collecting))
+            name: None if account is None else _budget(account, model, _prices(model, collecting))
             for name, model in models.items()
         }
         precedence = Precedence(query.settings.priority)
@@ -295,11 +295,9 @@ def _account(query: AskingQuery, settings: Settings, models: Mapping[str | None,
     if limits == Allowance() and ledger is None:
         return None
     works = {name: work for name, work in services.collecting.spent().items() if name in models}
-    prices = [
-        (models[name].costs.price(work) or 0.0) * _factor(models[name], services.collecting)
-        for name, work in works.items()
-    ]
-    return Account(limits, ledger=ledger, fail=fail, spent=sum(works.values(), Work()), cost=sum(prices))
+    known = {name: _prices(models[name], services.collecting) for name in works}
+    cost = sum(prices.price(works[name]) for name, prices in known.items() if prices is not None)
+    return Account(limits, ledger=ledger, fail=fail, spent=sum(works.values(), Work()), cost=cost)
 
 
 def _check_limits(
@@ -349,16 +347,15 @@ def _ledger(query: AskingQuery) -> Ledger | None:
     return ledger
 
 
-def _factor(model: OpenModel, collecting: Collecting | None) -> float:
-    """Return the price of a token relative to an immediate request."""
+def _prices(model: OpenModel, collecting: Collecting | None) -> Prices | None:
+    """Return a model's prices, at its batch endpoint if the query's prompts go there."""
+    prices = model.costs.prices
     endpoint = None if collecting is None else batch_endpoint(model.engine)
-    return 1.0 if endpoint is None else endpoint.price
+    return prices if prices is None or endpoint is None else batch_prices(prices, endpoint)
 
 
-def _budget(account: Account, model: OpenModel, factor: float) -> RequestBudget:
-    prices, reasoning = model.costs.prices, model.config.reasoning
-    prices = None if prices is None else prices.scaled(factor)
-    engine, own = model.engine, extras_of(model.engine)
+def _budget(account: Account, model: OpenModel, prices: Prices | None) -> RequestBudget:
+    reasoning, engine, own = model.config.reasoning, model.engine, extras_of(model.engine)
     most = _most_tokens(engine)
     return RequestBudget(account, prices, most, engine.count_tokens, reasoning, own.most_thought, own.further_tokens)
 

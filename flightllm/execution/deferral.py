@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from flightllm.common.principal import Principal
 from flightllm.engines.registry import OpenModel
-from flightllm.llm.batch_endpoint import batch_endpoint
+from flightllm.llm.batch_endpoint import batch_endpoint, batch_prices
 from flightllm.llm.cost import Work
 
 
@@ -76,7 +76,8 @@ class Deferral(Protocol):
 def forecast_of(works: Mapping[str | None, Work], models: Mapping[str | None, OpenModel]) -> Forecast:
     """Return the number of prompts and both prices of predicted work.
 
-    The price of a batch counts no token as cached: the requests of a job run at any time.
+    A batch reads what its own prompts stored, and nothing else: see `engines.batch_starts`. Where this saves nothing,
+    no start is stored.
     """
     prompts, price, immediate = 0, 0.0, 0.0
     priced = True
@@ -84,14 +85,14 @@ def forecast_of(works: Mapping[str | None, Work], models: Mapping[str | None, Op
         if work == Work():  # a query with embeddings only opens no language model
             continue
         prompts += work.calls
-        endpoint, costs = batch_endpoint(models[name].engine), models[name].costs
-        usual = costs.price(work)
-        uncached = costs.price(Work(work.calls, work.prompt_tokens, 0, work.completion_tokens))
-        if usual is None or uncached is None or endpoint is None:
+        endpoint, prices = batch_endpoint(models[name].engine), models[name].costs.prices
+        if prices is None or endpoint is None:
             priced = False
             continue
-        price += uncached * endpoint.price
-        immediate += usual
+        at_endpoint = batch_prices(prices, endpoint)
+        uncached = at_endpoint.price(Work(work.calls, work.prompt_tokens, 0, work.completion_tokens))
+        price += min(uncached, at_endpoint.price(work)) if work.written_tokens else uncached
+        immediate += prices.price(work)
     return Forecast(prompts, price if priced else None, immediate if priced else None)
 
 

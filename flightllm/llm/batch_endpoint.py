@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from flightllm.llm.cost import Work
+from flightllm.llm.cost import Prices, Work
 from flightllm.llm.engine import Completion, Engine, Request
 
 
@@ -19,10 +19,23 @@ class BatchLimits:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The body of one request, and a note that says how to read the answer."""
+    """The body of one request, and a note that says how to read the answer.
+
+    The note is a place, and then a word for each mark of the body, with spaces between.
+    """
 
     body: Mapping[str, Any]
     note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """How the prompts of a job share the starts that the provider stores."""
+
+    ahead: tuple[int, ...]
+    """The numbers of the prompts that go ahead in a job of their own, and store the starts for the others."""
+    changed: Mapping[int, Draft]
+    """The prompts that are sent with fewer marks, by their numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +67,8 @@ class JobState:
     """When the provider ends the job at the latest, in seconds since 1970."""
     answered: int = 0
     failed: int = 0
+    ended_at: float | None = None
+    """When the job ended, in seconds since 1970, if the provider says so."""
     queue_full: bool = False
     """Whether the provider refused the job only because it has too many others, or one that is too large."""
     room: int = 0
@@ -79,6 +94,23 @@ class BatchEndpoint(Protocol):
     @property
     def price(self) -> float:
         """Return the price of a token here, relative to an immediate request."""
+
+    @property
+    def write(self) -> float:
+        """Return the price of a stored token here, relative to one of an immediate request at the same discount."""
+
+    @property
+    def start_seconds(self) -> float:
+        """Return for how long a stored start can surely be read."""
+
+    def lead(self, drafts: Mapping[int, Draft]) -> Lead | None:
+        """Return which of a job's prompts go ahead to store common starts; None if no prompt marks a start."""
+
+    def unmarked(self, draft: Draft) -> Draft:
+        """Return a draft that marks no start."""
+
+    def learn(self, work: Work) -> None:
+        """Learn from the work of a job whose prompts could read stored starts whether this saves anything."""
 
     def settle(self, request: Request) -> Completion | None:
         """Answer a request at once if only an answer tells in which form to send others like it; else return None."""
@@ -118,6 +150,11 @@ class Batching:
     def batches(self) -> BatchEndpoint | None:
         """Return the batch endpoint, or None; this does not wait for the engine."""
         return None
+
+
+def batch_prices(prices: Prices, endpoint: BatchEndpoint) -> Prices:
+    """Return the prices of tokens at a batch endpoint."""
+    return prices.scaled(endpoint.price, endpoint.write)
 
 
 def batch_endpoint(engine: Engine) -> BatchEndpoint | None:

@@ -106,10 +106,10 @@ class Prices:
         cached = input_ if config.price_cached is None else config.price_cached
         return cls(input_, cached, config.price_output or 0.0)
 
-    def scaled(self, factor: float) -> "Prices":
-        """Return these prices times a factor."""
-        written = None if self.written is None else self.written * factor
-        tiers = tuple((start, prices.scaled(factor)) for start, prices in self.tiers)
+    def scaled(self, factor: float, written_factor: float = 1.0) -> "Prices":
+        """Return these prices times a factor; that of stored tokens has another factor too."""
+        written = None if self.written is None else self.written * factor * written_factor
+        tiers = tuple((start, prices.scaled(factor, written_factor)) for start, prices in self.tiers)
         return Prices(self.input * factor, self.cached * factor, self.output * factor, written, tiers)
 
     def price(self, work: Work) -> float:

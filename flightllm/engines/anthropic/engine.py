@@ -13,10 +13,12 @@ from flightllm.engines.anthropic.claude import claude_rules_of
 from flightllm.engines.anthropic.forms import schema_text
 from flightllm.engines.anthropic.layout import Layout
 from flightllm.engines.anthropic.options import AnthropicOptions, read_anthropic_options
+from flightllm.engines.batch_starts import marked_blocks
 from flightllm.engines.cache_rules import NO_CACHE, CacheRules
 from flightllm.engines.openai.answers import EndpointAnswer
 from flightllm.engines.openai.believed import Sent
 from flightllm.engines.openai.capabilities import RequestPlan
+from flightllm.engines.openai.leaders import Turn
 from flightllm.engines.openai.usage import Usage
 from flightllm.engines.secrets import shown_address
 from flightllm.errors import MissingExtraError
@@ -122,12 +124,15 @@ class AnthropicEngine(OpenAIEngine):
         return cast("AnthropicBatches", self._batches)
 
     async def drafted(self, request: Request) -> tuple[RequestPlan, dict[str, Any]]:
-        """Return the plan and the body of a request that a batch sends.
-
-        The body marks nothing: the requests of a batch run at any time, so a write could cost more than it saves.
-        """
-        plan = self._asking([request]).plan()
-        return plan, self._request_body(request, plan, self._sent([request], plan), ())
+        """Return the plan and the body of a request that a batch sends; its marks keep a start for an hour."""
+        parts = self.parts_of(request)
+        turn = Turn(text=parts.text, starts=self._cache.starts(parts))  # a batch has no leaders
+        plan = self._cached([request], self._asking([request]).plan(), turn)
+        sent = self._sent([request], plan)
+        body = self._request_body(request, plan, sent, sent.marks)
+        for block in marked_blocks(body):
+            block["cache_control"] = {"type": "ephemeral", "ttl": "1h"}
+        return plan, body
 
     def _read_drafted(self, body: bytes, plan: RequestPlan) -> tuple[list[EndpointAnswer], Usage]:
         del plan

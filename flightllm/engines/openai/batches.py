@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -13,19 +13,21 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 import httpx2
 import openai
 
+from flightllm.engines.batch_starts import StartPrices, lead, with_marks
 from flightllm.engines.openai.fault_reader import FaultReader, RefusedError
 from flightllm.engines.openai.faults import FaultKind
 from flightllm.engines.openai.options import OpenAIOptions
 from flightllm.engines.openai.usage import read_usage
 from flightllm.engines.window import LoopThread
 from flightllm.errors import EngineError, EngineUnavailableError, QueueFullError
-from flightllm.llm.batch_endpoint import BatchLimits, Draft, JobState, LineResult
+from flightllm.llm.batch_endpoint import BatchLimits, Draft, JobState, Lead, LineResult
 from flightllm.llm.cost import Work
 from flightllm.llm.engine import Completion, Request
 
 if TYPE_CHECKING:
     from openai.types import BatchError
 
+    from flightllm.engines.cache_rules import CacheRules
     from flightllm.engines.openai.capabilities import RequestPlan
 
 LIMITS: Final = BatchLimits(50_000, 200_000_000)
@@ -59,6 +61,10 @@ class Drafting(Protocol):
     def name(self) -> str:
         """Return the engine's name."""
 
+    @property
+    def cache_rules(self) -> CacheRules | None:
+        """Return the rules of the provider's prefix cache, or None."""
+
     async def drafted(self, request: Request) -> tuple[RequestPlan, dict[str, Any]]:
         """Return the plan and the body of a request."""
 
@@ -75,6 +81,9 @@ class OpenAIBatches:
     """The files and batches of one endpoint; see `BatchEndpoint` for the methods."""
 
     limits = LIMITS
+    write = 1.0
+    start_seconds = 1_500.0
+    """OpenAI keeps a start for 30 minutes."""
 
     def __init__(
         self,
@@ -94,6 +103,29 @@ class OpenAIBatches:
             "/v1/completions" if options.completions else "/v1/chat/completions"
         )
         self.price = options.batch_price
+        rules = engine.cache_rules
+        self._starts = StartPrices(rules.read, rules.write * self.write) if rules is not None else None
+        self._reads = True
+        """Whether prompts read the starts that others stored, as far as is known."""
+        self._sent: dict[str, str] = {}
+        """The names of the jobs that this process has sent, by their ids."""
+
+    def lead(self, drafts: Mapping[int, Draft]) -> Lead | None:
+        """Return which prompts go ahead to store common starts; see `batch_starts`."""
+        if self._starts is not None and self._reads:
+            return lead(drafts, self._starts)
+        return Lead((), {number: self.unmarked(draft) for number, draft in drafts.items()}) if drafts else None
+
+    def unmarked(self, draft: Draft) -> Draft:
+        """Return a draft that marks no start."""
+        return with_marks(draft, 0)
+
+    def learn(self, work: Work) -> None:
+        """Mark nothing any more if the prompts that followed paid more than without marks."""
+        prices = self._starts
+        if prices is not None and work.prompt_tokens:
+            saved, paid = work.cached_tokens * (1 - prices.read), work.written_tokens * (prices.write - 1)
+            self._reads = saved >= paid
 
     def settle(self, request: Request) -> Completion | None:
         """Answer a request at once if its form is not known; otherwise return None."""

@@ -716,6 +716,11 @@ class OpenAIEngine(PatientEngine, EngineExtras):
             self._batches = OpenAIBatches(self, client, self._loop, self._faults, self._options, self._address)
         return self._batches
 
+    @property
+    def cache_rules(self) -> CacheRules | None:
+        """Return the rules of the hosted provider's cache, or None."""
+        return self._cache.rules
+
     async def drafted(self, request: Request) -> tuple[RequestPlan, dict[str, Any]]:
         """Return the plan and the body of a request that a batch sends."""
         await self._recognise()

@@ -31,7 +31,9 @@ def opened(folder: Path, api: MessagesApi) -> Iterator[Database]:
     """Open a database whose engine asks the server, with the table `t`."""
     with serving(api):
         options = {**OPTIONS, "base_url": api.url}
-        engine = EngineConfig("anthropic", "claude-sonnet-4-5", price_input=3.0, price_output=15.0, options=options)
+        engine = EngineConfig(
+            "anthropic", "claude-sonnet-4-5", price_input=3.0, price_cached=0.3, price_output=15.0, options=options
+        )
         database = Database.open(Config(engine=engine, data_folder=folder))
         try:
             rows = f"SELECT value AS id, 'row ' || value AS x FROM generate_series(1, {ROWS})"
@@ -90,17 +92,13 @@ def test_failures_are_of_rows(tmp_path: Path) -> None:
         assert sent in ([ROWS, ROWS - 12], [ROWS, ROWS - 12 + 1], [ROWS, ROWS - 12, 1])
 
 
-@pytest.mark.slow
 def test_a_batch_without_a_reply_is_found(tmp_path: Path) -> None:
     """A batch whose reply was lost is known by the ids of its requests, once it has ended, and not bought again."""
-    batches = MessageBatches(drops_replies=1)
+    batches = MessageBatches(drops_replies=1, looks=3)
     api = MessagesApi(seconds=0.0, batches=batches)
     with opened(tmp_path, api) as database:
         session = database.session()
         [handle] = rows_of(session, TEXTS, **BATCH)
-        await_true(lambda: bool(batches.made))
-        known = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
-        batches.get("/v1/messages/batches/msgbatch_1", lambda params: api.reply(params, known))  # a look ends it
         row = ended(database, handle["id"])
         assert row["state"] == "done", row
         assert list(batches.made) == ["msgbatch_1"]
@@ -108,7 +106,7 @@ def test_a_batch_without_a_reply_is_found(tmp_path: Path) -> None:
 
 def test_a_running_batch_of_nobody_is_awaited() -> None:
     """While a batch runs that can be the lost one, nothing is sent again; another job's batch is not."""
-    api = MessagesApi(batches=MessageBatches(looks=3))
+    api = MessagesApi(batches=MessageBatches(looks=4))
     with asking(api, batch="on") as engine:
         endpoint = batch_endpoint(engine)
         assert endpoint is not None
@@ -125,3 +123,66 @@ def test_a_running_batch_of_nobody_is_awaited() -> None:
             assert other.find("a-1-1", 0.0) == made
             assert other.find("a-1-10", 0.0) is None
             assert other.find("b-1-1", 0.0) is None
+
+
+GUIDE = " ".join(f"Rule {number}: weigh each word of the text." for number in range(150))
+"""An instruction above the floor of the cache."""
+GUIDED = f"SELECT id, ai_gen('{GUIDE}', x) AS a FROM t"
+
+
+def delivery(database: Database, sql: str) -> dict[str, float]:
+    """Return both prices that EXPLAIN shows."""
+    [line] = [row for row in rows_of(database.session(), f"EXPLAIN {sql}") if "immediate: $" in str(row)]
+    return {name: float(price) for name, price in re.findall(r"(immediate|batch): \$([\d.e-]+)", str(line))}
+
+
+def test_one_prompt_stores_the_start_for_the_others(tmp_path: Path) -> None:
+    """A long common start is stored by one prompt of the statement, and read by all others: EXPLAIN knows the price."""
+    api = MessagesApi(say=lambda _: "an answer of about as many words as a forecast expects", seconds=0.0)
+    with opened(tmp_path, api) as database:
+        told = delivery(database, GUIDED)
+        session = database.session()
+        batch_id = deferred(session, GUIDED)
+        row = ended(database, batch_id)
+        assert (row["state"], row["error"], row["answered"]) == ("done", None, ROWS)
+        assert [len(requests) for requests in api.batches.requests.values()] == [1, ROWS - 1]
+        assert max(Counter(map(spoken, api.bodies)).values()) == 1
+        assert not api.refused
+        assert api.total("hour") > 1_024
+        bill = api.price(3.0, 15.0) / 2
+        assert row["price"] == pytest.approx(bill)
+        assert bill < 0.35 * api.uncached(3.0, 15.0) / 2
+        assert told["batch"] == pytest.approx(bill, rel=0.2)  # no tokenizer of Claude is public
+        found = database.deferred.result(batch_id, session.principal).to_pylist()
+        assert in_order(rows_of(session, GUIDED, cache="off")) == in_order(found)
+
+
+def test_a_start_of_two_prompts_is_not_stored(tmp_path: Path) -> None:
+    """Storing for an hour costs twice the input, so a start that only two prompts have is not worth it."""
+    api = MessagesApi(seconds=0.0)
+    with opened(tmp_path, api) as database:
+        told = delivery(database, f"{GUIDED} WHERE id < 3")
+        row = ended(database, deferred(database.session(), f"{GUIDED} WHERE id < 3"))
+        assert [len(requests) for requests in api.batches.requests.values()] == [2]
+        assert api.total("cache_creation_input_tokens") == 0
+        assert row["price"] == pytest.approx(api.uncached(3.0, 15.0) / 2)
+        assert told["batch"] == pytest.approx(row["price"], rel=0.15)
+
+
+def test_a_start_that_was_not_stored_is_not_marked(tmp_path: Path) -> None:
+    """When the prompt that goes ahead fails, the others have no marks: each would pay for storing the start."""
+    failing = [1]
+
+    def behave(_body: Body, _number: int) -> tuple[int, Body | bytes, dict[str, str]] | None:
+        if failing[0]:
+            failing[0] -= 1
+            return RefusedError(529, "overloaded_error", "Overloaded").reply
+        return None
+
+    api = MessagesApi(behave=behave, seconds=0.0)
+    with opened(tmp_path, api) as database:
+        row = ended(database, deferred(database.session(), GUIDED))
+        assert (row["state"], row["failed"]) == ("done", 0)
+        assert [len(requests) for requests in api.batches.requests.values()] == [1, ROWS - 1, 1]
+        assert api.total("cache_creation_input_tokens") == 0
+        assert row["price"] == pytest.approx(api.uncached(3.0, 15.0) / 2)
