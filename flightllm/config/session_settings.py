@@ -10,7 +10,7 @@ from flightllm.prompt_order.base import Method
 from flightllm.quality.targets import Targets
 
 AUTO_ROWS: Final = 0
-"""The value of `rows_per_request` for `auto`."""
+"""The value of `rows_per_request` and `questions_per_request` for `auto`."""
 INTERACTIVE_PROMPTS: Final = 64
 """A query counts as interactive until it has sent this many prompts; after that it counts as bulk work."""
 
@@ -89,16 +89,17 @@ class _Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """A whole number of rows up to `most`, where `off` is 1 and `auto` is `AUTO_ROWS`."""
+class _Together:
+    """A whole number of rows or questions up to `most`, where `off` is 1 and `auto` is `AUTO_ROWS`."""
 
+    what: str
     most: int
 
     def read(self, text: str) -> Any:
         if text.lower() in {"off", "auto"}:
             return 1 if text.lower() == "off" else AUTO_ROWS
         if not text.isdecimal() or not 1 <= int(text) <= self.most:
-            raise ValueError(f"'off', 'auto' or a whole number of rows from 1 to {self.most:,}")
+            raise ValueError(f"'off', 'auto' or a whole number of {self.what} from 1 to {self.most:,}")
         return int(text)
 
     def write(self, value: Any) -> str:
@@ -166,11 +167,18 @@ class Settings:
     rows_per_request: int = _setting(
         "The most rows that share one request, which makes bills smaller and can change answers; off asks about each"
         " row by itself, and auto shares requests where this is cheaper and sampled rows have the same answers.",
-        _Rows(1_000),
+        _Together("rows", 1_000),
+        default=1,
+    )
+    questions_per_request: int = _setting(
+        "The most questions about one row that share one request, where this is cheaper, which can change answers; off"
+        " asks one after another, and auto joins questions where sampled rows have the same answers.",
+        _Together("questions", 100),
         default=1,
     )
     rows_agreement: float = _setting(
-        "The share of rows that must have the same answer in both ways before 'auto' lets rows share requests.",
+        "The share of rows that must have the same answer in both ways before 'auto' lets rows or questions share"
+        " requests.",
         _Share(),
         default=0.9,
     )

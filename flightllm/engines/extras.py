@@ -112,6 +112,11 @@ class EngineExtras(Batching):
         """Return whether answers can come with the probabilities of options, as far as is known."""
         return True
 
+    def answer_share(self, asked: tuple[str, str, Parameters], test: Callable[[str], bool]) -> float | None:
+        """Return the share of earlier answers to a question for which a test holds; None for too few of them."""
+        del asked, test
+        return None
+
     # The cache and its users
 
     @property

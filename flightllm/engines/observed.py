@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TypeAlias
 
 from flightllm.common.newest import Newest
@@ -30,6 +31,8 @@ _KEPT_ANSWERS, _KEPT_TEXTS = 256, 16
 
 Fewer free texts are kept, because they can be long and no decision depends on them."""
 _KEPT_OPTIONS = 256
+_CODE_CHARACTERS = 16
+"""The characters around an answer in a pack, for its share of the tokens."""
 _ENOUGH = 16
 """The least number of answers for a prediction."""
 _ENOUGH_OF_ONE = 4
@@ -43,10 +46,14 @@ notice its return."""
 
 def asked_by(request: Request) -> Asked:
     """Return the call site of a request; a request with a NULL field has fewer fields, and so another call site."""
-    if request.pack:  # all packs of a call are one site, whatever their codes
-        first = request.pack[0]
-        return first.function, first.instruction, pack_parameters(first.parameters, ()), ()
+    if request.pack:
+        return asked_in_pack(request.pack[0])
     return request.function, request.instruction, request.parameters, tuple(sorted(name for name, _ in request.fields))
+
+
+def asked_in_pack(item: PackItem) -> Asked:
+    """Return the call site of a question of packs: all packs of a call are one site, whatever their codes."""
+    return item.function, item.instruction, pack_parameters(item.parameters, ()), ()
 
 
 @dataclass(slots=True)
@@ -95,19 +102,36 @@ class Learned:
             seen.count += 1
             seen.tokens += completion.completion_tokens
 
-    def observe_pack(self, asked: Asked, pack: Sequence[PackItem], completion: Completion) -> None:
-        """Record the answers of a pack, each with an equal share of the tokens."""
+    def observe_pack(self, pack: Sequence[PackItem], completion: Completion) -> None:
+        """Record the answers of a pack. Each has a share of the tokens by its length, and those of its code."""
         if completion.text is None:
             return
         codes = [item.code for item in pack]
         reading = read_pack(completion.text, codes, [item.parameters.constraint for item in pack])
+        sites = [asked_in_pack(item) for item in pack]
+        sizes = [_CODE_CHARACTERS + len(reading.texts.get(place, "")) for place in range(len(pack))]
+        ends = [completion.completion_tokens * end // sum(sizes) for end in accumulate(sizes, initial=0)]
         with self._lock:
-            seen = self._sites.get(asked) or _Seen()
-            self._sites[asked] = seen
-            self._last = asked, seen
-            seen.texts = [*seen.texts, *reading.texts.values()][-_KEPT_ANSWERS:]
-            seen.count += len(pack)
-            seen.tokens += completion.completion_tokens
+            for place, asked in enumerate(sites):
+                seen = self._sites.get(asked) or _Seen()
+                self._sites[asked] = seen
+                self._last = asked, seen
+                if place in reading.texts:
+                    seen.texts = [*seen.texts, reading.texts[place]][-_KEPT_ANSWERS:]
+                seen.count += 1
+                seen.tokens += ends[place + 1] - ends[place]
+
+    def share(self, asked: tuple[str, str, Parameters], test: Callable[[str], bool]) -> float | None:
+        """Return the share of answers to a question, also in packs, for which a test holds; None for too few."""
+        packed = pack_parameters(asked[2], ())
+        with self._lock:
+            texts = [
+                text
+                for (function, instruction, parameters, _), seen in self._sites.items()
+                if (function, instruction) == asked[:2] and parameters in (asked[2], packed)
+                for text in seen.texts
+            ]
+        return sum(map(test, texts)) / len(texts) if len(texts) >= _ENOUGH else None
 
     def note_run(self, call: Hashable, seen: Seen) -> None:
         """Keep what the latest run of a call with a promise told about its proxy; equal keys mean the same question.
@@ -273,6 +297,10 @@ class ObservedEngine(ForwardedExtras):
         """Count tokens as the engine does."""
         return self.engine.count_tokens(text)
 
+    def answer_share(self, asked: tuple[str, str, Parameters], test: Callable[[str], bool]) -> float | None:
+        """Return `Learned.share` of the user's answers."""
+        return self.learned.share(asked, test)
+
     def close(self) -> None:
         """Do nothing: the engine belongs to the server."""
 
@@ -298,7 +326,8 @@ class ObservedEngine(ForwardedExtras):
                 cached_tokens += completion.cached_tokens
                 completion_tokens += completion.completion_tokens
                 if (pack := packs.pop(completion.id, None)) is not None:
-                    self.learned.observe_pack(asked.pop(completion.id), pack, completion)
+                    del asked[completion.id]
+                    self.learned.observe_pack(pack, completion)
                 else:
                     observe(asked.pop(completion.id), completion)
                 answered()

@@ -17,7 +17,7 @@ from typing import Protocol, TypeAlias, cast
 
 from flightllm.engines.extras import EngineExtras, ForwardedExtras, T, extras_of
 from flightllm.engines.hosted_prefix import HostedSimulator
-from flightllm.engines.observed import Asked, Learned, asked_by
+from flightllm.engines.observed import Asked, Learned, asked_by, asked_in_pack
 from flightllm.engines.prefix import PrefixSimulator, SimulatedRequest, chained
 from flightllm.engines.prompt_parts import PromptParts
 from flightllm.engines.random_answers import answerer, likelihoods
@@ -200,6 +200,10 @@ class PredictingEngine(ForwardedExtras):
     def _forward(self, question: Callable[[EngineExtras], T]) -> T:
         return question(extras_of(self._engine))
 
+    def answer_share(self, asked: tuple[str, str, Parameters], test: Callable[[str], bool]) -> float | None:
+        """Return `Learned.share` of the answers from which those of the prediction are drawn."""
+        return self._learned.share(asked, test)
+
     def guessed(self) -> int:
         """Return how many answers the engine has given so far."""
         with self._lock:
@@ -298,26 +302,27 @@ class PredictingEngine(ForwardedExtras):
 
     def _pack_answer(self, request: Request) -> tuple[str, int, None]:
         """Return the likely answers to a pack, and their tokens."""
-        asked = asked_by(request)
-        earlier = self._learned.answers(asked)
-        known = None if earlier is None else sorted(earlier[0])
-        answers, length = [], 0
+        answers, length, free = [], 0, 0
+        means = [self._learned.mean(asked_in_pack(item)) for item in request.pack]
         for item in request.pack:
             alone = Request(request.id, "", item.parameters, item.function, item.instruction, item.fields)
             text, tokens, _ = self._single_answer(alone)
-            if known is not None and self._learned.answers(asked_by(alone)) is None:
-                text = _one_of(known)((self._seed(b"", item.fields) + self._turn) % _SEEDS)
+            earlier = self._learned.answers(asked_in_pack(item))
+            if earlier is not None and self._learned.answers(asked_by(alone)) is None:
+                text = _one_of(sorted(earlier[0]))((self._seed(b"", item.fields) + self._turn) % _SEEDS)
                 self.sites[asked_by(alone)].learned = True
-            answers.append((item.code, text, item.parameters.constraint))
-            length += tokens
-        text, mean = pack_answer(answers), self._learned.mean(asked)
-        if mean is not None:
-            length = round(mean * len(answers))
-        elif answers[0][2] is not None:
-            length = self._answer_tokens(text, request.parameters.constraint) + self._end
-        else:  # the texts stand for longer ones
-            empty = pack_answer([(code, "", None) for code, _, _ in answers])
-            length += self._answer_tokens(empty, request.parameters.constraint)
+            # a free text stands for a longer one
+            free += tokens if item.parameters.constraint is None else 0
+            shown = "" if item.parameters.constraint is None else text
+            answers.append((item.code, text, shown, item.parameters.constraint))
+        text = pack_answer([(code, text, constraint) for code, text, _, constraint in answers])
+        known = [mean for mean in means if mean is not None]
+        if len(known) == len(means):
+            length = round(sum(known))
+        else:
+            empty = pack_answer([(code, shown, constraint) for code, _, shown, constraint in answers])
+            end = self._end if not free else 0
+            length = free + self._answer_tokens(empty, request.parameters.constraint) + end
         return text, max(1, min(length, request.limit)), None
 
     def _single_answer(self, request: Request) -> tuple[str, int, tuple[float, ...] | None]:

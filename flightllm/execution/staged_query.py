@@ -216,6 +216,8 @@ class StagedQuery:
             yield "dedup", planned(replace(self.settings, dedup=False))
         if self.settings.rows_per_request != 1:
             yield "rows_per_request", planned(replace(self.settings, rows_per_request=1))
+        if self.settings.questions_per_request != 1:
+            yield "questions_per_request", planned(replace(self.settings, questions_per_request=1))
         keeps = any(model.engine.prefix_cache is not None for model in models.values())
         if self.settings.ordering != "none" and keeps:
             yield "ordering", planned(replace(self.settings, ordering="none"))

@@ -16,6 +16,8 @@ _AROUND: Final = " \t\r\n[](){}<>#:.\"'`"
 """Characters that models write around a code."""
 _MOST_BEGINS: Final = 32
 """The most brackets at which the answer is looked for."""
+_NAMES: Final = frozenset({"row", "question", "code", "id"})
+"""Keys under which models put a code."""
 _LISTS: Final = ("answers", "rows", "results")
 """Keys under which models put the object of the answers."""
 
@@ -74,8 +76,8 @@ def _entries(text: str, places: Mapping[str, int]) -> tuple[list[tuple[int, Any]
 
 
 def _code(text: str) -> str:
-    """Return a code without the characters around it, and without the word for rows."""
-    return text.strip(_AROUND).upper().removeprefix("ROW").strip(_AROUND)
+    """Return a code without the characters around it, and without the word for rows or questions."""
+    return text.strip(_AROUND).upper().removeprefix("ROW").removeprefix("QUESTION").strip(_AROUND)
 
 
 def _pairs(value: Any) -> list[tuple[str, Any]]:
@@ -89,7 +91,7 @@ def _pairs(value: Any) -> list[tuple[str, Any]]:
 
 def _entry(value: _Object) -> list[tuple[str, Any]]:
     """Return the pair of an object that has the code as the value of its first key; empty for other objects."""
-    if len(value) != 2 or not isinstance(value[0][1], str) or value[0][0].lower() not in {"row", "code", "id"}:
+    if len(value) != 2 or not isinstance(value[0][1], str) or value[0][0].lower() not in _NAMES:
         return []
     return [(value[0][1], value[1][1])]
 

@@ -36,23 +36,35 @@ def pack_constraint(constraint: Constraint, codes: tuple[str, ...]) -> JsonSchem
     Packs of the same number of rows nearly always have the same codes, and so the same schema: endpoints compile each
     new schema for seconds.
     """
-    inner = _answer_schema(constraint)
-    shared = {}
-    if inner[1] or len(json.dumps(inner[0])) > _INLINE:
-        shared = {"$defs": {ANSWER: inner[0]}}
-    one = {"$ref": f"#/$defs/{ANSWER}"} if shared else inner[0]
+    return answers_constraint((constraint,) * len(codes), codes)
+
+
+@lru_cache(maxsize=256)
+def answers_constraint(constraints: tuple[Constraint, ...], codes: tuple[str, ...]) -> JsonSchema:
+    """Return the constraint of an object that has, for each code, an answer under the constraint at the same place."""
+    shared: dict[str, Any] = {}
+    written: dict[Constraint, dict[str, Any]] = {}
+    for constraint in constraints:
+        if constraint in written:
+            continue
+        name = f"{ANSWER}{len(shared) + 1}" if shared else ANSWER
+        schema, refers = _answer_schema(constraint, name)
+        if refers or len(json.dumps(schema)) > _INLINE:
+            shared[name] = schema
+            schema = {"$ref": f"#/$defs/{name}"}
+        written[constraint] = schema
     whole = {
         "type": "object",
-        "properties": dict.fromkeys(codes, one),
+        "properties": {code: written[constraint] for code, constraint in zip(codes, constraints, strict=True)},
         "required": list(codes),
         "additionalProperties": False,
-        **shared,
+        **({"$defs": shared} if shared else {}),
     }
     return JsonSchema(json.dumps(whole, ensure_ascii=False))
 
 
-def _answer_schema(constraint: Constraint) -> tuple[dict[str, Any], bool]:
-    """Return the schema of one answer, and whether it refers to parts of itself."""
+def _answer_schema(constraint: Constraint, name: str) -> tuple[dict[str, Any], bool]:
+    """Return the schema of one answer for the definition `name`, and whether it refers to parts of itself."""
     match constraint:
         case Choice(options):
             return {"type": "string", "enum": list(options)}, False
@@ -60,22 +72,22 @@ def _answer_schema(constraint: Constraint) -> tuple[dict[str, Any], bool]:
             return {"type": "string", "pattern": f"^(?:{pattern})$"}, False
         case JsonSchema(schema):
             document = json.loads(schema)
-            moved = _moved(document)
+            moved = _moved(document, name)
             return moved, moved != document
         case _:
             return {"type": "string"}, False
 
 
-def _moved(schema: Any) -> Any:
-    """Return a schema whose references are right where the schema is a definition of another one."""
+def _moved(schema: Any, name: str) -> Any:
+    """Return a schema whose references are right where the schema is the definition `name` of another one."""
     if isinstance(schema, list):
-        return [_moved(part) for part in schema]
+        return [_moved(part, name) for part in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        key: f"#/$defs/{ANSWER}{value.removeprefix('#')}"
+        key: f"#/$defs/{name}{value.removeprefix('#')}"
         if key == "$ref" and isinstance(value, str) and value.startswith("#")
-        else _moved(value)
+        else _moved(value, name)
         for key, value in schema.items()
     }
 

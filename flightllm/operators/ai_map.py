@@ -28,15 +28,19 @@ from flightllm.operators.joint import JointOracle, JointPopulation, JointProxy, 
 from flightllm.operators.label_budget import LabelBudget
 from flightllm.operators.layouts import LayoutChooser
 from flightllm.operators.oracle import Oracle
-from flightllm.operators.pack_choice import PackChoice, sample_site
+from flightllm.operators.pack_choice import PackChoice
 from flightllm.operators.pack_keys import PackKeys
 from flightllm.operators.population import Population
 from flightllm.operators.prompts import PromptLister
 from flightllm.operators.proxies import ProxyMaker
 from flightllm.operators.proxy import ModelProxy
+from flightllm.operators.question_choice import QuestionChoice, without_joins
+from flightllm.operators.question_groups import joining, note_likely, plan_questions
+from flightllm.operators.question_plan import QuestionPlan, steps_of
 from flightllm.operators.row_packs import why_alone
 from flightllm.operators.row_sample import sampled_tuples
 from flightllm.operators.runtime import Runtime, SpooledArguments, with_row_ids
+from flightllm.operators.sample_answers import sample_site
 from flightllm.operators.searches import run_searches
 from flightllm.plan.stages import Operator, StageCall
 from flightllm.quality.forecast import Seen
@@ -211,6 +215,8 @@ class _Pass:
         self._runtime = runtime
         self._binding = runtime.bindings[self._calls[0].ai.binding]
         self._columns = tuple(dict.fromkeys(a for call in self._calls for a in call.arguments))
+        self._joins: list[tuple[int, ...]] = []
+        """The groups of calls that can share requests."""
         self._cues = [self._binding.engine.count_tokens(self._without_fields(call.ai)) for call in self._calls]
         """The tokens of each call's prompt without its fields."""
 
@@ -233,6 +239,8 @@ class _Pass:
         arranged = arrange(spooled, table, given, arguments, self._how(tracker, size), runtime.sql)
         tracker.rows_per_trial = spooled.rows / max(1, arranged.distinct) if self._shares_tuples else 1.0
         sample = partial(sampled_tuples, runtime, spooled, table, given)
+        if runtime.settings.questions_per_request != 1:
+            self._find_joins(limited=tracker.limited, arranged=arranged)
         sites = [self._site(i, arranged, sample, limited=tracker.limited) for i in range(len(self._calls))]
         ranking = self._ranking(arranged)
         self._note(spooled.rows, arranged)
@@ -273,7 +281,8 @@ class _Pass:
         )
         places = range(len(self._calls))
         try:
-            with closing(CallExecutor(context).answer(arranged.batches(), runtime.cancelled)) as done:
+            questions = self._questions(sites, ranking, arranged, sample, limited=tracker.limited)
+            with closing(CallExecutor(context, questions).answer(arranged.batches(), runtime.cancelled)) as done:
                 for prompt_batch in done:
                     yield prompt_batch.finish(places, schema)
         finally:
@@ -461,13 +470,17 @@ class _Pass:
         if together > 1 or alone:
             told = f"each row by itself: {alone}" if alone else f"up to {together:,} rows in a request"
             self._counters[place].note(0, 0, together=told)
+        joins = any(place in group for group in self._joins)
+        own_keys: CacheKeys | PackKeys = keys
+        if together > 1 or joins:
+            own_keys = PackKeys(keys, self._binding.user, questions=joins)
         site = CallSite(
             call.ai,
             tuple(arranged.places[self._columns.index(a)] for a in call.arguments[: len(call.ai.fields)]),
             arranged.order,
             call.when,
             call.guard,
-            PackKeys(keys, self._binding.user) if together > 1 else keys,
+            own_keys,
             self._counters[place],
             fields_first,
             self._binding.prompt_format,
@@ -475,9 +488,63 @@ class _Pass:
             None if calibration is None else calibration.ask,
             sampled=None if calibration is None else calibration.sampled,
             together=max(1, together),
+            joins=joins,
             label_budget=self._label_budget(place),
         )
         return self._choosing(place, site, keys, arranged, sample) if together == AUTO_ROWS else site
+
+    def _find_joins(self, *, limited: bool, arranged: Arranged) -> None:
+        """Find the calls that can share requests, and note why others cannot."""
+        first = self._fields_first(arranged)
+        together = [self._together(call.ai, fields_first=first, limited=limited)[0] for call in self._calls]
+        self._joins, why = joining(self._calls, together, self._binding, self._runtime.settings)
+        for place, reason in why.items():
+            self._counters[place].note(0, 0, questions=reason)
+
+    def _questions(
+        self, sites: list[CallSite], ranking: Ranking, arranged: Arranged, sample: _Sampler, *, limited: bool
+    ) -> list[QuestionPlan]:
+        """Return how the calls over the same fields share requests; some sites change where they share none."""
+        if not self._joins:
+            return []
+        if self._operator.steps:
+            calls = {place: call.ai for place, call in enumerate(self._calls)}
+            note_likely(ranking, calls, self._operator.width, self._binding.engine)
+        ordering = arranged.ordering
+        known = ordering.hit_tokens / ordering.total_tokens if ordering is not None and ordering.total_tokens else 0.0
+        settings = self._runtime.settings
+        plans = plan_questions(
+            self._joins,
+            sites,
+            lambda place: sample(self._calls[place]),
+            self._binding,
+            settings.questions_per_request,
+            min(1.0, known),
+            arranged.distinct,
+        )
+        if settings.questions_per_request != AUTO_ROWS:
+            for plan in plans:
+                plan.decide(*steps_of(ranking, plan.calls))  # EXPLAIN shows the choice also where all answers are known
+            return plans
+        return [plan for plan in plans if self._agrees(plan, sites, ranking, sample, limited=limited)]
+
+    def _agrees(
+        self, plan: QuestionPlan, sites: list[CallSite], ranking: Ranking, sample: _Sampler, *, limited: bool
+    ) -> bool:
+        """Return whether sampled rows agree, so that the questions of a plan share requests; else change its sites."""
+        places = sorted(plan.calls)
+        for place in places:
+            sites[place] = replace(sites[place], sampled=set())
+        own = [sites[place] for place in places]
+        target, rows = self._runtime.settings.rows_agreement, sample(self._calls[places[0]])
+        choice = QuestionChoice(plan, own, self._binding, rows, target, limited)
+        agrees = choice.agrees(*steps_of(ranking, plan.calls), self._runtime.cancelled)
+        for place, site in zip(places, own, strict=True):
+            if not agrees:
+                sites[place] = without_joins(site)
+            elif site.sampled is not None and isinstance(site.keys, PackKeys):
+                site.sampled.update([site.keys.marked(key) for key in site.sampled])
+        return agrees
 
     def _fields_first(self, arranged: Arranged) -> bool:
         """Return whether prompts begin with the fields: by the setting, or by the price."""

@@ -29,6 +29,8 @@ from flightllm.quality.likely_first import Effort
 _CAUTION = 0.75
 """One wave under a LIMIT takes this part of the likely need, because every superfluous prompt is wasted."""
 _INTERACTIVE, _BULK = 0, 1
+_LEARNED = 16
+"""The rows that a share from earlier queries counts as."""
 
 
 class Precedence:
@@ -221,6 +223,8 @@ class Ranking:
         """The steps, by the number that the methods take."""
         self._cost = cost
         self._figures = [_Figures(cost(work)) for work in expected]
+        self.likely: dict[int, float] = {}
+        """The shares of rows that steps kept in earlier queries, where they are known."""
         self.learns = sum(step.condition is not None for step in steps) > 1
         """True with several filters, whose order can be learned."""
 
@@ -231,6 +235,14 @@ class Ranking:
 
     def _key(self, step: int) -> tuple[bool, float, int]:
         return (self.steps[step].condition is None, self._figures[step].rank, step)
+
+    def share(self, step: int) -> float:
+        """Return the share of rows that a step is expected to keep."""
+        if self.steps[step].condition is None:
+            return 1.0
+        found = self._figures[step]
+        likely, weight = self.likely.get(step, 0.5), 2 if step not in self.likely else _LEARNED
+        return (found.kept + weight * likely) / (found.rows + weight)
 
     def filtered(self, step: int, rows: int, kept: int) -> None:
         """Record that a step kept `kept` of `rows` rows."""
@@ -282,6 +294,8 @@ class CallSite:
     """The keys of the prompts about sampled rows. The sample counts these prompts, so the rows do not."""
     together: int = 1
     """How many rows can share a request."""
+    joins: bool = False
+    """Whether questions of other calls about the same row can share a request with those of this call."""
     packing: Callable[[Callable[[], bool]], int] | None = None
     """Returns `together` before the first prompt; it asks about sampled rows. It gets what `prepare` gets."""
     packs_only: bool = False
@@ -305,12 +319,19 @@ class CallSite:
         """Return whether rows can share requests, now or once the site is prepared."""
         return self.together > 1 or self.packing is not None
 
+    @property
+    def marks(self) -> bool:
+        """Return whether answers to shared requests have keys of their own."""
+        return self.together > 1 or self.joins
+
     def prepared(self, binding: ModelBinding, cancelled: Callable[[], bool]) -> "CallSite":
         """Return this site with the call that `prepare` returns, and with the rows in a request."""
         call = self.ai if self.prepare is None else self.prepare(cancelled)
         together = self.together if self.packing is None else self.packing(cancelled)
         alone = binding.keys(call, fields_first=self.fields_first)
-        keys = PackKeys(alone, binding.user) if together > 1 else alone
+        keys: CacheKeys | PackKeys = alone
+        if together > 1 or self.joins:
+            keys = PackKeys(alone, binding.user, questions=self.joins)
         if isinstance(keys, PackKeys) and self.sampled is not None:
             self.sampled.update([keys.marked(key) for key in self.sampled])
         return replace(self, ai=call, keys=keys, together=together, prepare=None, packing=None)
@@ -360,6 +381,6 @@ class CallContext:
 
     @property
     def answers(self) -> Answers:
-        """Return the answer cache; for rows in packs, it also has answers to single prompts."""
-        packs = any(site.packs and not site.packs_only for site in self.sites)
+        """Return the answer cache; for shared requests, it also has answers to single prompts."""
+        packs = any((site.packs or site.joins) and not site.packs_only for site in self.sites)
         return PackedAnswers(self.binding.cache) if packs else self.binding.cache

@@ -23,6 +23,9 @@ from flightllm.operators.prompts import (
     PromptRegistry,
     write_answer,
 )
+from flightllm.operators.question_joiner import QuestionJoiner
+from flightllm.operators.question_packs import QuestionPacker
+from flightllm.operators.question_plan import QuestionPlan
 
 _MOST_FINISHED: Final = 8
 """Finished batches that can wait for the consumer. Without this limit, cached answers would fill the memory."""
@@ -47,7 +50,8 @@ class CallExecutor:
     The sender sends that of `rose`. Its answer goes into the batch, which has no further step and is yielded.
     """
 
-    def __init__(self, context: CallContext) -> None:
+    def __init__(self, context: CallContext, questions: Sequence[QuestionPlan] = ()) -> None:
+        """`questions` says how calls over the same fields share requests."""
         self._context = context
         self._binding = context.binding
         self._sites = context.sites
@@ -57,6 +61,10 @@ class CallExecutor:
         self._steps = StepOrder(context, self._lister)
         self._registry = PromptRegistry(context)
         self._sender = PromptSender(context)
+        self._joiner: QuestionJoiner | None = None
+        if questions:
+            packer = self._sender.questions = QuestionPacker(context.sites, context.binding.engine)
+            self._joiner = QuestionJoiner(context, questions, self._lister, self._registry, packer)
         self._unprepared = {call for call, site in enumerate(context.sites) if site.unprepared}
         """The calls that must be prepared before their first prompt."""
         self._held: list[tuple[OpenBatch, Sequence[int]]] = []
@@ -87,7 +95,9 @@ class CallExecutor:
                 stream = engine.generate(self._requests(window), alive)
                 with closing(cast("Generator[Completion, None, None]", stream)) as completions:
                     for completion in completions:
-                        for answered in self._sender.receive(completion):
+                        found = self._sender.receive(completion)
+                        self._forget_dropped()
+                        for answered in found:
                             self._take_answer(answered, window)
                         if window.has_finished:
                             yield from self._finished(window)
@@ -170,10 +180,17 @@ class CallExecutor:
     def _next_request(self, window: BatchWindow, *, grows: bool) -> Request | None:
         """Return the next request; None if no prompt is ready now, or if a pack of rows can still grow."""
         while (found := self._sender.next(grows=grows)) is not None:
+            self._forget_dropped()
             if isinstance(found, Request):
                 return found
             self._take_answer(found, window)
+        self._forget_dropped()
         return None
+
+    def _forget_dropped(self) -> None:
+        """Forget the prompts that were joined for a later step and cannot be sent with others."""
+        while self._sender.dropped:
+            self._registry.drop(self._sender.dropped.pop())
 
     def _advance(self, open_batch: OpenBatch, window: BatchWindow) -> None:
         """Go on with a batch until it waits for an answer or is finished."""
@@ -224,7 +241,9 @@ class CallExecutor:
         joins = extras_of(self._binding.engine).joins_questions
         if joins or self._sites[calls[0]].fields_first:  # the calls of one tuple share a prefix, so they go together
             to_send.sort(key=lambda prompt: prompt.slots[0].tuple_index)
-        if to_send and self._sender.counts_starts:
+        if self._joiner is not None:
+            to_send = self._joiner.joined(open_batch, to_send)
+        elif to_send and self._sender.counts_starts:
             self._expect_next(open_batch, calls)
         if self._steps.is_first_round(open_batch, calls):
             self._sender.send_last(to_send)

@@ -3,21 +3,17 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, Final, TypeAlias
-
-import numpy as np
-import pyarrow as pa
+from typing import Final
 
 from flightllm.llm.cost import Work
 from flightllm.llm.packs import codes_of
-from flightllm.operators.batches import PromptBatch
 from flightllm.operators.cache import CacheKeys
-from flightllm.operators.call_context import CallContext, CallSite, ModelBinding, all_at_once
-from flightllm.operators.call_executor import CallExecutor
+from flightllm.operators.call_context import CallSite, ModelBinding
 from flightllm.operators.pack_keys import PackKeys
 from flightllm.operators.prompts import Fields
 from flightllm.operators.row_packs import rows_prompt
 from flightllm.operators.rows import given_fields
+from flightllm.operators.sample_answers import Values, answers_of, predicted_rows
 from flightllm.quality.agreement import LOOKS, Agreement, can_reach
 
 _COUNTS: Final = (2, 4, 8, 16, 32)
@@ -33,8 +29,6 @@ _WORTH: Final = 0.95
 _FEWEST_ROWS: Final = 4 * LOOKS[0]
 """With fewer distinct rows, the sampled rows cost more than packs of the others save."""
 
-_Values: TypeAlias = tuple[str | None, ...]
-
 
 @dataclass(frozen=True, slots=True)
 class PackChoice:
@@ -45,7 +39,7 @@ class PackChoice:
     keys: CacheKeys
     """The keys of single prompts."""
     binding: ModelBinding
-    sample: Callable[[], Sequence[_Values]]
+    sample: Callable[[], Sequence[Values]]
     """Returns the values of the call's fields in distinct rows that do not depend on the order of the rows."""
     target: float
     """The share of rows whose answer must be the same in both ways."""
@@ -95,7 +89,7 @@ class PackChoice:
         self.told(f"each row by itself: {reason}")
         return 1
 
-    def _cheapest(self, sample: Sequence[_Values]) -> int:
+    def _cheapest(self, sample: Sequence[Values]) -> int:
         """Return the number of rows in a request with the lowest price, or with the least time without prices."""
         named = self.site.named(self.site.order)
         rows = [fields for values in sample if (fields := given_fields(named, values)) is not None]
@@ -125,58 +119,18 @@ class PackChoice:
         return ceil(cache.share * (start - start % cache.block_tokens)) * (calls - 1)
 
     def _compared(
-        self, sample: Sequence[_Values], together: int, before: Agreement, cancelled: Callable[[], bool]
+        self, sample: Sequence[Values], together: int, before: Agreement, cancelled: Callable[[], bool]
     ) -> Agreement:
         """Return the agreement once further rows are compared; rows without an answer do not count against it."""
         # a row that a pack leaves out is asked by itself, so packs come first: its answer is then known
         mark = f"{self.binding.user}, for a sample with {together} rows in a request"
         packed = replace(self.site, together=together, keys=PackKeys(self.keys, mark), packs_only=True, sampled=None)
-        predicted = self._predicted([packed, self.site], sample)
-        several = self._answers(packed, sample, cancelled)
-        alone = self._answers(self.site, sample, cancelled)
+        predicted = predicted_rows(self.binding, [packed, self.site], sample)
+        [several] = answers_of([packed], sample, self.binding, cancelled)
+        [alone] = answers_of([self.site], sample, self.binding, cancelled)
         compared = agreed = 0
         for guessed, one, other in zip(predicted, several, alone, strict=True):
             if other is not None and other["error"] is None:
                 compared += 1
                 agreed += guessed or (one is not None and one["error"] is None and one["value"] == other["value"])
         return Agreement(before.compared + compared, before.agreed + agreed)
-
-    def _predicted(self, sites: Sequence[CallSite], sample: Sequence[_Values]) -> list[bool]:
-        """Return for each row whether a dry run only predicts its answers, so that they agree by assumption."""
-        if self.binding.asked_share is None:
-            return [False] * len(sample)
-        named = self.site.named(self.site.order)
-        rows = [given_fields(named, values) or [] for values in sample]
-        keys = [[site.keys.key(row) for row in rows] for site in sites]
-        known = self.binding.cache.peek([key for some in keys for key in some])
-        return [not all(some[place] in known for some in keys) for place in range(len(rows))]
-
-    def _answers(
-        self, site: CallSite, sample: Sequence[_Values], cancelled: Callable[[], bool]
-    ) -> list[dict[str, Any] | None]:
-        """Return the value and the error of each row; None for a row without a prompt."""
-        columns = [pa.array(values, pa.string()) for values in zip(*sample, strict=True)]
-        rows = pa.RecordBatch.from_arrays(columns, [str(place) for place in range(len(columns))])
-        batch = PromptBatch(rows, np.arange(len(sample)), list(sample))
-        context = CallContext(
-            self.binding, self.binding.in_flight.open(), [site], all_at_once(1), prompts_counted=False
-        )
-        [done] = CallExecutor(context).answer(iter([batch]), cancelled)
-        return list(done.answers[0])
-
-
-def sample_site(site: CallSite) -> CallSite:
-    """Return the site that asks about each sampled row by itself; values are in the order of the call's fields."""
-    ai = replace(site.ai, on_error="struct")
-    fields = range(len(ai.fields))
-    order = fields if site.keeps_field_order else sorted(fields, key=lambda f: site.order.index(site.arguments[f][0]))
-    return replace(
-        site,
-        ai=ai,
-        arguments=tuple((field,) for field in fields),
-        order=tuple(order),
-        when=None,
-        guard=None,
-        packing=None,
-        asks_example=True,
-    )

@@ -1,4 +1,4 @@
-"""Keys of answers that come from packs of rows, and the cached answers that stand in for them."""
+"""Keys of answers that come from packs of rows or questions, and the cached answers that stand in for them."""
 
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
@@ -14,13 +14,20 @@ _KEY_BYTES: Final = 16
 class PackKeys:
     """The cache keys of a call whose answers come from packs.
 
-    A key is that of the single prompt with a mark. So only sessions with packs read such an answer, and only those of
-    the same user, because other rows of a pack can influence it.
+    A key is that of the single prompt with a mark. So only sessions with packs read such an answer. Only those of the
+    same user read it, because other rows or questions of a pack can influence it.
     """
 
-    def __init__(self, keys: CacheKeys, user: str) -> None:
+    def __init__(self, keys: CacheKeys, user: str, *, questions: bool = False) -> None:
+        """`questions` says that a pack has several questions about one row, and not several rows."""
         self._keys = keys
-        self._mark = blake2b(f"rows together for {user}".encode(), digest_size=_MARK_BYTES).digest()
+        what = "questions" if questions else "rows"
+        self._mark = blake2b(f"{what} together for {user}".encode(), digest_size=_MARK_BYTES).digest()
+
+    @property
+    def alone(self) -> CacheKeys:
+        """Return the keys of single prompts."""
+        return self._keys
 
     def key(self, fields: Sequence[tuple[str, str]]) -> bytes:
         """Return the key of the answer to a row of named values, in the order of the prompt."""

@@ -5,8 +5,8 @@
 
 import logging
 from collections import deque
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import count, islice
 from math import ceil
 from secrets import token_hex
@@ -23,6 +23,7 @@ from flightllm.operators.call_context import CallContext, CallSite
 from flightllm.operators.label_budget import UNPAID
 from flightllm.operators.pack_keys import alone_key
 from flightllm.operators.prompts import Answered, Fields, PendingPrompt
+from flightllm.operators.question_packs import QuestionPacker
 from flightllm.operators.repair import repair_prompt, repaired
 from flightllm.operators.row_packs import GAVE_UP, Pack, Packer
 from flightllm.operators.rows import AnswerReader, Counters, Reading, Response, read_answer
@@ -88,6 +89,10 @@ class PromptSender:
         self._packer = Packer(context.sites, context.binding.engine)
         self.packs = self._packer.any and not context.binding.collects
         """Whether prompts can share requests."""
+        self.questions: QuestionPacker | None = None
+        """Writes the requests of joined prompts; None if no prompts are joined."""
+        self.dropped: list[PendingPrompt] = []
+        """The prompts that no row needs, and that will not be sent; the caller takes them."""
         self._left: list[PendingPrompt] = []
         """The prompts whose answers come to a later pass of a deferred statement."""
         self._trace = Trace()
@@ -110,12 +115,12 @@ class PromptSender:
 
     def send_first(self, prompts: Sequence[PendingPrompt]) -> None:
         """Put prompts before all that are ready."""
-        self._requests.count(prompts)
+        self._requests.count(prompts, self.questions)
         self._ready.extendleft(reversed(prompts))
 
     def send_last(self, prompts: Sequence[PendingPrompt]) -> None:
         """Put prompts after all that are ready."""
-        self._requests.count(prompts)
+        self._requests.count(prompts, self.questions)
         self._ready.extend(prompts)
 
     @property
@@ -136,6 +141,8 @@ class PromptSender:
         Raises:
             BudgetExceededError: the budget is spent, and the session wants the query to fail then.
         """
+        if self._ready and self._ready[0].joined and not self._packer.has_ready:
+            return self._next_joined(self._ready[0], grows=grows)
         if self.packs:
             return self._next_packed(grows=grows)
         return self._next_alone(self._ready[0]) if self._ready else None
@@ -165,6 +172,46 @@ class PromptSender:
         self._count_sent(request, sent, group[0])
         return request
 
+    def _next_joined(self, prompt: PendingPrompt, *, grows: bool) -> Request | Answered | None:
+        """Return what `next` does, for a prompt whose request has other questions too."""
+        budget, group = self._binding.budget, (prompt, *prompt.joined)
+        if self.questions is None or self.questions.gave_up(frozenset(one.call for one in group)):
+            self._part(prompt)
+            return self.next(grows=grows)
+        pack = self._requests.joined(self.questions, prompt)
+        following = self._ready[1] if len(self._ready) > 1 else None
+        request, reservation = self._requests.make_joined(self.questions, pack, following), None
+        if budget is not None:
+            reservation = budget.take(request, waits=bool(self.sent or self._left), probe=True)
+            if reservation is None:
+                if self.sent and budget.refusal is None:
+                    return None
+                self._part(prompt)  # a smaller request can be within the budget
+                return self.next(grows=grows)
+        self._ready.popleft()
+        sent = SentPack(pack, reservation, request.dispatch)
+        self._packs[request.id] = sent
+        for one in group:
+            one.max_tokens = request.limit
+        self._requests.sent_joined(pack)
+        self._count_sent(request, sent, prompt)
+        return request
+
+    def _part(self, prompt: PendingPrompt) -> None:
+        """Ask the questions of the next request apart. Questions that no row needs are not asked."""
+        group = (prompt, *prompt.joined)
+        if self.questions is not None:
+            self._requests.sent_joined(self._requests.joined(self.questions, prompt))
+        self._ready.popleft()
+        self._ask_apart(group)
+
+    def _ask_apart(self, group: Sequence[PendingPrompt]) -> None:
+        """Ask each of some questions by itself, unless no row needs it."""
+        for one in group:
+            one.joined, one.alone = (), True
+        self.dropped += [one for one in group if not one.slots]
+        self.send_first([one for one in group if one.slots])
+
     def _next_alone(self, prompt: PendingPrompt) -> Request | Answered | None:
         """Return what `next` does, for the prompt that is the next one by itself."""
         budget = self._binding.budget
@@ -184,7 +231,7 @@ class PromptSender:
         self._sent[request.id] = prompt
         prompt.max_tokens = request.limit
         prompt.dispatch = request.dispatch
-        if self._sites[prompt.call].together > 1:
+        if self._sites[prompt.call].marks:
             prompt.kept_as = alone_key(prompt.key)
         self._count_sent(request, prompt, prompt)
         return request
@@ -226,6 +273,8 @@ class PromptSender:
     def _receive_pack(self, completion: Completion) -> Sequence[Answered]:
         """Receive the answer to a pack. Ask the prompts again that it does not answer, in halves or each by itself."""
         sent = self._packs.pop(completion.id)
+        if sent.pack.about_one:
+            return self._receive_joined(sent, completion)
         prompts = sent.pack.prompts
         call = prompts[0].call
         self._account(prompts[0], sent, completion)
@@ -249,6 +298,66 @@ class PromptSender:
         else:
             self._packer.alone(left)
         return answered
+
+    def _receive_joined(self, sent: SentPack, completion: Completion) -> Sequence[Answered]:
+        """Receive the answers to several questions about one row. Ask each one by itself that has no usable answer."""
+        prompts = sent.pack.prompts
+        self._account_joined(sent, completion)
+        reading = sent.pack.read(completion)
+        read = {place: self._read(prompts[place], text) for place, text in reading.texts.items()}
+        usable = {place for place, (_, value) in read.items() if value.failure is None}
+        if self._mixed_up(prompts, reading.texts, usable):
+            usable = set()
+        found = [Answered(prompts[place], *read[place]) for place in sorted(usable)]
+        ahead = [one for one in found if not one.prompt.slots]
+        needed = [one for one in found if one.prompt.slots]
+        left = [prompt for place, prompt in enumerate(prompts) if place not in usable]
+        for answered in needed[1:]:
+            self._sites[answered.prompt.call].counters.add(packed=1)
+        failed = completion.error is not None and not completion.refusal
+        if self.questions is not None and (why := self.questions.came(prompts, len(usable), failed=failed)):
+            for prompt in prompts:
+                self._sites[prompt.call].counters.note(0, 0, questions=why)
+        self._ask_apart(left)
+        return [*ahead, *needed]  # a step after this one finds the answers that were asked ahead
+
+    def _read(self, prompt: PendingPrompt, text: str) -> tuple[Response, Reading]:
+        """Return an answer of a shared request as the prompt's own call reads it."""
+        return self._readers[prompt.call].read(Completion(0, text), prompt.max_tokens)
+
+    def _mixed_up(self, prompts: Sequence[PendingPrompt], texts: Mapping[int, str], usable: set[int]) -> bool:
+        """Return whether an unusable answer suits another question, or has the place of one that suits its question.
+
+        The model has then put answers under wrong codes, and other questions can have a wrong answer that suits them.
+        """
+
+        def suits(place: int, text: str) -> bool:
+            constrained = self._sites[prompts[place].call].ai.parameters.constraint is not None
+            return constrained and self._read(prompts[place], text)[1].failure is None
+
+        wrong = set(texts) - usable
+        return any(
+            suits(other, texts[place]) or suits(place, texts[other])
+            for place in wrong
+            for other in texts
+            if other != place
+        )
+
+    def _account_joined(self, sent: SentPack, completion: Completion) -> None:
+        """Count the tokens of an answer to several questions, an equal part at the call of each."""
+        prompts, first = sent.pack.prompts, sent.pack.prompts[0]
+        names = ("prompt_tokens", "cached_tokens", "completion_tokens", "written_tokens")
+        whole = [getattr(completion, name) for name in names]
+        parts = [[count // len(prompts) for count in whole] for _ in prompts[1:]]
+        rest = [count - sum(given) for count, *given in zip(whole, *parts, strict=True)]
+        own = replace(completion, **dict(zip(names, rest, strict=True)))
+        self._sites[first.call].counters.received(own, sent.dispatch.age())
+        for prompt, part in zip(prompts[1:], parts, strict=True):
+            self._sites[prompt.call].counters.add(**dict(zip(names, part, strict=True)))
+        if self._ranking.learns:
+            self._ranking.paid(first.step, Work(1, *whole[:3]))
+        if self._binding.budget is not None and sent.reservation is not None:
+            self._binding.budget.settle(sent.reservation, completion)
 
     def _receive_alone(self, completion: Completion) -> Answered | None:
         """Receive the answer to a single prompt; return None if it is unusable and the prompt is ready again."""
@@ -329,6 +438,8 @@ class RequestMaker:
         self.starts = SharedStarts(cache.pays_from) if cache is not None and hosted else None
         """The starts that prompts share, for the cache of a hosted provider."""
         self._head = extras_of(context.binding.engine).head_of
+        self._joined: tuple[PendingPrompt, Pack] | None = None
+        """The prompt whose joined questions were written last, and their request."""
         self._rendered: tuple[PendingPrompt, str] | None = None
         """The prompt that was rendered last, and its text. Most often it is also the prompt of the next request."""
 
@@ -340,6 +451,8 @@ class RequestMaker:
         call, fields = prompt.call, prompt.fields
         site, number = self._sites[call], next(self._numbers)
         text = self._text(prompt)
+        if following is not None and following.joined:
+            following = None  # it begins in another way
         recurs, ahead = self._neighbours.shared(text, None if following is None else self._text(following))
         if ahead is not None and not self._asks_once and prompt.has_followers(self._steps):
             ahead = max(ahead, site.fields_part(text))
@@ -364,10 +477,14 @@ class RequestMaker:
             waits=self._binding.precedence.waits,
         )
 
-    def count(self, prompts: Iterable[PendingPrompt]) -> None:
+    def count(self, prompts: Iterable[PendingPrompt], questions: QuestionPacker | None = None) -> None:
         """Count prompts that will be sent, where the engine needs to know which starts prompts share."""
         if self.starts is not None:
             for prompt in prompts:
+                if prompt.joined and questions is not None:
+                    pack = self.joined(questions, prompt)
+                    self.starts.add(pack.text, pack.ends, self._kind_of(pack.parameters))
+                    continue
                 site = self._sites[prompt.call]
                 self.starts.add(site.prompt(prompt.fields), site.ends(prompt.fields), self._kind(site))
 
@@ -430,6 +547,46 @@ class RequestMaker:
             waits=self._binding.precedence.waits,
             pack=pack.items,
         )
+
+    def joined(self, questions: QuestionPacker, prompt: PendingPrompt) -> Pack:
+        """Return the request of a prompt with the questions that are joined to it."""
+        if self._joined is None or self._joined[0] is not prompt:
+            self._joined = prompt, questions.pack((prompt, *prompt.joined))
+        return self._joined[1]
+
+    def make_joined(self, questions: QuestionPacker, pack: Pack, following: PendingPrompt | None) -> Request:
+        """Return the request of several questions about one row. `following` is the prompt after it, if known."""
+        sites, number = [self._sites[prompt.call] for prompt in pack.prompts], next(self._numbers)
+        comes = None
+        if following is not None:
+            comes = self.joined(questions, following).text if following.joined else self._text(following)
+        recurs, ahead = self._neighbours.shared(pack.text, comes)
+        function = "\n".join(site.ai.function for site in sites)
+        instruction = "\n".join(site.ai.instruction for site in sites)
+        starts, kind = self.starts, self._kind_of(pack.parameters)
+        return Request(
+            number,
+            pack.text,
+            pack.parameters,
+            function,
+            instruction,
+            (),
+            self._binding.tenant,
+            self._binding.precedence.now,
+            recurs=recurs,
+            reuse=Reuse(call_site(function, instruction), self._query, number, ahead),
+            user=self._binding.user,
+            max_tokens=pack.max_tokens,
+            ends=pack.ends if starts is not None else (),
+            shared=0 if starts is None else starts.shared(pack.text, pack.ends, kind),
+            waits=self._binding.precedence.waits,
+            pack=pack.items,
+        )
+
+    def sent_joined(self, pack: Pack) -> None:
+        """Note that a request of several questions leaves."""
+        if self.starts is not None:
+            self.starts.sent(pack.text, pack.ends, self._kind_of(pack.parameters))
 
     def _text(self, prompt: PendingPrompt) -> str:
         if self._rendered is None or self._rendered[0] is not prompt:

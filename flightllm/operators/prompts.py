@@ -74,6 +74,8 @@ class PendingPrompt:
     """Whether the label budget of the call has paid for the prompt."""
     alone: bool = False
     """Whether the prompt must not share a request with others."""
+    joined: "Sequence[PendingPrompt]" = ()
+    """Other questions about the same fields, which share the request of this one."""
     kept_as: bytes | None = None
     """The key under which the answer is kept, where this is not `key`."""
 
@@ -244,6 +246,8 @@ class PromptRegistry:
         self._failed: dict[bytes, _Failed] = {}
         self._cut: dict[bytes, Response] = {}
         """Answers that the token limit cut short. Only this pass uses them: another limit gives another answer."""
+        self._asked_ahead: set[bytes] = set()
+        """The keys whose answers came in requests of earlier steps, until a call needs them."""
 
     @property
     def waits_for_others(self) -> bool:
@@ -267,7 +271,11 @@ class PromptRegistry:
             response = Response(lookup.cached[key])
             reading = read_answer(site.ai, response)
             if reading.failure is None:
-                site.counters.add(cache_hits=prompt.first_use)
+                if key in self._asked_ahead:
+                    self._asked_ahead.discard(key)
+                    site.counters.add(packed=prompt.first_use)
+                else:
+                    site.counters.add(cache_hits=prompt.first_use)
                 return Answered(prompt, response, reading)
 
             lookup.leased.update(self._leases.acquire([key]))
@@ -308,11 +316,34 @@ class PromptRegistry:
         self._sent_here[key] = prompt
         return True
 
+    def ride(self, prompts: Sequence[PendingPrompt]) -> list[PendingPrompt]:
+        """Register prompts that no row needs yet; return those whose answers are unknown and that nobody sends."""
+        if not prompts:
+            return []
+        known = (self._sent_here, self._sent_elsewhere, self._failed, self._cut)
+        free = [prompt for prompt in prompts if not any(prompt.key in place for place in known)]
+        leased = self._leases.acquire(prompt.key for prompt in free)
+        cached = self._cache.peek([prompt.key for prompt in free])
+        self._leases.release([prompt.key for prompt in free if prompt.key in cached or prompt.key not in leased])
+        found = []
+        for prompt in free:
+            if prompt.key in leased and prompt.key not in cached and prompt.key not in self._sent_here:
+                self._sent_here[prompt.key] = prompt
+                found.append(prompt)
+        return found
+
+    def drop(self, prompt: PendingPrompt) -> None:
+        """Forget a prompt of `ride` that no row needs and that will not be sent."""
+        del self._sent_here[prompt.key]
+        self._leases.complete(prompt.key, None)
+
     def record(self, answered: Answered) -> None:
         """Cache the answer to a prompt of this pass, and share it with the queries that wait for it."""
         prompt, response, reading = answered.prompt, answered.response, answered.reading
         key = prompt.key
         del self._sent_here[key]
+        if not prompt.slots:
+            self._asked_ahead.add(key)
         fresh = self._sites[prompt.call].ai.fresh
         kept = response.text if reading.failure is None and response.cut is None and not fresh else None
         if response.cut is not None and prompt.repair is None:

@@ -18,7 +18,7 @@ from flightllm.operators.prompts import Fields, PendingPrompt
 _MOST_CHARACTERS: Final = 24_000
 """The most characters of the rows of a pack. Beyond this, sharing the question saves little, and endpoints with a small
 context cut the prompt."""
-_EDGES_TOKENS: Final = 32
+EDGES_TOKENS: Final = 32
 """The most tokens of a pack's answer around its entries."""
 _LONGEST_OF_USUAL: Final = 4
 """A free text hardly has more than this many times its usual tokens."""
@@ -58,6 +58,8 @@ class Pack:
     items: tuple[PackItem, ...]
     ends: tuple[int, ...]
     """The ends of the parts of the text that other packs can share, see `RowsPrompt.ends`."""
+    about_one: bool = False
+    """Whether the questions are those of several calls about one row, and not of one call about several rows."""
 
     def read(self, completion: Completion) -> PackReading:
         """Return the answers to the prompts; none of a request that failed, or whose answer was refused or filtered."""
@@ -193,7 +195,7 @@ class Packer:
         rows: list[Fields] = [prompt.fields for prompt in group]
         texts = [ai.instruction, *(text for row in rows for pair in row for text in pair)]
         codes = codes_of(len(group), texts)
-        most = min(self._room, _EDGES_TOKENS + sum(map(self._tokens, group)))
+        most = min(self._room, EDGES_TOKENS + sum(map(self._tokens, group)))
         items = tuple(
             PackItem(code, ai.function, ai.instruction, ai.parameters, tuple(row))
             for code, row in zip(codes, rows, strict=True)
@@ -272,7 +274,7 @@ class Size:
         tokens = self._prompt_tokens
         if self._context is not None:
             tokens += engine.count_tokens("".join(value for _, value in fields)) + 8 * (1 + len(fields))
-            if self._fixed_tokens + tokens + entries + _EDGES_TOKENS > self._context:
+            if self._fixed_tokens + tokens + entries + EDGES_TOKENS > self._context:
                 return False
         self._rows.append(fields)
         self._entries, self._characters, self._prompt_tokens, self._shared = entries, all_characters, tokens, shared

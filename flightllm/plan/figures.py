@@ -188,12 +188,13 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
     `operators` are the relational operators of a stage.
 
     A call has `model` (null for the server's own), `role`, `predicted_share`, `promise`, `answers` ('learned' or
-    'assumed'), `ordering`, `layout`, `layout_reason`, `rows_per_request`, `no_saving` and `field_orders`. The role of a
-    proxy's calls is 'proxy', and of others null. `predicted_share` is the share of prompts that the model of a promise
-    gets, and null without prompts. ANALYZE gives `promise` its figures, see `CallRecord.promise`. `no_saving` says why
-    no order of the prompts saves anything. `rows_per_request` says how many rows share a request, or why each row is
-    asked by itself; it is null where nobody wishes this. A saving is the query's work without a rule, minus its work
-    with the rule.
+    'assumed'), `ordering`, `layout`, `layout_reason`, `rows_per_request`, `questions_per_request`, `no_saving` and
+    `field_orders`. The role of a proxy's calls is 'proxy', and of others null. `predicted_share` is the share of
+    prompts that the model of a promise gets, and null without prompts. ANALYZE gives `promise` its figures, see
+    `CallRecord.promise`. `no_saving` says why no order of the prompts saves anything. `rows_per_request` says how many
+    rows share a request, or why each row is asked by itself. `questions_per_request` says the same of questions about
+    one row. Both are null where nobody wishes this. A saving is the query's work without a rule, minus its work with
+    the rule.
 
     Figures are under `predicted` and, after ANALYZE, under `actual`; without ANALYZE, `actual` is null.
     `prefix_hit_rate` is between 0 and 1; `price` is null where no prices are configured. `estimated` counts the answers
@@ -215,6 +216,7 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
                 "ordering": call.notes.get("ordering"),
                 "layout": call.notes.get("layout"),
                 "rows_per_request": call.notes.get("together"),
+                "questions_per_request": call.notes.get("questions"),
                 "layout_reason": call.notes.get("layout_why") or None,
                 "no_saving": call.notes.get("idle") or None,
                 "field_orders": [{"fields": list(f), "prompts": n} for f, n in call.orders[:_MOST_ORDERS]],

@@ -64,7 +64,7 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
         lines.append(f"prompts: {_ORDERINGS[call.notes['ordering']]}; {_LAYOUTS[call.notes['layout']]}")
         reasons = (("layout_why", "the layout is"), ("idle", "no order of the prompts saves anything:"))
         lines += [f"{said} {call.notes[name]}" for name, said in reasons if call.notes.get(name)]
-    lines += _rows_per_request(call, actual)
+    lines += [*_rows_per_request(call, actual), *_questions_per_request(call, actual)]
     if actual is not None and (calibration := actual.notes.get("calibration")):
         lines.append(f"calibrated {calibration}")
     prompts = sum(count for _, count in call.orders)
@@ -93,6 +93,16 @@ def _rows_per_request(call: CallFigures, actual: CallFigures | None) -> list[str
     calls, packed = shown.counts["calls"], shown.counts["packed"]
     mean = f"; each answers {1 + packed / calls:.1f} rows on average" if calls and packed else ""
     return [f"requests: {together}{mean}"]
+
+
+def _questions_per_request(call: CallFigures, actual: CallFigures | None) -> list[str]:
+    """Return a line about how many questions about one row each request can have, where anybody wishes several."""
+    shown = actual or call
+    if not (told := shown.notes.get("questions")):
+        return []
+    packed = shown.counts["packed"] if not shown.notes.get("together") else 0
+    here = f"; {packed:,} answers came in requests of other calls" if packed else ""
+    return [f"questions: {told}{here}"]
 
 
 def _promise(found: Mapping[str, Any]) -> list[str]:

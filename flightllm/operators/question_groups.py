@@ -1,0 +1,111 @@
+"""Find the calls of a pass that can share requests, and plan by a sample of rows which of them do."""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+
+from flightllm.config.session_settings import AUTO_ROWS, Settings
+from flightllm.engines.extras import extras_of
+from flightllm.functions.call import AICall
+from flightllm.llm.engine import Engine
+from flightllm.operators.call_context import CallSite, ModelBinding, Ranking
+from flightllm.operators.question_packs import kind_of, why_apart
+from flightllm.operators.question_plan import QuestionPlan
+from flightllm.operators.question_prices import QuestionPrices
+from flightllm.operators.rows import given_fields
+from flightllm.operators.sample_answers import sample_site
+from flightllm.plan.stages import StageCall
+
+_PRICED: Final = 32
+"""The sampled rows by which prices are compared."""
+
+
+def joining(
+    calls: Sequence[StageCall], together: Sequence[int], binding: ModelBinding, settings: Settings
+) -> tuple[list[tuple[int, ...]], dict[int, str]]:
+    """Return the groups of calls that can share requests, and why each other call cannot, where several are wished.
+
+    `together` has the number of rows that share a request, by call.
+    """
+    if settings.questions_per_request == 1 or len(calls) < 2:
+        return [], {}
+    if extras_of(binding.engine).joins_questions:
+        return [], dict.fromkeys(range(len(calls)), "one after another: the endpoint takes several questions by itself")
+    probable = binding.has_probabilities() and extras_of(binding.engine).gives_probabilities
+    sampled = settings.questions_per_request == AUTO_ROWS
+    why = {
+        place: why_apart(call.ai, together=rows, probable=probable, sampled=sampled)
+        for place, (call, rows) in enumerate(zip(calls, together, strict=True))
+    }
+    if binding.collects or settings.delivery == "batch":
+        why = dict.fromkeys(why, "a batch endpoint gets each question by itself")
+    alike: dict[Hashable, list[int]] = defaultdict(list)
+    for place, reason in why.items():
+        if not reason:
+            call = calls[place]
+            key = call.arguments[: len(call.ai.fields)], call.ai.fields, call.when, kind_of(call.ai)
+            alike[key].append(place)
+    groups = [tuple(places) for places in alike.values() if len(places) > 1]
+    joined = {place for group in groups for place in group}
+    other = "no other call has the same fields and options"
+    return groups, {
+        place: f"one after another: {reason or other}" for place, reason in why.items() if place not in joined
+    }
+
+
+def plan_questions(
+    groups: Sequence[tuple[int, ...]],
+    sites: Sequence[CallSite],
+    sample: Callable[[int], Sequence[tuple[str | None, ...]]],
+    binding: ModelBinding,
+    most: int,
+    known: float,
+    rows: int,
+) -> list[QuestionPlan]:
+    """Return the plans of groups of calls.
+
+    `sample` returns the values of a call's fields in some rows, and `known` is the share of their tokens that
+    neighbouring rows share. A group without rows has no plan.
+    """
+    plans = []
+    for group in groups:
+        site = sample_site(sites[group[0]])
+        named = site.named(site.order)
+        given = (given_fields(named, values) for values in list(sample(group[0]))[:_PRICED])
+        fields = [one for one in given if one is not None]
+        if fields:
+            prices = QuestionPrices(sites, binding.engine, binding.costs, fields, known)
+            told = [sites[place].counters for place in group]
+
+            def tell(text: str, told: Sequence[Any] = told) -> None:
+                for counters in told:
+                    counters.note(0, 0, questions=text)
+
+            plans.append(QuestionPlan(frozenset(group), most or len(group), prices, rows, tell))
+    return plans
+
+
+def note_likely(ranking: Ranking, calls: Mapping[int, AICall], width: int, engine: Engine) -> None:
+    """Note in a ranking the shares of rows that its filters kept in earlier queries.
+
+    A filter counts if its condition is the answer of one call. `calls` are those of the ranking, and `width` is the
+    column of the first one.
+    """
+    for number, step in enumerate(ranking.steps):
+        condition = step.condition
+        if condition is None or condition.plan is not None or len(condition.reads) != 1:
+            continue
+        call = calls.get(condition.reads[0] - width)
+        if call is None or not pa.types.is_boolean(call.output) or call.type != call.output:
+            continue
+        asked = call.function, call.instruction, call.parameters
+        share = extras_of(engine).answer_share(asked, partial(_is_yes, call))
+        if share is not None:
+            ranking.likely[number] = share
+
+
+def _is_yes(call: AICall, text: str) -> bool:
+    return call.parse(text) is True
