@@ -61,7 +61,9 @@ def _table(section: str, key: str, text: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"[{section}] {key}: expected a table, or a text that is a JSON object") from error
+        raise ConfigError(
+            f"[{section}] {key}: expected a section [{section}.{key}], or a text that is a JSON object"
+        ) from error
 
 
 def _tables(section: str, key: str, hint: Any) -> str | None:

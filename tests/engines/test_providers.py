@@ -344,7 +344,10 @@ def test_each_provider_has_its_key(options: dict[str, object], variable: str, mo
         ({"provider": "nobody"}, "provider: expected one of openai, azure, vllm"),
         ({"headers": {"Authorization": "Bearer x"}}, "headers: write Authorization as env:NAME"),
         ({"headers": {"X-Count": 1}}, "headers: X-Count must be a text"),
-        ({"extra_body": "min_p"}, "extra_body: expected a table, or a text that is a JSON object"),
+        (
+            {"extra_body": "min_p"},
+            r"extra_body: expected a section \[engine.extra_body\], or a text that is a JSON object",
+        ),
         ({"proxy": "http://me:pw@proxy:1"}, "proxy: an address with a password must be env:NAME"),
         ({"proxy": "proxy:1"}, "proxy: expected http://HOST:PORT"),
     ],
