@@ -74,11 +74,13 @@ class LayoutChooser:
             return Layout(why="chosen because no prefix cache of a provider makes the other layout cheaper")
         if any(map(_is_bound, self.calls)):
             return Layout(why="chosen because examples, a proxy or a learned filter belong to this layout")
-        prompts = {first: self._prompts(columns, fields_first=first) for first in (False, True)}
+        charges = self._charges(cache)
+        # without a fee, a start that only some later prompts read saves something, and costs nothing
+        turns = self.turns if any(one.write > 1.0 for one in charges) else ()
+        prompts = {first: self._prompts(columns, turns, fields_first=first) for first in (False, True)}
         none = bill(encoded, prompts[False], _NO_CACHE)
         if not none:
             return Layout()
-        charges = self._charges(cache)
 
         def prices(own: Sequence[CallPrompt]) -> list[float]:
             return [bill(encoded, own, one) / none for one in charges]
@@ -126,11 +128,12 @@ class LayoutChooser:
             for part in (_EXACT_FLOORS if extras_of(self.engine).counts_exactly else _FLOORS)
         ]
 
-    def _prompts(self, columns: Sequence[tuple[int, ...]], *, fields_first: bool) -> list[CallPrompt]:
+    def _prompts(
+        self, columns: Sequence[tuple[int, ...]], turns: Sequence[int], *, fields_first: bool
+    ) -> list[CallPrompt]:
         heads: dict[tuple[str, int], int] = {}
         found = []
-        turns = self.turns or [0] * len(self.calls)
-        for call, own, turn in zip(self.calls, columns, turns, strict=True):
+        for call, own, turn in zip(self.calls, columns, turns or [0] * len(self.calls), strict=True):
             if not call.fields:
                 continue
             request = self._probe(call, fields_first=fields_first)

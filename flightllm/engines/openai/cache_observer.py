@@ -64,7 +64,9 @@ class CacheObserver:
         self._counted = Newest[str, int](_MOST_COUNTED)
         """The estimated tokens of starts."""
         self._low: list[int] = []
-        """The hits below the floor since it was last lowered."""
+        """The two smallest hits below the floor."""
+        self._lows = 0
+        """The number of hits below the floor."""
         self._starts = 0
         """The hits on starts, where the rules say that only whole prompts are found."""
         self._missed = 0
@@ -224,12 +226,14 @@ class CacheObserver:
     def _correct(self, rules: CacheRules, cached: int, shared: int, *, marked: bool) -> None:
         """Correct the rules after several hits that they do not allow; the caller holds the lock.
 
-        The floor becomes the largest of the hits below it, in whole steps: a false report among them changes nothing.
+        The floor becomes the second smallest of all hits below it, in whole steps, once there are enough of them: so a
+        false report changes nothing.
         """
         if max(rules.step, _LEAST_HIT) <= cached < self._floor:
-            self._low.append(cached)
-            if len(self._low) == _REPORTS:
-                self._floor, self._low = max(self._low) // rules.step * rules.step, []
+            self._lows += 1
+            self._low = sorted([*self._low, cached])[:2]
+            if self._lows >= _REPORTS:
+                self._floor = self._low[1] // rules.step * rules.step
         if rules.breakpoints and not marked and not shared and cached >= self._floor:
             self._starts += 1
             if self._starts == _REPORTS:
