@@ -29,6 +29,7 @@ class Hosted:
 
     engine: Engine
     prefix_cache: PrefixCache | None
+    counts_exactly: bool = False
 
     def count_tokens(self, text: str) -> int:
         """Count four characters as a token."""
@@ -68,6 +69,29 @@ def test_several_calls(cache: PrefixCache) -> None:
     assert chosen(cache, calls, table(GUIDES)).columns is None
     long = call("Judge it by these rules. " * 400, "guide")
     assert not chosen(cache, [long], table(TEXTS)).fields_first
+
+
+@pytest.mark.parametrize(("cache", "first"), [(NEW, False), (OLD, True)], ids=["with a fee", "free"])
+def test_calls_in_turns(cache: PrefixCache, first: bool) -> None:
+    """A later filter reads the field of an earlier one for some rows: that surely pays where storing is free."""
+    calls = [call("Who wrote it?", "guide"), call("Is it fair?", "guide")]
+    engine: Engine = Hosted(create_engine(EngineConfig("fake", "demo", 1, {})), cache)  # type: ignore[assignment]
+    chooser = LayoutChooser(engine, calls, INSTRUCT, turns=[0, 1])
+    assert chooser.choose(table(GUIDES), [(0,), (0,)]).fields_first is first
+
+
+def test_a_tokenizer_needs_no_margin() -> None:
+    """A start that passes the floor by few tokens counts where they are counted, and not where they are estimated."""
+    fields = [f"{letter * 4_030}" for letter in "abc" for _ in range(4)]
+    found = {}
+    for exact in (False, True):
+        engine = Hosted(create_engine(EngineConfig("fake", "demo", 1, {})), OLD)
+        engine.counts_exactly = exact
+        calls = [call("Name the author.", "a", "b")]
+        encoded = table(fields, [f"question {number}" for number in range(12)])
+        given: Engine = engine  # type: ignore[assignment]
+        found[exact] = LayoutChooser(given, calls, INSTRUCT).choose(encoded, [(0, 1)]).why
+    assert found[False] != found[True]
 
 
 def test_order_of_fields() -> None:

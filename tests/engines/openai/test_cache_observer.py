@@ -32,7 +32,7 @@ def test_unknown_endpoint(cached: int, share: float) -> None:
 
 
 def test_a_lower_floor() -> None:
-    """Several hits below the documented floor lower the floor to the second smallest, in whole steps: a false one does not count."""
+    """Hits below the documented floor lower it to the second smallest, in whole steps: a false one does not count."""
     observer = CacheObserver(rules_of("gemini", "gemini-2.5-flash"), OWN, len)
     assert observer.cache.floor_tokens == 2_048
     answers(observer, 9, 1)  # no provider stores so little
