@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from flightllm.config.session_settings import AUTO_ROWS
 from flightllm.datafusion.run import Batches
-from flightllm.errors import InternalError
-from flightllm.functions.call import EMBEDDING, SEARCH, AICall
+from flightllm.errors import InternalError, UnansweredError
+from flightllm.functions.call import EMBEDDING, MODEL, SEARCH, AICall
 from flightllm.functions.promise import A_FEW_AT_A_TIME
 from flightllm.llm.cost import Work
 from flightllm.observe.query_record import CallRecord, sums
@@ -146,6 +146,9 @@ def _run(
         schema = schema.append(pa.field("position", pa.int64()))
         rows = with_row_ids(rows, schema)
     passes = _passes(operator)
+    asked = [call.ai.binding for call in operator.calls if call.ai.backend == MODEL]
+    if len(passes) > 1 and not tracker.limited and any(runtime.bindings[one].collects for one in asked):
+        rows = _all_listed(operator, passes, runtime, counters, rows, schema)
     batches: Batches
     for number, members in enumerate(passes):
         given = schema
@@ -169,6 +172,41 @@ def _run(
     with closing(batches):
         for batch in batches:
             yield pa.RecordBatch.from_arrays([batch.column(i) for i in kept], schema=operator.schema)
+
+
+def _all_listed(
+    operator: Operator,
+    passes: Sequence[tuple[int, ...]],
+    runtime: Runtime,
+    counters: Sequence[CallRecord],
+    rows: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+) -> Batches:
+    """List the prompts of all passes of a deferred statement's operator, and yield the operator's rows.
+
+    A pass needs no answers of the passes before it, so all of them can ask in the same round.
+
+    Raises:
+        UnansweredError: a pass that others read lacks answers.
+    """
+    source, lacking = f"{operator.table}_listed", None
+    kept = runtime.spool(source, schema, rows)
+    for number, members in enumerate(passes):
+        if operator.calls[members[0]].ai.backend != MODEL:
+            continue
+        asking, table = _Pass(operator, members, runtime, counters), f"{source}{number}"
+        given = pa.schema([*schema, *(pa.field(f"a{i}", operator.calls[i].ai.type) for i in members)])
+        try:
+            with closing(
+                asking.run(asking.spool(table, schema, runtime.rows(kept, source)), table, given, LimitTracker())
+            ) as found:
+                for _ in found:
+                    pass
+        except UnansweredError as error:
+            lacking = error if number + 1 < len(passes) else lacking  # the last pass yields what it has
+    if lacking is not None:
+        raise lacking
+    yield from runtime.rows(kept, source)
 
 
 def _search(

@@ -8,6 +8,7 @@ import pyarrow as pa
 from datafusion import SessionContext
 
 from flightllm.datafusion.run import Batches
+from flightllm.errors import UnansweredError
 from flightllm.operators.ai_map import run_operator
 from flightllm.operators.call_context import LimitTracker
 from flightllm.operators.group_waves import GroupWaves
@@ -60,8 +61,16 @@ def _fill(stage: Relational, runtime: Runtime) -> None:
             _fill_input(stage_input, runtime)
     if any(any(places) for places in stage.deciders):
         known.settle_empty()
+    lacking: UnansweredError | None = None
     while (following := known.next()) is not None:
-        _fill_input(following, runtime)
+        try:
+            _fill_input(following, runtime)
+        except UnansweredError as error:  # a deferred statement lists the prompts of the other inputs in this pass too
+            if known.decides_by(following):
+                raise
+            lacking = error
+    if lacking is not None:
+        raise lacking
 
 
 def _fill_input(stage_input: StageInput, runtime: Runtime) -> None:
@@ -116,6 +125,11 @@ class _Known:
         table = self._stage.inputs[number].table
         places = self._stage.deciders[other]
         return number != other and any(table in decider.tables for place in places for decider in place)
+
+    def decides_by(self, stage_input: StageInput) -> bool:
+        """Return whether the rows of an input can make other inputs needless."""
+        places = (place for places in self._stage.deciders for place in places)
+        return any(stage_input.table in decider.tables for place in places for decider in place)
 
     def _is_open(self, stage_input: StageInput) -> bool:
         return stage_input.table not in self._runtime.filled and stage_input.table not in self._settled
@@ -267,13 +281,21 @@ def _group_limited(stage_input: GroupLimited, rows: Batches, runtime: Runtime) -
 
 def _united(stage_input: United, runtime: Runtime, tracker: LimitTracker) -> Batches:
     """Run the inputs in turn. Under a LIMIT, each input must return only the rows that are still missing."""
+    lacking: UnansweredError | None = None
     for number, input_ in enumerate(stage_input.inputs, start=1):
         if tracker.limited and not tracker.rows_left:
             return
-        with closing(run(input_, runtime, f"{number} below {stage_input.name}", tracker)) as rows:
-            for batch in rows:
-                columns = [c.cast(kind) for c, kind in zip(batch.columns, stage_input.schema.types, strict=True)]
-                yield pa.RecordBatch.from_arrays(columns, schema=stage_input.schema)
+        try:
+            with closing(run(input_, runtime, f"{number} below {stage_input.name}", tracker)) as rows:
+                for batch in rows:
+                    columns = [c.cast(kind) for c, kind in zip(batch.columns, stage_input.schema.types, strict=True)]
+                    yield pa.RecordBatch.from_arrays(columns, schema=stage_input.schema)
+        except UnansweredError as error:
+            if tracker.limited:  # the answers decide how many rows the other inputs must return
+                raise
+            lacking = error
+    if lacking is not None:
+        raise lacking
 
 
 def _stream(stage: Relational, stage_input: StageInput, runtime: Runtime, tracker: LimitTracker) -> Batches:

@@ -128,6 +128,34 @@ def test_the_rows_are_those_of_the_immediate_query(sql: str, both: tuple[BatchPr
         assert provider.chats.keys() == provider.asked.keys()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sql", "rounds"),
+    [
+        ("SELECT ai_gen('one', x) AS a, ai_gen('two', CAST(id AS TEXT)) AS b FROM t", 1),
+        ("SELECT ai_gen('one', x) AS a FROM t UNION ALL SELECT ai_gen('two', x) AS a FROM t", 1),
+        (
+            (
+                "SELECT v, w FROM (SELECT id, ai_gen('one', x) AS v FROM t) AS a"
+                " LEFT JOIN (SELECT id, ai_gen('two', x) AS w FROM t) AS b ON a.id = b.id"
+            ),
+            1,
+        ),
+        ("SELECT ai_gen('two', CAST(id AS TEXT)) AS b FROM t WHERE ai_filter('Good?', x)", 2),
+        ("SELECT ai_gen('two', ai_gen('one', x)) AS b FROM t", 2),
+    ],
+)
+def test_rounds(sql: str, rounds: int, tmp_path: Path) -> None:
+    """Calls that need no answers of one another are asked in one round; only an answer that decides takes another."""
+    with batch_provider() as provider, opened(tmp_path, provider) as database:
+        session = database.session()
+        row = ended(database, deferred(session, sql))
+        assert (row["state"], row["rounds"]) == ("done", rounds)
+        found = database.deferred.result(row["id"], session.principal).to_pylist()
+        assert in_order(rows_of(session, sql, cache="off")) == in_order(found)
+        assert provider.chats.keys() == provider.asked.keys()
+
+
 def test_changes_happen_once(tmp_path: Path) -> None:
     """INSERT … SELECT and CREATE TABLE AS return a handle, and store their rows once."""
     with batch_provider() as provider, opened(tmp_path, provider) as database:
