@@ -43,10 +43,14 @@ class AnthropicBatches(OpenAIBatches):
     A batch has no name here, so the ids of its requests begin with the job's name.
     """
 
-    limits = _LIMITS
     write = 1.6
     """A start that stays for an hour costs 2 × to store, and one of five minutes 1.25 ×: a batch takes longer."""
     start_seconds = 3_000.0
+
+    @property
+    def limits(self) -> BatchLimits:
+        """Return the limits of one batch."""
+        return _LIMITS
 
     @property
     def _messages(self) -> MessagesClient:

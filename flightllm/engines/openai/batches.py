@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
 import httpx2
 import openai
+from openai.types import Batch, BatchError, BatchRequestCounts
+from openai.types.batch import Errors
 
 from flightllm.engines.batch_starts import StartPrices, lead, with_marks
+from flightllm.engines.openai.batch_rules import LIKE_OPENAI, RULES
 from flightllm.engines.openai.fault_reader import FaultReader, RefusedError
 from flightllm.engines.openai.faults import FaultKind
 from flightllm.engines.openai.options import OpenAIOptions
@@ -25,17 +30,13 @@ from flightllm.llm.cost import Work
 from flightllm.llm.engine import Completion, Request
 
 if TYPE_CHECKING:
-    from openai.types import BatchError
-
     from flightllm.engines.cache_rules import CacheRules
     from flightllm.engines.openai.capabilities import RequestPlan
 
-LIMITS: Final = BatchLimits(50_000, 200_000_000)
-"""OpenAI's limits of one job, which are the lowest of these providers."""
 _RESULT_BYTES: Final = 4 << 30
 _TIMEOUT: Final = 600.0
 """Seconds for one HTTP request: a file of 200 MB takes minutes."""
-_NAME: Final = "flightllm"
+NAME_KEY: Final = "flightllm"
 """The key of a job's metadata that holds its name."""
 _ENDED: Final = frozenset({"completed", "failed", "expired", "cancelled"})
 _CLOCKS: Final = 3_600.0
@@ -50,6 +51,11 @@ _FULL_TEXT: Final = re.compile(r"enqueued token|too many (?:active |open |pendin
 _ROOM: Final = re.compile(r"\blimit(?: of|:) ([\d,]*\d) ?([KMB]?)\b", re.IGNORECASE)
 _UNITS: Final = {"": 1, "K": 1_000, "M": 1_000_000, "B": 1_000_000_000}
 _TOO_LARGE: Final = 413
+_BUSY: Final = 429
+_UNREADY: Final = frozenset({"pending", "running"})
+"""The states of a file that Azure still imports; OpenAI's files are `processed` at once."""
+_LOOKS_AT_FILE: Final = 60
+_LOOK_SECONDS: Final = 2.0
 _SAME_IN_ALL: Final = frozenset({"body.model", "model", "url", "method", "endpoint"})
 T = TypeVar("T")
 
@@ -80,7 +86,8 @@ class Drafting(Protocol):
 class OpenAIBatches:
     """The files and batches of one endpoint; see `BatchEndpoint` for the methods."""
 
-    limits = LIMITS
+    quota_passes = False
+    """Whether status 429 means that jobs wait, although the words are those of an account without credit."""
     write = 1.0
     start_seconds = 1_500.0
     """OpenAI keeps a start for 30 minutes."""
@@ -93,22 +100,32 @@ class OpenAIBatches:
         faults: FaultReader,
         options: OpenAIOptions,
         address: str,
+        model: str = "",
     ) -> None:
         self._engine = engine
+        self._model = model
         self._client = client
         self._loop = loop
         self._faults = faults
         self._address = address
-        self._path: Literal["/v1/completions", "/v1/chat/completions"] = (
-            "/v1/completions" if options.completions else "/v1/chat/completions"
-        )
-        self.price = options.batch_price
+        of_model = "/completions" if options.completions else "/chat/completions"
+        self._path = of_model if _by_deployment(options) else f"/v1{of_model}"
+        provider = options.known_provider.name
+        known = RULES.get(provider, LIKE_OPENAI)
+        self._limits = known.limits
+        asked = options.batch_price != OpenAIOptions().batch_price
+        self.price = options.batch_price if asked else known.price_of(model)
         rules = engine.cache_rules
         self._starts = StartPrices(rules.read, rules.write * self.write) if rules is not None else None
         self._reads = True
         """Whether prompts read the starts that others stored, as far as is known."""
         self._sent: dict[str, str] = {}
         """The names of the jobs that this process has sent, by their ids."""
+
+    @property
+    def limits(self) -> BatchLimits:
+        """Return the provider's limits of one job."""
+        return self._limits
 
     def lead(self, drafts: Mapping[int, Draft]) -> Lead | None:
         """Return which prompts go ahead to store common starts; see `batch_starts`."""
@@ -165,9 +182,9 @@ class OpenAIBatches:
 
         async def found() -> str | None:
             async for batch in self._client.batches.list(limit=100):
-                if (batch.metadata or {}).get(_NAME) == name:
+                if (batch.metadata or {}).get(NAME_KEY) == name:
                     return batch.id
-                if batch.created_at and batch.created_at < since - _CLOCKS:
+                if batch.created_at and batch.created_at < since_clock(since):
                     return None
             return None
 
@@ -182,20 +199,31 @@ class OpenAIBatches:
         content = b"\n".join(lines) + b"\n"
 
         async def sent() -> str:
-            file = await self._client.files.create(file=(f"{name}.jsonl", content), purpose="batch")
-            batch = await self._client.batches.create(
-                input_file_id=file.id,
-                endpoint=self._path,
-                completion_window="24h",
-                metadata={_NAME: name},
-            )
-            return batch.id
+            return await self._create(name, await self._upload(name, content))
 
         return self._asked(sent)
 
+    async def _upload(self, name: str, content: bytes) -> str:
+        """Upload a file, and return its id once a job can use it."""
+        file = await self._client.files.create(file=(f"{name}.jsonl", content), purpose="batch")
+        for _ in range(_LOOKS_AT_FILE):
+            if str(file.status) not in _UNREADY:
+                break
+            await asyncio.sleep(_LOOK_SECONDS)
+            file = await self._client.files.retrieve(file.id)
+        return file.id
+
+    async def _create(self, name: str, file: str) -> str:
+        """Make a batch of a file, and return its id."""
+        path: Any = self._path  # Azure's older API has paths of its own
+        batch = await self._client.batches.create(
+            input_file_id=file, endpoint=path, completion_window="24h", metadata={NAME_KEY: name}
+        )
+        return batch.id
+
     def state(self, job: str) -> JobState:
         """Return the state of a batch."""
-        batch = self._asked(lambda: self._client.batches.retrieve(job))
+        batch = self._asked(lambda: self._retrieved(job))
         word = str(batch.status).lower()
         counts = batch.request_counts
         state = JobState(
@@ -211,12 +239,53 @@ class OpenAIBatches:
 
     def results(self, job: str) -> Iterator[LineResult]:
         """Yield the results in the batch's files of outputs and of errors."""
-        batch = self._asked(lambda: self._client.batches.retrieve(job))
-        for file in filter(None, (batch.output_file_id, batch.error_file_id)):
+        for file in filter(None, self._asked(lambda: self._files(job))):
             content = self._asked(partial(self._content, file))
             for line in content.split(b"\n"):
                 if line.strip() and (result := _result(line)) is not None:
                     yield result
+
+    async def _retrieved(self, job: str) -> Batch:
+        return await self._client.batches.retrieve(job)
+
+    async def _get_batch(self, job: str) -> Batch:
+        """Return a batch whose id has a slash, which is part of the path."""
+        return Batch.model_construct(**_read_batch(await self._get(f"/batches/{job}")))
+
+    async def _files(self, job: str) -> Sequence[str | None]:
+        """Return the ids of the files of outputs and of errors."""
+        batch = await self._retrieved(job)
+        return batch.output_file_id, batch.error_file_id
+
+    async def _get(self, path: str, *, headers: Mapping[str, str] | None = None, **query: Any) -> Any:
+        return (await self._raw("GET", path, None, headers or {}, query)).json()
+
+    async def _post(self, path: str, body: Mapping[str, Any]) -> Any:
+        return (await self._raw("POST", path, body)).json()
+
+    async def _post_form(self, path: str, form: Mapping[str, str], file: tuple[str, bytes]) -> Any:
+        headers = {"Content-Type": "multipart/form-data"}
+        options: Any = {"headers": headers}
+        response = await self._client.post(
+            path, cast_to=httpx2.Response, body=dict(form), files={"file": file}, options=options
+        )
+        return response.json()
+
+    async def _raw(
+        self,
+        method: Literal["GET", "POST"],
+        path: str,
+        body: Mapping[str, Any] | bytes | None,
+        headers: Mapping[str, str] = MappingProxyType({}),
+        query: Mapping[str, Any] = MappingProxyType({}),
+    ) -> httpx2.Response:
+        """Send one request of a provider's own form, and return the response."""
+        options: Any = {"headers": dict(headers), "params": dict(query)}
+        if method == "GET":
+            return await self._client.get(path, cast_to=httpx2.Response, options=options)
+        if isinstance(body, bytes):
+            return await self._client.post(path, cast_to=httpx2.Response, content=body, options=options)
+        return await self._client.post(path, cast_to=httpx2.Response, body=dict(body or {}), options=options)
 
     async def _content(self, file: str) -> bytes:
         return (await self._client.files.content(file)).content
@@ -251,7 +320,7 @@ class OpenAIBatches:
                 full = status == _TOO_LARGE or _FULL_TEXT.search(str(error)) is not None
                 raise (QueueFullError if full else EngineError)(said) from error
             kind = EngineUnavailableError if fault.kind in _PASSING or _passes(error) else EngineError
-            if fault.kind is FaultKind.RATE or status == _TOO_LARGE:
+            if fault.kind is FaultKind.RATE or status == _TOO_LARGE or (self.quota_passes and status == _BUSY):
                 kind = QueueFullError
             raise kind(f"the engine {self._engine.name} {fault.text}") from error
 
@@ -270,6 +339,16 @@ def check_status(address: str, status: int, body: bytes) -> None:
     if status >= _FIRST_ERROR:
         response = httpx2.Response(status, content=body, request=httpx2.Request("POST", address))
         raise openai.APIStatusError(f"HTTP {status}", response=response, body=_json(body))
+
+
+def since_clock(since: float) -> float:
+    """Return the time from which a provider's job can be one that was sent after `since`."""
+    return since - _CLOCKS
+
+
+def full_queue(text: str) -> bool:
+    """Return whether a reason for a refusal is that other jobs wait."""
+    return _FULL_TEXT.search(text) is not None
 
 
 def refused_state(state: JobState, errors: Sequence[BatchError]) -> JobState:
@@ -299,6 +378,28 @@ def _of_all(error: BatchError) -> bool:
     return error.param in _SAME_IN_ALL or "model" in (error.code or "") or "url" in (error.code or "")
 
 
+def _by_deployment(options: OpenAIOptions) -> bool:
+    """Return whether an address has the name of Azure's deployment, whose batches are above it."""
+    return options.known_provider.name == "azure" and bool(options.api_version)
+
+
+def batch_address(address: str, options: OpenAIOptions) -> str:
+    """Return the address of files and batches."""
+    return address.partition("/deployments/")[0] if _by_deployment(options) else address
+
+
+def _read_batch(document: Any) -> dict[str, Any]:
+    """Return the fields of a batch, with None in place of those that are missing."""
+    found: dict[str, Any] = dict.fromkeys(Batch.model_fields)
+    found |= {name: value for name, value in document.items() if name in found}
+    counts = found["request_counts"]
+    found["request_counts"] = BatchRequestCounts.model_construct(**counts) if isinstance(counts, dict) else None
+    errors = (found["errors"] or {}).get("data") if isinstance(found["errors"], dict) else None
+    read = [BatchError.model_construct(**one) for one in errors or [] if isinstance(one, dict)]
+    found["errors"] = Errors.model_construct(data=read) if read else None
+    return found
+
+
 def _passes(error: Exception) -> bool:
     status = getattr(error, "status_code", None)
     return not isinstance(error, openai.APIStatusError) or status in {408, 409} or (status or 0) >= 500
@@ -313,6 +414,8 @@ def _result(line: bytes) -> LineResult | None:
     if isinstance(response, dict) and isinstance(response.get("body"), dict):
         status = response.get("status_code")
         return LineResult(custom_id, status if type(status) is int else 200, json.dumps(response["body"]).encode())
+    if isinstance(error, str) and error:
+        error = {"message": error}
     if not isinstance(error, dict):
         return LineResult(custom_id, 0, b"the line has neither an answer nor an error")
     code, message = str(error.get("code") or ""), str(error.get("message") or "no reason given")

@@ -75,7 +75,8 @@ try:
     from aiolimiter import AsyncLimiter
 
     from flightllm.engines.http_bodies import ENCODING, BodyError, EndpointClient, RedirectError, keyed
-    from flightllm.engines.openai.batches import OpenAIBatches, batch_options, check_status
+    from flightllm.engines.openai.batch_forms import batches_of
+    from flightllm.engines.openai.batches import OpenAIBatches, batch_address, batch_options, check_status
     from flightllm.engines.openai.delivery import Delivery, EndpointError, RowsError
     from flightllm.engines.openai.fault_reader import (
         PROBE_SECONDS,
@@ -712,8 +713,10 @@ class OpenAIEngine(PatientEngine, EngineExtras):
         if not self._options.has_batches:
             return None
         if self._batches is None:
-            client = _client(self._address, self._key, batch_options(self._options))
-            self._batches = OpenAIBatches(self, client, self._loop, self._faults, self._options, self._address)
+            address = batch_address(self._address, self._options)
+            client = _client(address, self._key, batch_options(self._options))
+            form = batches_of(self._options.known_provider.name)
+            self._batches = form(self, client, self._loop, self._faults, self._options, address, self._model)
         return self._batches
 
     @property

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from flightllm.config.secrets import REFERENCE, checked_secret, read_secret
 from flightllm.engines.cache_rules import CacheRules, rules_of
 from flightllm.engines.kv_addresses import check_connect_address
+from flightllm.engines.openai.batch_rules import RULES
 from flightllm.engines.options import read_options
 from flightllm.engines.providers import NAMES, Provider, named, provider_at
 from flightllm.engines.secrets import holds_secret, shown_address
@@ -19,8 +20,6 @@ from flightllm.errors import ConfigError
 
 APIS = ("auto", "chat", "completions", "decisions", "systemone")
 _BATCHES = ("auto", "on", "off")
-_WITH_BATCHES = frozenset({"openai", "azure", "groq"})
-"""The providers with files and batches of the same form at the same address."""
 RESPONSE_BYTES = 32 << 20
 _HOSTED = "https://api.openai.com/v1"
 _KEY_ENV = "OPENAI_API_KEY"
@@ -56,7 +55,8 @@ class OpenAIOptions:
     HTTPS_PROXY of the environment applies. The model gets `system_prompt` before each prompt.
 
     `batch` says whether the endpoint also takes files of requests, as OpenAI's batches do: `auto` means by the known
-    providers. A token there costs `batch_price` times its usual price.
+    providers, see `batch_rules`. A token there costs `batch_price` times its usual price; the default stands for the
+    known price of the provider.
 
     These options are for vLLM:
 
@@ -187,7 +187,7 @@ class OpenAIOptions:
     @property
     def has_batches(self) -> bool:
         """Return whether the endpoint takes files of requests, by the option `batch` or by the provider."""
-        return self.batch == "on" or (self.batch == "auto" and self.known_provider.name in _WITH_BATCHES)
+        return self.batch == "on" or (self.batch == "auto" and self.known_provider.name in RULES)
 
     def cache_rules(self, model: str) -> CacheRules | None:
         """Return the rules of the hosted provider's cache; None for others, or if the options describe the cache."""
