@@ -19,6 +19,12 @@ class MessageBatches:
     looks: int = 1
     expires_after: int | None = None
     """The first batch answers so many requests, and then expires; None: it answers all."""
+    untidy: bool = False
+    """Results come twice, and between lines that belong to no request."""
+    busy: int = 0
+    """So many requests for a batch are rejected with status 429."""
+    most: int = 100_000
+    """A batch of more requests is rejected with status 413."""
     drops_replies: int = 0
     """So many batches are made without a reply."""
     after_end: Callable[[], None] = lambda: None
@@ -48,6 +54,11 @@ class MessageBatches:
             return _error(400, "invalid_request_error", "requests.0.custom_id: not unique or not ^[a-zA-Z0-9_-]{1,64}$")
         if any(one["params"].get("stream") or set(one) != {"custom_id", "params"} for one in requests):
             return _error(400, "invalid_request_error", "requests.0: Extra inputs are not permitted")
+        if self.busy:
+            self.busy -= 1
+            return _error(429, "rate_limit_error", "Number of requests in the processing queue exceeds your limit")
+        if len(requests) > self.most:
+            return _error(413, "request_too_large", "Request exceeds the maximum size")
         now, name = datetime.now(UTC), f"msgbatch_{len(self.made) + 1}"
         counts = dict.fromkeys(("succeeded", "errored", "canceled", "expired"), 0) | {"processing": len(requests)}
         self.made[name] = {
@@ -97,6 +108,9 @@ class MessageBatches:
             counts[result["type"]] += 1
             lines.append(json.dumps({"custom_id": request["custom_id"], "result": result}).encode())
         self.after_end()
+        if self.untidy:
+            stranger = {"custom_id": f"{requests_name(self.requests[name])}-999999", "result": {"type": "expired"}}
+            lines += [*lines[:3], json.dumps(stranger).encode(), b'{"custom_id": "x"}', b"not JSON", b"", b"[]"]
         self.lines[name] = lines[::-1]
         batch |= {
             "processing_status": "ended",
@@ -104,6 +118,11 @@ class MessageBatches:
             "request_counts": counts,
             "results_url": "https://elsewhere.invalid/",
         }
+
+
+def requests_name(requests: list[Body]) -> str:
+    """Return what the ids of a batch's requests have in common."""
+    return str(requests[0]["custom_id"]).rpartition("-")[0]
 
 
 def _error(status: int, kind: str, message: str) -> Reply:

@@ -150,7 +150,7 @@ class Jobs:
 
         Starts that were not stored, or that can be gone, are not marked: each prompt would pay for storing them.
         """
-        if (followed := self._store.followed(job.name)) is None:
+        if (followed := self._store.followed(job.name, reports=endpoint.reports)) is None:
             found = endpoint.lead(self._store.marked(job.name))
             if found is not None:
                 self._store.follow(job, found.ahead, found.changed)

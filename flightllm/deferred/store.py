@@ -51,6 +51,7 @@ _ADDED: Final = (
     ("prompts", "held_tokens", "INTEGER NOT NULL DEFAULT 0"),
     ("prompts", "held_cost", "REAL NOT NULL DEFAULT 0"),
     ("jobs", "booked", "INTEGER NOT NULL DEFAULT 1"),
+    ("jobs", "good", "INTEGER NOT NULL DEFAULT 0"),
     ("jobs", "stored", "INTEGER NOT NULL DEFAULT 0"),
     *(("jobs", name, "INTEGER NOT NULL DEFAULT 0") for name in _WORK),
 )
@@ -457,14 +458,18 @@ class BatchStore:
                 )
 
     @_guarded
-    def followed(self, job: str) -> Followed | None:
-        """Return how a job follows another one; None if that is not decided yet."""
+    def followed(self, job: str, *, reports: bool = True) -> Followed | None:
+        """Return how a job follows another one; None if that is not decided yet.
+
+        With `reports`, the provider reports the tokens that it stored; otherwise an answer says enough.
+        """
         with self._transaction() as database:
             row = database.execute("SELECT after, prompts, ended FROM leads WHERE job = ?", (job,)).fetchone()
             if row is None:
                 return None
             after, prompts, ended = row
-            found = database.execute("SELECT stored FROM jobs WHERE name = ?", (after,)).fetchone()
+            counted = "stored" if reports else "good"
+            found = database.execute(f"SELECT {counted} FROM jobs WHERE name = ?", (after,)).fetchone()
         return Followed(after, ended, found is not None and found[0] >= prompts)
 
     @_guarded
@@ -573,7 +578,7 @@ class BatchStore:
 
     def _keep_results(self, job: str, results: Sequence[tuple[int, LineResult, Work]]) -> int:
         """Keep some results of a job; return how many of them are the first for a prompt of the job."""
-        got, stored, total = 0, 0, Work()
+        got, good, stored, total = 0, 0, 0, Work()
         with self._transaction() as database:
             for number, result, work in results:
                 changed = database.execute(
@@ -583,9 +588,10 @@ class BatchStore:
                 )
                 if changed.rowcount:
                     got, total = got + 1, total + work
-                    stored += work.cached_tokens + work.written_tokens > 0
-            added = ", ".join(f"{name} = {name} + ?" for name in ("stored", *_WORK))
-            database.execute(f"UPDATE jobs SET {added} WHERE name = ?", (stored, *_figures(total), job))
+                    good += result.status in range(200, 300)
+                    stored += result.status in range(200, 300) and work.cached_tokens + work.written_tokens > 0
+            added = ", ".join(f"{name} = {name} + ?" for name in ("good", "stored", *_WORK))
+            database.execute(f"UPDATE jobs SET {added} WHERE name = ?", (good, stored, *_figures(total), job))
         return got
 
     @_guarded

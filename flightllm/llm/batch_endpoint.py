@@ -100,6 +100,10 @@ class BatchEndpoint(Protocol):
         """Return the price of a stored token here, relative to one of an immediate request at the same discount."""
 
     @property
+    def reports(self) -> bool:
+        """Return whether an answer tells how many tokens the provider stored."""
+
+    @property
     def start_seconds(self) -> float:
         """Return for how long a stored start can surely be read."""
 

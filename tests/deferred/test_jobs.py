@@ -41,6 +41,7 @@ def test_a_full_queue_is_awaited(size: int, tmp_path: Path, monkeypatch: pytest.
         assert not provider.chats
 
 
+@pytest.mark.slow
 def test_a_statement_says_that_it_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While others fill the provider's queue, the statement shows the provider's words, and can be cancelled."""
     monkeypatch.setattr("flightllm.deferred.jobs.FIRST_PAUSE", 3_600.0)
@@ -65,6 +66,7 @@ def test_no_room_for_a_day_is_an_error(tmp_path: Path, monkeypatch: pytest.Monke
         assert len(provider.jobs) == 4
 
 
+@pytest.mark.slow
 def test_a_busy_provider_is_asked_again(tmp_path: Path) -> None:
     """A job that is rejected with status 429 is sent again, and bought once."""
     with batch_provider(busy=3) as provider, opened(tmp_path, provider) as database:
@@ -91,6 +93,7 @@ def test_a_wrong_line_is_one_row(tmp_path: Path) -> None:
         assert [len(job) for job in provider.submitted] == [ROWS, ROWS - 2]
 
 
+@pytest.mark.slow
 def test_open_jobs_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A statement has no more jobs at a provider than this allows, and sends the others later."""
     monkeypatch.setattr("flightllm.engines.openai.batches.OpenAIBatches.limits", BatchLimits(4, 1 << 20, 2))

@@ -11,7 +11,7 @@ from flightllm.llm.batch_endpoint import BatchLimits
 
 _MB: Final = 1_000_000
 _LIMITS: Final = BatchLimits(50_000, 200 * _MB)
-"""OpenAI's limits of one job."""
+"""OpenAI's limits of one job; a larger file would take too much memory here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ RULES: Final[Mapping[str, BatchRules]] = MappingProxyType(
         "openai": LIKE_OPENAI,  # the guide to its Batch API
         "azure": LIKE_OPENAI,  # learn.microsoft.com/azure/foundry/reference/rest/batches-create-batch
         "groq": BatchRules(limits=BatchLimits(50_000, 100 * _MB)),  # its Python package; console.groq.com/docs/batch
-        "mistral": BatchRules("mistral", BatchLimits(100_000, 500 * _MB)),  # files of at most 512 MB: its package
-        "gemini": BatchRules("gemini", BatchLimits(100_000, 1_000 * _MB)),  # 2 GB, 100 jobs: its rate limits
+        "mistral": BatchRules("mistral", BatchLimits(100_000, 200 * _MB)),  # its package: files of at most 512 MB
+        "gemini": BatchRules("gemini", BatchLimits(100_000, 200 * _MB)),  # its page of rate limits: 2 GB, 100 jobs
         "together": BatchRules(  # docs.together.ai/docs/inference/batch/overview
             "together", BatchLimits(50_000, 100 * _MB), discounted=_TOGETHER
         ),

@@ -117,6 +117,7 @@ class OpenAIBatches:
         self.price = options.batch_price if asked else known.price_of(model)
         rules = engine.cache_rules
         self._starts = StartPrices(rules.read, rules.write * self.write) if rules is not None else None
+        self.reports = rules is not None and rules.reports
         self._reads = True
         """Whether prompts read the starts that others stored, as far as is known."""
         self._sent: dict[str, str] = {}
@@ -142,7 +143,7 @@ class OpenAIBatches:
         prices = self._starts
         if prices is not None and work.prompt_tokens:
             saved, paid = work.cached_tokens * (1 - prices.read), work.written_tokens * (prices.write - 1)
-            self._reads = saved >= paid
+            self._reads = saved >= paid if self.reports else work.cached_tokens > 0
 
     def settle(self, request: Request) -> Completion | None:
         """Answer a request at once if its form is not known; otherwise return None."""

@@ -125,6 +125,36 @@ def test_a_running_batch_of_nobody_is_awaited() -> None:
             assert other.find("b-1-1", 0.0) is None
 
 
+@pytest.mark.slow
+def test_untidy_results_of_divided_batches(tmp_path: Path) -> None:
+    """Batches that are rejected as too large are divided, a busy provider is asked again, and doubles are ignored."""
+    batches = MessageBatches(untidy=True, busy=1, most=10)
+    with opened(tmp_path, MessagesApi(seconds=0.0, batches=batches)) as database:
+        session = database.session()
+        batch_id = deferred(session, TEXTS)
+        row = ended(database, batch_id)
+        assert (row["state"], row["error"], row["answered"], row["failed"]) == ("done", None, ROWS, 0)
+        assert sorted(len(requests) for requests in batches.requests.values()) == [6] * 4
+        found = database.deferred.result(batch_id, session.principal).to_pylist()
+        assert {one["a"]["value"] for one in found} == {"fine"}
+
+
+@pytest.mark.slow
+def test_cancel_keeps_the_answers(tmp_path: Path) -> None:
+    """A cancelled statement ends without rows; the answer that came is in the cache, and is not bought again."""
+    api = MessagesApi(seconds=0.0, batches=MessageBatches(looks=10_000))
+    with opened(tmp_path, api) as database:
+        session = database.session()
+        batch_id = deferred(session, TEXTS)
+        await_true(lambda: bool(api.batches.made))
+        database.deferred.cancel(batch_id, session.principal)
+        assert ended(database, batch_id)["state"] == "cancelled"
+        assert len(api.bodies) == 1
+        rows_of(session, TEXTS)
+        assert len(api.bodies) == ROWS
+        assert max(Counter(map(spoken, api.bodies)).values()) == 1
+
+
 GUIDE = " ".join(f"Rule {number}: weigh each word of the text." for number in range(150))
 """An instruction above the floor of the cache."""
 GUIDED = f"SELECT id, ai_gen('{GUIDE}', x) AS a FROM t"
@@ -157,6 +187,7 @@ def test_one_prompt_stores_the_start_for_the_others(tmp_path: Path) -> None:
         assert in_order(rows_of(session, GUIDED, cache="off")) == in_order(found)
 
 
+@pytest.mark.slow
 def test_a_start_of_two_prompts_is_not_stored(tmp_path: Path) -> None:
     """Storing for an hour costs twice the input, so a start that only two prompts have is not worth it."""
     api = MessagesApi(seconds=0.0)
@@ -169,6 +200,7 @@ def test_a_start_of_two_prompts_is_not_stored(tmp_path: Path) -> None:
         assert told["batch"] == pytest.approx(row["price"], rel=0.15)
 
 
+@pytest.mark.slow
 def test_a_start_that_was_not_stored_is_not_marked(tmp_path: Path) -> None:
     """When the prompt that goes ahead fails, the others have no marks: each would pay for storing the start."""
     failing = [1]

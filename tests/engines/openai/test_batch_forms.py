@@ -96,6 +96,7 @@ def test_a_refused_job_says_why(form: str, tmp_path: Path) -> None:
         assert "no such model" in row["error"]
 
 
+@pytest.mark.slow
 def test_geminis_quota_is_a_full_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gemini answers status 429 with the words of an empty account when too many jobs wait; they are sent later."""
     monkeypatch.setattr("flightllm.deferred.jobs.FIRST_PAUSE", 0.05)
@@ -128,7 +129,10 @@ def test_prices(provider: str, model: str, price: float) -> None:
             engine.close()
 
 
-@pytest.mark.parametrize("provider", ["deepseek", "openrouter", "fireworks", "ollama"])
+@pytest.mark.parametrize(
+    "provider",
+    ["fireworks", *(pytest.param(one, marks=pytest.mark.slow) for one in ("deepseek", "openrouter", "ollama"))],
+)
 def test_other_providers_have_none(provider: str, tmp_path: Path) -> None:
     """A provider without such a batch endpoint is refused before anything is sent, with what to write instead."""
     options = {"provider": provider, "base_url": "http://127.0.0.1:9/v1", "api_key_env": ""}

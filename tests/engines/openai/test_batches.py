@@ -12,6 +12,7 @@ from flightllm.config import EngineConfig
 from flightllm.engines.openai.batches import OpenAIBatches, refused_state
 from flightllm.engines.openai.engine import OpenAIEngine, create
 from flightllm.llm.batch_endpoint import JobState, LineResult
+from flightllm.llm.cost import Work
 from flightllm.llm.engine import Parameters, Request
 from tests.batch_endpoint import batch_provider
 
@@ -99,6 +100,21 @@ def test_hits_on_marked_starts_change_no_rule(engine: OpenAIEngine, batches: Ope
     assert not any(stored[1:])
     assert engine.prefix_cache is not None
     assert engine.prefix_cache.breakpoints
+
+
+def test_starts_that_nothing_reads_are_marked_no_more(batches: OpenAIBatches) -> None:
+    """Where the prompts that followed read nothing, later jobs store nothing; the provider reports no stored tokens."""
+    drafts = {number: batches.draft(request(f"{number}?")) for number in (1, 2, 3)}
+    found = batches.lead(drafts)
+    assert found is not None
+    assert (found.ahead, found.changed) == ((1,), {})
+    batches.learn(Work(2, 3_000, 1_400, 10))
+    assert batches.lead(drafts) == found
+    batches.learn(Work(2, 3_000, 0, 10))
+    later = batches.lead(drafts)
+    assert later is not None
+    assert later.ahead == ()
+    assert not any("prompt_cache_breakpoint" in one for draft in later.changed.values() for one in parts(draft.body))
 
 
 OPENAI_FULL = (
