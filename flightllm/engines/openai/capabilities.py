@@ -147,6 +147,8 @@ class Capabilities:
         self._ways: dict[type, int] = {}
         self._known = Newest[Constraint, int](_MOST_KNOWN)
         """The index of the accepted form, by constraint."""
+        self._taken: dict[type, set[int]] = {}
+        """The indexes of all forms that were accepted, by kind of constraint."""
         self._steps: dict[str, int] = {}
         self._seen: dict[tuple[type, int], list[int]] = {}
         """How many answers kept to the constraint, and how many violated it, by kind of constraint and form."""
@@ -157,6 +159,7 @@ class Capabilities:
         self.tokens_key = provider.tokens_key if self.chat else "max_tokens"
         self._ways.clear()
         self._known.clear()
+        self._taken.clear()
         self._steps.clear()
         self._forms.clear()
 
@@ -199,9 +202,14 @@ class Capabilities:
         """Return whether the endpoint has accepted a form of this constraint."""
         return constraint in self._known
 
+    def took(self, constraint: Constraint, place: int) -> bool:
+        """Return whether the endpoint has accepted the form at `place` for a constraint of this kind."""
+        return place in self._taken.get(type(constraint), ())
+
     def accept(self, constraint: Constraint, place: int) -> None:
         """Record the form that the endpoint accepted for a constraint."""
         self.accepted = True
+        self._taken.setdefault(type(constraint), set()).add(place)
         known = self._known.get(constraint)
         if known is None or place > known:
             self._known[constraint] = place
@@ -412,6 +420,8 @@ class RequestAttempts:
     def _unnamed(self, plan: RequestPlan, refusal: Refusal) -> bool:
         """Try the next form of the constraint; then omit all optional parameters if no request was ever accepted."""
         record, constraint = self.record, self.parameters.constraint
+        if plan.place < record.form_index(constraint):
+            return True  # meanwhile, other requests have found that the endpoint rejects this form
         if refusal.parameter or record.knows(constraint):
             return False  # the endpoint rejects the prompt
         if plan.place + 1 < len(record.forms(constraint)):
@@ -425,9 +435,11 @@ class RequestAttempts:
     def accepted(self, plan: RequestPlan) -> None:
         """Record the form after it worked: before that, the prompt could have been the cause of the rejections."""
         record, constraint = self.record, self.parameters.constraint
-        if 0 <= self._unnamed_at < plan.place:
-            record.give_up(constraint, self._unnamed_at)
-            self._unnamed_at = -1
+        unnamed, self._unnamed_at = self._unnamed_at, -1
+        if 0 <= unnamed < plan.place:
+            if record.took(constraint, unnamed):
+                return  # the form works for other prompts, so this prompt was the cause
+            record.give_up(constraint, unnamed)
         if plan.bare:
             for name, value in self._optional().items():
                 record.refuse(name, value)

@@ -44,6 +44,31 @@ def test_one_bad_schema_spoils_no_other() -> None:
     assert RequestAttempts(known, second).plan().form.way == "object"
 
 
+def test_requests_in_flight_while_a_form_is_given_up() -> None:
+    """A rejection without a name, of a form that another request has given up meanwhile, fails no row."""
+    known = record(provider="ollama")
+    first, late = RequestAttempts(known, CHOICE), RequestAttempts(known, CHOICE)
+    early, plan = first.plan(), late.plan()
+    assert first.refused(early, Refusal("bad request"))
+    second = first.plan()
+    assert second.place > early.place
+    first.accepted(second)
+    assert late.refused(plan, Refusal("bad request"))
+    assert late.plan().place == second.place
+    assert not late.refused(late.plan(), Refusal("bad request")), "now the prompt is the cause"
+
+
+def test_a_bad_prompt_gives_up_no_form_that_others_use() -> None:
+    """A prompt that passes only in a worse form leaves the better form to others, for which it works."""
+    known = record(provider="ollama")
+    bad, good = RequestAttempts(known, CHOICE), RequestAttempts(known, CHOICE)
+    rejected, plan = bad.plan(), good.plan()
+    assert bad.refused(rejected, Refusal("bad request"))
+    good.accepted(plan)
+    bad.accepted(bad.plan())
+    assert RequestAttempts(known, CHOICE).plan().place == plan.place
+
+
 def test_a_form_in_use_stays_known() -> None:
     """The record forgets the constraints that were used least recently, and no constraint of a running query."""
     known = record(provider="ollama")
