@@ -172,6 +172,7 @@ APART: Final[Mapping[str, str]] = {
     "prompts": "measures how good answers are, with a model of one's own",
     "examples": "measures how good answers are, with a model of one's own",
     "rows_per_request": "measures how good answers are, with a model of one's own",
+    "questions_per_request": "measures how good answers are, with a model of one's own",
     "finite_cache": "compares orders with those of other projects, and takes minutes",
     "gpu": "runs others on a GPU",
     "peers": "runs other projects' code, in environments of their own",

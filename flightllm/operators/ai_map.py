@@ -546,8 +546,7 @@ class _Pass:
         if not self._joins:
             return []
         if self._operator.steps:
-            calls = {place: call.ai for place, call in enumerate(self._calls)}
-            note_likely(ranking, calls, self._operator.width, self._binding.engine)
+            note_likely(ranking, sites, self._operator.width, self._binding.engine)
         ordering = arranged.ordering
         known = ordering.hit_tokens / ordering.total_tokens if ordering is not None and ordering.total_tokens else 0.0
         settings = self._runtime.settings

@@ -225,6 +225,8 @@ class Ranking:
         self._figures = [_Figures(cost(work)) for work in expected]
         self.likely: dict[int, float] = {}
         """The shares of rows that steps kept in earlier queries, where they are known."""
+        self.guarded: dict[int, float] = {}
+        """The calls that wait for another call's answer, and the share of rows that are expected to need them."""
         self.learns = sum(step.condition is not None for step in steps) > 1
         """True with several filters, whose order can be learned."""
 

@@ -165,10 +165,13 @@ class PromptLister:
         fields = given_fields(self._names(call, site.order if order is None else order), values)
         return None if fields is None else (fields, site.keys.key(fields))
 
-    def listed(self, batch: PromptBatch, call: int) -> list[tuple[int, Fields, bytes]]:
-        """Return the index of each tuple that needs a prompt, with the prompt's fields and key."""
+    def listed(self, batch: PromptBatch, call: int, *, guarded: bool = True) -> list[tuple[int, Fields, bytes]]:
+        """Return the index of each tuple that needs a prompt, with the prompt's fields and key.
+
+        Without `guarded`, tuples count for which a guard by other answers can be false.
+        """
         site = self._sites[call]
-        guard = self._guard(batch, site)
+        guard = self._guard(batch, site) if guarded or site.guard is None else None
         if guard is not None:
             batch.guards[call] = guard
         listed = []

@@ -1,7 +1,7 @@
 """Find the calls of a pass that can share requests, and plan by a sample of rows which of them do."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -15,9 +15,9 @@ from flightllm.operators.call_context import CallSite, ModelBinding, Ranking
 from flightllm.operators.question_packs import kind_of, why_apart
 from flightllm.operators.question_plan import QuestionPlan
 from flightllm.operators.question_prices import QuestionPrices
-from flightllm.operators.rows import given_fields
+from flightllm.operators.rows import Response, given_fields, read_answer
 from flightllm.operators.sample_answers import sample_site
-from flightllm.plan.stages import StageCall
+from flightllm.plan.stages import Condition, StageCall
 
 _PRICED: Final = 32
 """The sampled rows by which prices are compared."""
@@ -88,24 +88,31 @@ def plan_questions(
     return plans
 
 
-def note_likely(ranking: Ranking, calls: Mapping[int, AICall], width: int, engine: Engine) -> None:
-    """Note in a ranking the shares of rows that its filters kept in earlier queries.
+def note_likely(ranking: Ranking, sites: Sequence[CallSite], width: int, engine: Engine) -> None:
+    """Note in a ranking the shares of rows that its filters and guards kept in earlier queries.
 
-    A filter counts if its condition is the answer of one call. `calls` are those of the ranking, and `width` is the
-    column of the first one.
+    A filter or guard counts if its condition is the answer of one call. `width` is the column of the first call.
     """
     for number, step in enumerate(ranking.steps):
-        condition = step.condition
-        if condition is None or condition.plan is not None or len(condition.reads) != 1:
-            continue
-        call = calls.get(condition.reads[0] - width)
-        if call is None or not pa.types.is_boolean(call.output) or call.type != call.output:
-            continue
-        asked = call.function, call.instruction, call.parameters
-        share = extras_of(engine).answer_share(asked, partial(_is_yes, call))
-        if share is not None:
+        if step.condition is not None and (share := _learned(step.condition, sites, width, engine)) is not None:
             ranking.likely[number] = share
+    for place, site in enumerate(sites):
+        if site.guard is not None:
+            found = _learned(site.guard, sites, width, engine)
+            ranking.guarded[place] = 0.5 if found is None else found
+
+
+def _learned(condition: Condition, sites: Sequence[CallSite], width: int, engine: Engine) -> float | None:
+    """Return the share of earlier answers for which a condition was true; None where no answers tell it."""
+    if condition.plan is not None or len(condition.reads) != 1:
+        return None
+    place = condition.reads[0] - width
+    call = sites[place].ai if 0 <= place < len(sites) else None
+    if call is None or not pa.types.is_boolean(call.type):
+        return None
+    asked = call.function, call.instruction, call.parameters
+    return extras_of(engine).answer_share(asked, partial(_is_yes, call))
 
 
 def _is_yes(call: AICall, text: str) -> bool:
-    return call.parse(text) is True
+    return read_answer(call, Response(text)).value is True

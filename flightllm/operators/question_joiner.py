@@ -26,7 +26,6 @@ class QuestionJoiner:
     ) -> None:
         self._plans = plans
         self._ranking = context.ranking
-        self._sites = context.sites
         self._looks_ahead = context.dedup and not context.binding.collects
         """Without shared prompts, no later step would find the answer to a prompt that was asked ahead."""
         self._lister = lister
@@ -49,8 +48,7 @@ class QuestionJoiner:
             groups.setdefault(key, []).append(prompt)
         later: Later = ()
         if self._looks_ahead:
-            free = frozenset(call for call in plan.calls if self._sites[call].guard is None)
-            later = later_steps(self._ranking, free, open_batch.step or 0, open_batch.begun)
+            later = later_steps(self._ranking, plan.calls, open_batch.step or 0, open_batch.begun, open_batch.rounds)
         ahead = self._ahead(open_batch, later) if any(group[0].call in plan.calls for group in groups.values()) else {}
         return [one for group in groups.values() for one in self._in_groups(plan, group, later, ahead)]
 
@@ -100,5 +98,5 @@ class QuestionJoiner:
             (at, call): (fields, key)
             for _, calls in later
             for call in calls
-            for at, fields, key in self._lister.listed(open_batch.batch, call)
+            for at, fields, key in self._lister.listed(open_batch.batch, call, guarded=False)
         }

@@ -1,6 +1,6 @@
 """Choose by price which questions about one row share a request, and which wait for the answer of a filter."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, TypeAlias
@@ -15,6 +15,7 @@ _HOT: Final = 0.5
 
 Later: TypeAlias = tuple[tuple[float, tuple[int, ...]], ...]
 """The questions of later steps: the share of the rows that reach the step, and its calls."""
+Rounds: TypeAlias = Sequence[tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,29 +120,33 @@ class QuestionPlan:
         return ""
 
 
-def later_steps(ranking: Ranking, calls: frozenset[int], step: int, begun: Collection[int]) -> Later:
-    """Return which of some calls the steps after the present one ask, and how many rows are expected to reach these."""
-    found = []
+def later_steps(ranking: Ranking, calls: frozenset[int], step: int, begun: Collection[int], rounds: Rounds) -> Later:
+    """Return which of some calls come later, and how many rows are expected to reach them.
+
+    `rounds` are those of the present step that come later.
+    """
+    found: list[tuple[float, tuple[int, ...]]] = []
     share, done = 1.0, {*begun, step}
-    while rest := ranking.next(done):
+    while True:
+        for some in rounds:
+            for guarded in (False, True):
+                own = tuple(call for call in some if call in calls and (call in ranking.guarded) == guarded)
+                if own:
+                    needed = max(ranking.guarded.get(call, 1.0) for call in own)
+                    found.append((round(share * needed, 2), own))
+        if not (rest := ranking.next(done)):
+            return tuple(found)
         share *= ranking.share(step)
         step = rest[0]
         done.add(step)
-        own = tuple(call for some in ranking.steps[step].rounds for call in some if call in calls)
-        if own:
-            found.append((round(share, 2), own))
-    return tuple(found)
+        rounds = ranking.steps[step].rounds
 
 
 def steps_of(ranking: Ranking, calls: frozenset[int]) -> tuple[tuple[int, ...], Later]:
-    """Return which of some calls the first step asks that asks any, and those of the steps after it."""
-    begun: set[int] = set()
-    while rest := ranking.next(begun):
-        begun.add(rest[0])
-        now = tuple(call for some in ranking.steps[rest[0]].rounds for call in some if call in calls)
-        if now:
-            return now, later_steps(ranking, calls, rest[0], begun)
-    return (), ()
+    """Return which of some calls are asked first, and those that come later."""
+    first, *_ = ranking.next(())
+    whole = later_steps(ranking, calls, first, (), ranking.steps[first].rounds)
+    return whole[0][1], whole[1:]
 
 
 def _number(value: float) -> str:

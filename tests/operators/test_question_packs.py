@@ -259,6 +259,33 @@ def test_filter(tmp_path: Path) -> None:
     assert set(model.bought.values()) == {1}
 
 
+@pytest.mark.parametrize(
+    ("sql", "right"),
+    [
+        (
+            "SELECT id, CASE WHEN ai_filter('Is it even?', t) THEN ai_gen('Repeat the number.', t) END AS a FROM t",
+            [f"number {item}" if item % 2 == 0 else None for item in range(12)],
+        ),
+        (
+            "SELECT id, 1 AS a FROM t WHERE ai_filter('Is it even?', t) OR ai_classify(t, ['fine', 'poor']) = 'fine'",
+            [1 for item in range(12) if item % 2 == 0 or item % 3],
+        ),
+    ],
+    ids=["case", "or"],
+)
+def test_conditions(tmp_path: Path, sql: str, right: list[Any]) -> None:
+    """The request of a condition also has the questions that wait for it, and none of them is bought twice."""
+    model = Model()
+    with session_at(tmp_path, model, 4 * LONG) as session:
+        ran = ask(session, f"{sql} ORDER BY id", questions_per_request="8")
+        assert [row["a"] for row in ran.rows] == right
+        shown = ask(session, f"EXPLAIN (ANALYZE, SAVINGS off) {sql}", questions_per_request="8", cache="off").rows
+    assert model.packs == [2] * 24
+    assert set(model.bought.values()) == {2}
+    lines = next(row["plan"] for row in shown if row["plan_type"] == "total").splitlines()
+    assert [line.split()[2] for line in lines[1:3]] == ["12", "12"]
+
+
 def test_selective_filter(tmp_path: Path) -> None:
     """Where earlier queries show that a filter drops nearly all rows, its request has no other question."""
     model = Model()
