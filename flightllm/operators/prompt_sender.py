@@ -25,7 +25,7 @@ from flightllm.operators.pack_keys import alone_key
 from flightllm.operators.prompts import Answered, Fields, PendingPrompt
 from flightllm.operators.question_packs import QuestionPacker
 from flightllm.operators.repair import repair_prompt, repaired
-from flightllm.operators.row_packs import GAVE_UP, Pack, Packer
+from flightllm.operators.row_packs import Pack, Packer
 from flightllm.operators.rows import AnswerReader, Counters, Reading, Response, read_answer
 from flightllm.operators.shared_starts import SharedStarts
 
@@ -291,8 +291,8 @@ class PromptSender:
             left.append(prompt)
         counters = self._sites[call].counters
         counters.add(packed=max(0, len(answered) - 1))
-        if self._packer.came(call, len(prompts), len(answered)):
-            counters.note(0, 0, together=GAVE_UP)
+        if why := self._packer.came(call, len(prompts), len(answered), failed=_failed(completion)):
+            counters.note(0, 0, together=why)
         if left and not reading.whole:
             self._packer.halve(left)
         else:
@@ -314,9 +314,9 @@ class PromptSender:
         left = [prompt for place, prompt in enumerate(prompts) if place not in usable]
         for answered in needed[1:]:
             self._sites[answered.prompt.call].counters.add(packed=1)
-        failed = completion.error is not None and not completion.refusal
-        if self.questions is not None and (why := self.questions.came(prompts, len(usable), failed=failed)):
-            for prompt in prompts:
+        if self.questions is not None:
+            why = self.questions.came(prompts, len(usable), failed=_failed(completion))
+            for prompt in prompts if why else ():
                 self._sites[prompt.call].counters.note(0, 0, questions=why)
         self._ask_apart(left)
         return [*ahead, *needed]  # a step after this one finds the answers that were asked ahead
@@ -592,6 +592,11 @@ class RequestMaker:
         if self._rendered is None or self._rendered[0] is not prompt:
             self._rendered = (prompt, self._sites[prompt.call].prompt(prompt.fields))
         return self._rendered[1]
+
+
+def _failed(completion: Completion) -> bool:
+    """Return whether a request has no answer of the model, not even a refusal."""
+    return completion.error is not None and not completion.refusal
 
 
 def _no_head(_: Constraint) -> str:

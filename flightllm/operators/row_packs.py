@@ -29,6 +29,7 @@ _LEAST_USABLE: Final = 0.5
 """After `_FEWEST_PACKS` packs, a call whose packs answer a smaller share of their rows asks each row by itself."""
 
 GAVE_UP: Final = "each row by itself: the model left out too many rows of the first requests"
+FAILED: Final = "each row by itself: the first requests with several rows failed"
 
 
 def why_alone(call: AICall, *, fields_first: bool) -> str:
@@ -86,6 +87,8 @@ class Packer:
         """The prompts of failed packs, in groups that must not grow."""
         self._tried: dict[int, tuple[int, int, int]] = {}
         """By call: packs answered, their rows, and the rows with a usable answer."""
+        self._failed: dict[int, int] = {}
+        """By call: the packs that failed before any pack was answered."""
         self._longest: dict[int, int] = {}
         """The longest option of a call in tokens, by call."""
         self._parameters: dict[tuple[int, tuple[str, ...]], Parameters] = {}
@@ -164,17 +167,26 @@ class Packer:
 
     def most(self, call: int) -> int:
         """Return how many prompts of a call can share a request."""
+        return 1 if self._gave_up(call) else self._sites[call].together
+
+    def came(self, call: int, rows: int, usable: int, *, failed: bool) -> str:
+        """Note how many rows of a pack are usable, and whether its request failed.
+
+        Return why the call gives packs up by this; an empty text if it does not.
+        """
+        before = self._gave_up(call)
+        packs, all_rows, all_usable = self._tried.get(call, (0, 0, 0))
+        if not failed:
+            self._tried[call] = packs + 1, all_rows + rows, all_usable + usable
+        elif not packs:
+            self._failed[call] = self._failed.get(call, 0) + 1
+        return "" if before else self._gave_up(call)
+
+    def _gave_up(self, call: int) -> str:
         packs, rows, usable = self._tried.get(call, (0, 0, 0))
         if packs >= _FEWEST_PACKS and usable < _LEAST_USABLE * rows:
-            return 1
-        return self._sites[call].together
-
-    def came(self, call: int, rows: int, usable: int) -> bool:
-        """Note how many rows of an answered pack are usable; return whether the call gives packs up by this."""
-        before = self.most(call)
-        packs, all_rows, all_usable = self._tried.get(call, (0, 0, 0))
-        self._tried[call] = packs + 1, all_rows + rows, all_usable + usable
-        return before > 1 and self.most(call) == 1
+            return GAVE_UP
+        return FAILED if not packs and self._failed.get(call, 0) >= _FEWEST_PACKS else ""
 
     def halve(self, prompts: Sequence[PendingPrompt]) -> None:
         """Ask prompts again in two groups; a single one is asked by itself."""

@@ -5,6 +5,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -384,3 +385,18 @@ def test_setting() -> None:
     assert Settings().with_values({"questions_per_request": "auto"}).as_text()["questions_per_request"] == "auto"
     with pytest.raises(FlightLLMError, match="'off', 'auto' or a whole number of questions from 1 to 100"):
         Settings().with_values({"questions_per_request": "0"})
+
+
+def test_two_queries_at_once(tmp_path: Path) -> None:
+    """Of two queries at the same time, one asks a question and the other waits, also for questions asked ahead."""
+    model = Model()
+    sqls = [
+        "SELECT id, ai_gen('Repeat the number.', t) AS g FROM t WHERE ai_filter('Is it even?', t) ORDER BY id",
+        "SELECT id, ai_gen('Repeat the number.', t) AS g, ai_filter('Is it even?', t) AS f FROM t ORDER BY id",
+    ] * 2
+    with session_at(tmp_path, model, 4 * LONG) as session, ThreadPoolExecutor(len(sqls)) as pool:
+        asked = [pool.submit(ask, session, sql, questions_per_request="8") for sql in sqls]
+        for sql, ran in zip(sqls, asked, strict=True):
+            numbers = range(0, 12, 2) if "WHERE" in sql else range(12)
+            assert [row["g"] for row in ran.result().rows] == [f"number {item}" for item in numbers]
+    assert set(model.bought.values()) == {1}

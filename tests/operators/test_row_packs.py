@@ -156,6 +156,28 @@ def test_failing_endpoint(tmp_path: Path) -> None:
     assert model.packs == [8, 8, 8]
 
 
+def test_endpoint_without_packs(tmp_path: Path) -> None:
+    """Where each request with several rows fails, the call soon asks each row by itself, and says why."""
+    model = Model()
+    requests: list[Body] = []
+
+    def behave(path: str, body: Body, number: int) -> Reply:
+        requests.append(body)
+        if any("There are several rows" in one["content"] for one in body["messages"]):
+            return refuse(400, "The schema is too complex.")
+        return Model.behave(model, path, body, number)
+
+    model.behave = behave  # type: ignore[method-assign]
+    with session_at(tmp_path, model) as session:
+        sql = SQL.replace("ORDER BY", "WHERE id < 8 ORDER BY")
+        shown = ask(session, f"EXPLAIN ANALYZE {sql}", rows_per_request="8").rows
+    text = next(line["plan"] for line in shown if line["plan_type"].startswith("calls of"))
+    assert "the first requests with several rows failed" in text
+    assert "left out" not in text
+    asked = [body["messages"][-1]["content"] for body in requests]
+    assert sum("t: word" in one and "Row " not in one for one in asked) == 8
+
+
 def test_option_of_a_call(tmp_path: Path) -> None:
     """A call's own number goes before the session's."""
     model = Model()
