@@ -98,6 +98,8 @@ class Option:
 
 MOST_ROWS = 1_000
 """The most rows that a request can have."""
+MOST_QUESTIONS = 100
+"""The most questions about one row that a request can have."""
 COMMON_OPTIONS = (
     Option("model", str),
     Option("max_tokens", int, low=1, high=131_072),
@@ -113,6 +115,7 @@ COMMON_OPTIONS = (
     Option("ordered", bool, default=False),
     Option("fresh", bool, default=False),
     Option("rows_per_request", int, low=1, high=MOST_ROWS),
+    Option("questions_per_request", int, low=1, high=MOST_QUESTIONS),
 )
 """The options of every AI function.
 
@@ -121,9 +124,9 @@ COMMON_OPTIONS = (
 `on_error` defaults to `null` in queries and to `fail` in statements that store rows, see `NameResolver.on_error`.
 `fresh` asks about each row by itself: no earlier answer is read, no other row shares the answer, and it is not kept.
 An answer that was cut at `max_tokens` is a row error; with `on_truncated => 'keep'` the partial answer becomes the
-value, in this query only. `rows_per_request` is the most rows that share a request; it defaults to the session's
-setting. `top_p` and `seed` have no effect at temperature 0. The prompt has `instructions` and
-`examples` before the question, see `guidance.py`.
+value, in this query only. `rows_per_request` is the most rows that share a request, and `questions_per_request` the
+most questions about one row; both default to the session's settings. `top_p` and `seed` have no effect at temperature
+0. The prompt has `instructions` and `examples` before the question, see `guidance.py`.
 """
 CONFIDENCE = Option("confidence", bool, default=False, or_number=True)
 """An option of functions that choose an answer: `confidence => true` returns `struct<answer, confidence>`.

@@ -626,6 +626,7 @@ class _Binder:
             room=None if isinstance(max_tokens, int) else answer.room,
             usual=answer.usual,
             rows_per_request=rows if isinstance(rows := values.get("rows_per_request"), int) else 0,
+            questions_per_request=most if isinstance(most := values.get("questions_per_request"), int) else 0,
             fresh=values.get("fresh") is True,
             model=self._model(values),
             backend=self._function.backend,

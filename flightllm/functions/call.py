@@ -129,6 +129,8 @@ class AICall:
     """The usual length of a free text, for predictions; None if nothing is known about it."""
     rows_per_request: int = field(default=0, kw_only=True)
     """How many rows can share a request: 1 asks about each row by itself, and 0 leaves it to the session."""
+    questions_per_request: int = field(default=0, kw_only=True)
+    """How many questions about one row can share a request with this one; 1 means none, and 0 is as above."""
     fresh: bool = field(default=False, kw_only=True)
     """Every row has an answer of its own, which is not kept."""
     labelled: "Labelled | None" = field(default=None, kw_only=True, compare=False, repr=False)
@@ -262,6 +264,8 @@ def name_stub(call: AICall) -> AICall:
         content = (*content, "reading", call.reading)
     if call.rows_per_request:
         content = (*content, "rows per request", call.rows_per_request)
+    if call.questions_per_request:
+        content = (*content, "questions per request", call.questions_per_request)
     if call.fresh:
         content = (*content, "fresh")
     if call.by_rows:

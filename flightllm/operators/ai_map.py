@@ -35,7 +35,7 @@ from flightllm.operators.prompts import PromptLister
 from flightllm.operators.proxies import ProxyMaker
 from flightllm.operators.proxy import ModelProxy
 from flightllm.operators.question_choice import QuestionChoice, without_joins
-from flightllm.operators.question_groups import joining, note_likely, plan_questions
+from flightllm.operators.question_groups import Group, joining, note_likely, plan_questions, wished
 from flightllm.operators.question_plan import QuestionPlan, steps_of
 from flightllm.operators.row_packs import why_alone
 from flightllm.operators.row_sample import sampled_tuples
@@ -253,7 +253,7 @@ class _Pass:
         self._runtime = runtime
         self._binding = runtime.bindings[self._calls[0].ai.binding]
         self._columns = tuple(dict.fromkeys(a for call in self._calls for a in call.arguments))
-        self._joins: list[tuple[int, ...]] = []
+        self._joins: list[Group] = []
         """The groups of calls that can share requests."""
         self._cues = [self._binding.engine.count_tokens(self._without_fields(call.ai)) for call in self._calls]
         """The tokens of each call's prompt without its fields."""
@@ -277,7 +277,7 @@ class _Pass:
         arranged = arrange(spooled, table, given, arguments, self._how(tracker, size), runtime.sql)
         tracker.rows_per_trial = spooled.rows / max(1, arranged.distinct) if self._shares_tuples else 1.0
         sample = partial(sampled_tuples, runtime, spooled, table, given)
-        if runtime.settings.questions_per_request != 1:
+        if any(wished(call.ai, runtime.settings) != 1 for call in self._calls):
             self._find_joins(limited=tracker.limited, arranged=arranged)
         sites = [self._site(i, arranged, sample, limited=tracker.limited) for i in range(len(self._calls))]
         ranking = self._ranking(arranged)
@@ -508,7 +508,7 @@ class _Pass:
         if together > 1 or alone:
             told = f"each row by itself: {alone}" if alone else f"up to {together:,} rows in a request"
             self._counters[place].note(0, 0, together=told)
-        joins = any(place in group for group in self._joins)
+        joins = any(place in group.calls for group in self._joins)
         own_keys: CacheKeys | PackKeys = keys
         if together > 1 or joins:
             own_keys = PackKeys(keys, self._binding.user, questions=joins)
@@ -549,21 +549,22 @@ class _Pass:
             note_likely(ranking, sites, self._operator.width, self._binding.engine)
         ordering = arranged.ordering
         known = ordering.hit_tokens / ordering.total_tokens if ordering is not None and ordering.total_tokens else 0.0
-        settings = self._runtime.settings
         plans = plan_questions(
             self._joins,
             sites,
             lambda place: sample(self._calls[place]),
             self._binding,
-            settings.questions_per_request,
             min(1.0, known),
             arranged.distinct,
         )
-        if settings.questions_per_request != AUTO_ROWS:
-            for plan in plans:
+        found = []
+        for plan in plans:
+            if not plan.auto:
                 plan.decide(*steps_of(ranking, plan.calls))  # EXPLAIN shows the choice also where all answers are known
-            return plans
-        return [plan for plan in plans if self._agrees(plan, sites, ranking, sample, limited=limited)]
+            elif not self._agrees(plan, sites, ranking, sample, limited=limited):
+                continue
+            found.append(plan)
+        return found
 
     def _agrees(
         self, plan: QuestionPlan, sites: list[CallSite], ranking: Ranking, sample: _Sampler, *, limited: bool

@@ -243,7 +243,7 @@ class CallExecutor:
             to_send.sort(key=lambda prompt: prompt.slots[0].tuple_index)
         if self._joiner is not None:
             to_send = self._joiner.joined(open_batch, to_send)
-        elif to_send and self._sender.counts_starts:
+        if to_send and self._sender.counts_starts and not any(prompt.joined for prompt in to_send):
             self._expect_next(open_batch, calls)
         if self._steps.is_first_round(open_batch, calls):
             self._sender.send_last(to_send)

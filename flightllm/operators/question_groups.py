@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -23,21 +24,36 @@ _PRICED: Final = 32
 """The sampled rows by which prices are compared."""
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Calls of a pass that can share requests, and the most questions of a request, or `AUTO_ROWS`."""
+
+    calls: tuple[int, ...]
+    most: int
+
+
+def wished(call: AICall, settings: Settings) -> int:
+    """Return how many questions about one row can share a request with a call, or `AUTO_ROWS`."""
+    return call.questions_per_request or settings.questions_per_request
+
+
 def joining(
     calls: Sequence[StageCall], together: Sequence[int], binding: ModelBinding, settings: Settings
-) -> tuple[list[tuple[int, ...]], dict[int, str]]:
+) -> tuple[list[Group], dict[int, str]]:
     """Return the groups of calls that can share requests, and why each other call cannot, where several are wished.
 
     `together` has the number of rows that share a request, by call.
     """
-    if settings.questions_per_request == 1 or len(calls) < 2:
+    counts = [wished(call.ai, settings) for call in calls]
+    if all(count == 1 for count in counts) or len(calls) < 2:
         return [], {}
     if extras_of(binding.engine).joins_questions:
         return [], dict.fromkeys(range(len(calls)), "one after another: the endpoint takes several questions by itself")
     probable = binding.has_probabilities() and extras_of(binding.engine).gives_probabilities
-    sampled = settings.questions_per_request == AUTO_ROWS
     why = {
-        place: why_apart(call.ai, together=rows, probable=probable, sampled=sampled)
+        place: "questions_per_request is 1"
+        if counts[place] == 1
+        else why_apart(call.ai, together=rows, probable=probable, sampled=counts[place] == AUTO_ROWS)
         for place, (call, rows) in enumerate(zip(calls, together, strict=True))
     }
     if binding.collects or settings.delivery == "batch":
@@ -45,11 +61,13 @@ def joining(
     alike: dict[Hashable, list[int]] = defaultdict(list)
     for place, reason in why.items():
         if not reason:
-            call = calls[place]
-            key = call.arguments[: len(call.ai.fields)], call.ai.fields, call.when, kind_of(call.ai)
+            call, auto = calls[place], counts[place] == AUTO_ROWS
+            key = call.arguments[: len(call.ai.fields)], call.ai.fields, call.when, kind_of(call.ai), auto
             alike[key].append(place)
-    groups = [tuple(places) for places in alike.values() if len(places) > 1]
-    joined = {place for group in groups for place in group}
+    groups = [
+        Group(tuple(places), min(counts[place] for place in places)) for places in alike.values() if len(places) > 1
+    ]
+    joined = {place for group in groups for place in group.calls}
     other = "no other call has the same fields and options"
     return groups, {
         place: f"one after another: {reason or other}" for place, reason in why.items() if place not in joined
@@ -57,11 +75,10 @@ def joining(
 
 
 def plan_questions(
-    groups: Sequence[tuple[int, ...]],
+    groups: Sequence[Group],
     sites: Sequence[CallSite],
     sample: Callable[[int], Sequence[tuple[str | None, ...]]],
     binding: ModelBinding,
-    most: int,
     known: float,
     rows: int,
 ) -> list[QuestionPlan]:
@@ -72,19 +89,22 @@ def plan_questions(
     """
     plans = []
     for group in groups:
-        site = sample_site(sites[group[0]])
+        places = group.calls
+        site = sample_site(sites[places[0]])
         named = site.named(site.order)
-        given = (given_fields(named, values) for values in list(sample(group[0]))[:_PRICED])
+        given = (given_fields(named, values) for values in list(sample(places[0]))[:_PRICED])
         fields = [one for one in given if one is not None]
         if fields:
             prices = QuestionPrices(sites, binding.engine, binding.costs, fields, known)
-            told = [sites[place].counters for place in group]
+            told = [sites[place].counters for place in places]
 
             def tell(text: str, told: Sequence[Any] = told) -> None:
                 for counters in told:
                     counters.note(0, 0, questions=text)
 
-            plans.append(QuestionPlan(frozenset(group), most or len(group), prices, rows, tell))
+            plans.append(
+                QuestionPlan(frozenset(places), group.most or len(places), prices, rows, tell, auto=not group.most)
+            )
     return plans
 
 

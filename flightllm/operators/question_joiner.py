@@ -1,7 +1,6 @@
 """Join the ready prompts about one row, so that they share a request, with questions that later steps would ask."""
 
-from collections.abc import Hashable, Iterator, Sequence
-from itertools import count
+from collections.abc import Hashable, Sequence
 
 from flightllm.operators.call_context import CallContext
 from flightllm.operators.prompts import Fields, OpenBatch, PendingPrompt, PromptLister, PromptRegistry
@@ -34,39 +33,34 @@ class QuestionJoiner:
 
     def joined(self, open_batch: OpenBatch, prompts: Sequence[PendingPrompt]) -> list[PendingPrompt]:
         """Return prompts of one batch in the order in which they are sent; some of them have others joined."""
-        found = list(prompts)
         for plan in self._plans:
-            found = self._joined(plan, open_batch, found)
-        return found
+            self._join(plan, open_batch, [prompt for prompt in prompts if prompt.call in plan.calls])
+        riding = {id(one) for prompt in prompts for one in prompt.joined}
+        return [prompt for prompt in prompts if id(prompt) not in riding]
 
-    def _joined(self, plan: QuestionPlan, open_batch: OpenBatch, prompts: list[PendingPrompt]) -> list[PendingPrompt]:
+    def _join(self, plan: QuestionPlan, open_batch: OpenBatch, prompts: list[PendingPrompt]) -> None:
+        if not prompts:
+            return
         groups: dict[Hashable, list[PendingPrompt]] = {}
-        alone = count()
         for prompt in prompts:
-            own = prompt.call in plan.calls and prompt.slots
-            key: Hashable = (prompt.slots[0].tuple_index, tuple(prompt.fields)) if own else next(alone)
-            groups.setdefault(key, []).append(prompt)
+            groups.setdefault((prompt.slots[0].tuple_index, tuple(prompt.fields)), []).append(prompt)
         later: Later = ()
         if self._looks_ahead:
             later = later_steps(self._ranking, plan.calls, open_batch.step or 0, open_batch.begun, open_batch.rounds)
-        ahead = self._ahead(open_batch, later) if any(group[0].call in plan.calls for group in groups.values()) else {}
-        return [one for group in groups.values() for one in self._in_groups(plan, group, later, ahead)]
+        ahead = self._ahead(open_batch, later)
+        for group in groups.values():
+            self._join_group(plan, group, later, ahead)
 
-    def _in_groups(
+    def _join_group(
         self,
         plan: QuestionPlan,
         group: list[PendingPrompt],
         later: Later,
         ahead: dict[tuple[int, int], tuple[Fields, bytes]],
-    ) -> Iterator[PendingPrompt]:
-        """Yield the prompts of one row: one for each request, with the others joined to it."""
-        if group[0].call not in plan.calls:
-            yield from group
-            return
-        now = tuple(prompt.call for prompt in group)
-        decision = plan.decide(now, later)
+    ) -> None:
+        """Join the prompts of one row, and those that its later steps would send."""
+        decision = plan.decide(tuple(prompt.call for prompt in group), later)
         if not decision.joined:
-            yield from group
             return
         riders = [
             PendingPrompt(known[1], call, known[0], group[0].step, [], first_use=False)
@@ -76,15 +70,13 @@ class QuestionJoiner:
         ]
         asked = {prompt.call: prompt for prompt in (*group, *self._registry.ride(riders))}
         for calls in plan.groups(tuple(asked)):
-            if not self._shares(calls, group[0].fields):
-                yield from (asked[call] for call in calls if asked[call].slots)
-                for call in calls:
-                    if not asked[call].slots:
-                        self._registry.drop(asked[call])
-                continue
             first, *others = (asked[call] for call in calls)
-            first.joined = tuple(others)
-            yield first
+            if first.slots and self._shares(calls, group[0].fields):
+                first.joined = tuple(others)
+                continue
+            for one in (first, *others):
+                if not one.slots:
+                    self._registry.drop(one)
 
     def _shares(self, calls: tuple[int, ...], fields: Fields) -> bool:
         """Return whether a request can have these questions about the fields."""

@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 from flightllm.operators.call_context import Ranking
 from flightllm.operators.question_prices import QuestionPrices
 
-_WORTH: Final = 0.95
-"""Questions share a request only if this costs less than this share of asking one after another."""
+_WORTH: Final = 0.9
+"""Questions share a request only if this costs less than this share of one after another: estimates can be 10 % off."""
 _HOT: Final = 0.5
 """Above this share of prompt tokens from a prefix cache, the cache is the reason why sharing saves nothing."""
 
@@ -38,6 +38,8 @@ class QuestionPlan:
     """The distinct rows that the calls are about, for the prices in EXPLAIN."""
     told: Callable[[str], None]
     """Shows in EXPLAIN what was chosen, and why."""
+    auto: bool = False
+    """Whether sampled rows must agree before questions share requests."""
     proof: str = ""
     """The agreement of sampled rows, for EXPLAIN."""
     forced: bool = False

@@ -149,10 +149,25 @@ def test_joined(tmp_path: Path) -> None:
 def test_at_most(tmp_path: Path) -> None:
     """With at most two questions in a request, three take two requests."""
     model = Model()
-    with session_at(tmp_path, model) as session:
+    with session_at(tmp_path, model, 4 * LONG) as session:
         check(ask(session, SQL, questions_per_request="2"))
     assert model.packs == [2] * 12
     assert set(model.bought.values()) == {1}
+
+
+def test_option_of_a_call(tmp_path: Path) -> None:
+    """A call's own number goes before the session's: 1 keeps it apart, and others can join without the setting."""
+    model = Model()
+    with session_at(tmp_path, model) as session:
+        apart = "'Repeat the number.', t, questions_per_request => 1"
+        check(ask(session, SQL.replace("'Repeat the number.', t", apart), questions_per_request="8"))
+        assert model.packs == [2] * 12
+        own = SQL.replace("on_error", "questions_per_request => 3, on_error")
+        model.packs.clear()
+        check(ask(session, own, cache="off"))
+        assert model.packs == [3] * 12
+        with pytest.raises(FlightLLMError, match="questions_per_request must be at most 100"):
+            ask(session, own.replace("3", "101"))
 
 
 def test_known_answers_are_not_asked(tmp_path: Path) -> None:

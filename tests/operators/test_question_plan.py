@@ -105,7 +105,7 @@ HOT = PrefixCache(16, None, floor_tokens=64, read=0.05)
 @pytest.mark.parametrize(("cache", "joined"), [(None, True), (HOT, False)])
 def test_a_hot_cache(cache: PrefixCache | None, joined: bool) -> None:
     """With the fields first, a cache serves them to later questions for nearly nothing, and EXPLAIN says so."""
-    plan, told = plan_of(100, 2, cache, fields_first=True, prices=Prices(1.0, 0.05, 8.0))
+    plan, told = plan_of(200, 2, cache, fields_first=True, prices=Prices(1.0, 0.05, 8.0))
     assert plan.decide((0, 1), ()).joined == joined
     assert ("because the prefix cache serves" in told[0]) == (not joined)
 
