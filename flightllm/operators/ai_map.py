@@ -35,7 +35,7 @@ from flightllm.operators.prompts import PromptLister
 from flightllm.operators.proxies import ProxyMaker
 from flightllm.operators.proxy import ModelProxy
 from flightllm.operators.question_choice import QuestionChoice, without_joins
-from flightllm.operators.question_groups import Group, joining, note_likely, plan_questions, wished
+from flightllm.operators.question_groups import Group, joining, note_likely, plan_questions
 from flightllm.operators.question_plan import QuestionPlan, steps_of
 from flightllm.operators.row_packs import why_alone
 from flightllm.operators.row_sample import sampled_tuples
@@ -277,7 +277,8 @@ class _Pass:
         arranged = arrange(spooled, table, given, arguments, self._how(tracker, size), runtime.sql)
         tracker.rows_per_trial = spooled.rows / max(1, arranged.distinct) if self._shares_tuples else 1.0
         sample = partial(sampled_tuples, runtime, spooled, table, given)
-        if any(wished(call.ai, runtime.settings) != 1 for call in self._calls):
+        wished = runtime.settings.questions_per_request
+        if any((call.ai.questions_per_request or wished) != 1 for call in self._calls):
             self._find_joins(limited=tracker.limited, arranged=arranged)
         sites = [self._site(i, arranged, sample, limited=tracker.limited) for i in range(len(self._calls))]
         ranking = self._ranking(arranged)

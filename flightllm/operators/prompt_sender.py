@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from flightllm.common.cached import cached_property
 from flightllm.common.text import shared_start
 from flightllm.engines.extras import extras_of
 from flightllm.llm.cost import Work
@@ -86,8 +87,7 @@ class PromptSender:
         """The prompts that the engine has, by request id."""
         self._packs: dict[int, SentPack] = {}
         """The packs of prompts that the engine has, by request id."""
-        self._packer = Packer(context.sites, context.binding.engine)
-        self.packs = self._packer.any and not context.binding.collects
+        self.packs = any(site.packs for site in context.sites) and not context.binding.collects
         """Whether prompts can share requests."""
         self.questions: QuestionPacker | None = None
         """Writes the requests of joined prompts; None if no prompts are joined."""
@@ -96,6 +96,11 @@ class PromptSender:
         self._left: list[PendingPrompt] = []
         """The prompts whose answers come to a later pass of a deferred statement."""
         self._trace = Trace()
+
+    @cached_property
+    def _packer(self) -> Packer:
+        """Return the packer of rows; most passes need none."""
+        return Packer(self._sites, self._binding.engine)
 
     def renew(self, call: int) -> None:
         """Take note that a call, which has sent no prompt yet, has another site."""
@@ -106,7 +111,7 @@ class PromptSender:
     @property
     def has_ready(self) -> bool:
         """Return whether a prompt is ready to be sent."""
-        return bool(self._ready) or self._packer.has_ready
+        return bool(self._ready) or (self.packs and self._packer.has_ready)
 
     @property
     def sent(self) -> int:
@@ -141,7 +146,7 @@ class PromptSender:
         Raises:
             BudgetExceededError: the budget is spent, and the session wants the query to fail then.
         """
-        if self._ready and self._ready[0].joined and not self._packer.has_ready:
+        if self._ready and self._ready[0].joined and not (self.packs and self._packer.has_ready):
             return self._next_joined(self._ready[0], grows=grows)
         if self.packs:
             return self._next_packed(grows=grows)

@@ -32,11 +32,6 @@ class Group:
     most: int
 
 
-def wished(call: AICall, settings: Settings) -> int:
-    """Return how many questions about one row can share a request with a call, or `AUTO_ROWS`."""
-    return call.questions_per_request or settings.questions_per_request
-
-
 def joining(
     calls: Sequence[StageCall], together: Sequence[int], binding: ModelBinding, settings: Settings
 ) -> tuple[list[Group], dict[int, str]]:
@@ -44,7 +39,7 @@ def joining(
 
     `together` has the number of rows that share a request, by call.
     """
-    counts = [wished(call.ai, settings) for call in calls]
+    counts = [call.ai.questions_per_request or settings.questions_per_request for call in calls]
     if all(count == 1 for count in counts) or len(calls) < 2:
         return [], {}
     if extras_of(binding.engine).joins_questions:

@@ -97,11 +97,6 @@ class Packer:
         """The characters and tokens of a call's prompt without rows, by call."""
 
     @property
-    def any(self) -> bool:
-        """Return whether any call can share requests."""
-        return any(site.packs for site in self._sites)
-
-    @property
     def has_ready(self) -> bool:
         """Return whether the prompts of a failed pack wait to be sent again."""
         return bool(self._again)
