@@ -21,7 +21,7 @@ class Drawn(DryRun):
     def _once(self, run: Run, cancelled: Callable[[], bool], deadline: float, turn: float) -> Figures:
         del run, cancelled, deadline
         counts = dict.fromkeys(COUNTED, 0) | {"calls": self.calls_of(turn)}
-        return Figures(1, (CallFigures("ai", "ai_filter", "f", counts, [], False, {}, "model", None, ""),))
+        return Figures(1, (CallFigures("ai", "ai_filter", "f", counts, [], False, {}, "model", None),))
 
 
 def nothing(_: QueryRecord, __: Mapping[str, ModelBinding]) -> Batches:
