@@ -2,9 +2,9 @@
 
 The rows that share this value form a group. Inside the group, the next field is chosen in the same way.
 
-The algorithm is GGR (Liu et al., "Optimizing LLM Queries in Relational Data Analytics Workloads", MLSys 2025). Three
+The algorithm is GGR (Liu et al., "Optimizing LLM Queries in Relational Data Analytics Workloads", MLSys 2025). Four
 things differ. The table is not split into parts. Several scores for groups are tried. The best tree in which all rows
-of a group have the same next field is tried too.
+of a group have the same next field is tried too. Then prompts move to better places in the best tree.
 """
 
 from collections.abc import Iterator
@@ -16,6 +16,7 @@ from flightllm.prompt_order.base import CacheShape, Draft, Encoded
 from flightllm.prompt_order.groups import GroupScore, Paths, build_groups
 from flightllm.prompt_order.interleave import interleave
 from flightllm.prompt_order.one_field import one_field_per_group
+from flightllm.prompt_order.regroup import MOST_CELLS, regrouped
 from flightllm.prompt_order.sequence import FlatDictionary, hit_tokens, measured, sort_rows
 from flightllm.prompt_order.uniform import by_score, score_columns
 
@@ -36,8 +37,13 @@ def greedy(encoded: Encoded, cache: CacheShape) -> Draft:
 
     Where running prompts do not share what they compute, leaders of groups go ahead.
     """
-    found = (interleave(encoded, draft, cache) for draft in _drafts(encoded, cache))
-    return max((measured(encoded, draft, cache) for draft in found), key=hit_tokens)
+    found = {id(draft): draft for draft in _drafts(encoded, cache)}
+    ready = {key: measured(encoded, interleave(encoded, draft, cache), cache) for key, draft in found.items()}
+    best = max(ready, key=lambda key: hit_tokens(ready[key]))
+    if not 1 < len(encoded.codes) <= MOST_CELLS // encoded.codes.shape[1]:
+        return ready[best]
+    again = interleave(encoded, regrouped(encoded, found[best], cache), cache)
+    return max(ready[best], measured(encoded, again, cache), key=hit_tokens)
 
 
 def _drafts(encoded: Encoded, cache: CacheShape) -> Iterator[Draft]:
