@@ -112,7 +112,11 @@ class EngineUnavailableError(EngineError):
 
 
 class QueueFullError(EngineUnavailableError):
-    """A provider takes no further job at present, or none of this size; the call had no effect."""
+    """A provider takes no further job at present, or with `too_large` none of this size; the call had no effect."""
+
+    def __init__(self, text: str, *, too_large: bool = False) -> None:
+        super().__init__(text)
+        self.too_large = too_large
 
 
 class AnswerError(EngineError):

@@ -21,6 +21,8 @@ _MOST_PAUSE: Final = 3_600.0
 """Seconds until a job is sent again for which the provider has no room: they double with each refusal."""
 _MOST_REFUSALS: Final = 30
 """The refusals of a day, which is how long a job can take anyway."""
+_REFUSALS_TO_DIVIDE: Final = 3
+"""Others can fill the queue, so smaller jobs help only now and then."""
 _BYTES_PER_TOKEN: Final = 4
 """A rough guess of how many jobs a full one makes: those that are still too large are divided again."""
 _BAD_REQUEST: Final = 400
@@ -56,6 +58,8 @@ class Jobs:
         self._endpoints = endpoints
         self._running = Counter[str | None]()
         """How many jobs of the statement each model's provider has."""
+        self._full: dict[str | None, str] = {}
+        """The models whose providers have rejected a job in this look, with their words."""
 
     def advance(self, *, cancelled: bool = False) -> bool:
         """Send the jobs that are not sent, and read those that have ended; return whether all have ended.
@@ -67,6 +71,7 @@ class Jobs:
             EngineError: a provider refuses a job.
         """
         left, waits = 0, list[EngineUnavailableError]()
+        self._full = {}
         self._running = Counter(job.model for job in self._store.jobs(self._batch) if job.provider is not None)
         for job in self._store.jobs(self._batch):
             try:
@@ -128,6 +133,8 @@ class Jobs:
         Raises:
             QueueFullError: the provider takes no further job yet.
         """
+        if job.model in self._full:
+            raise QueueFullError(self._full[job.model])
         wait = self._store.wait(job.name)
         if wait is not None and time.time() < wait.until and (wait.refusals or self._running[job.model] > 0):
             raise QueueFullError(wait.reason)
@@ -138,7 +145,8 @@ class Jobs:
         try:
             provider = endpoint.submit(job.name, lines)
         except QueueFullError as error:
-            self._wait(job, str(error))
+            self._full[job.model] = str(error)
+            self._wait(job, str(error), too_large=error.too_large)
             raise
         self._store.sent_job(job.name, provider)
         self._running[job.model] += 1
@@ -193,31 +201,34 @@ class Jobs:
             return True
         raise EngineError(f"the provider refused the job {provider}: {state.failure}")
 
-    def _wait(self, job: Job, reason: str, room: int = 0) -> None:
-        """Send a job later, for which the provider has no room; divide one that found no other of the statement there.
+    def _wait(self, job: Job, reason: str, room: int = 0, *, too_large: bool = False) -> None:
+        """Send a job later, for which the provider has no room, or divide it.
+
+        `room` are the tokens that can wait at the provider in all; 0 if that is unknown.
 
         Raises:
             EngineError: the provider has had no room for a day.
         """
-        if self._running[job.model] > 0:  # one that ends makes room
+        if self._running[job.model] > 0 and not too_large:  # one that ends makes room
             self._store.send_later(job.name, Wait(0, time.time() + _MOST_PAUSE, reason))
-            return
-        sizes = {number: len(body) for number, body in self._store.bodies(job.name)}
-        if len(sizes) > 1:
-            tokens = sum(sizes.values()) // _BYTES_PER_TOKEN
-            jobs = max(2, ceil(tokens / room) if room else 0)
-            each = ceil(len(sizes) / jobs)
-            numbers = list(sizes)
-            self._store.split(job, [numbers[at : at + each] for at in range(0, len(numbers), each)])
-            _log.info("batch divided", batch=self._batch, job=job.name, prompts=len(numbers), each=each, reason=reason)
             return
         before = self._store.wait(job.name)
         refusals = 1 if before is None else before.refusals + 1
         if refusals > _MOST_REFUSALS:
             self._store.end_job(job.name, (), f"the provider refused the job: {reason}")
             raise EngineError(f"the provider has had no room for a job for a day: {reason}")
-        pause = min(FIRST_PAUSE * 2 ** (refusals - 1), _MOST_PAUSE)
-        self._store.send_later(job.name, Wait(refusals, time.time() + pause, reason))
+        wait = Wait(refusals, time.time() + min(FIRST_PAUSE * 2 ** (refusals - 1), _MOST_PAUSE), reason)
+        sizes = {number: len(body) for number, body in self._store.bodies(job.name)}
+        tokens = sum(sizes.values()) // _BYTES_PER_TOKEN
+        too_large = too_large or 0 < room < tokens
+        if len(sizes) < 2 or not (too_large or refusals % _REFUSALS_TO_DIVIDE == 0):
+            self._store.send_later(job.name, wait)
+            return
+        each = ceil(len(sizes) / max(2, ceil(tokens / room) if room else 0))
+        numbers = list(sizes)
+        parts = [numbers[at : at + each] for at in range(0, len(numbers), each)]
+        self._store.split(job, parts, Wait(refusals, 0.0, reason) if too_large else wait)
+        _log.info("batch divided", batch=self._batch, job=job.name, prompts=len(numbers), each=each, reason=reason)
 
     @staticmethod
     def _results(endpoint: BatchEndpoint, provider: str) -> Iterator[tuple[int, LineResult, Work]]:

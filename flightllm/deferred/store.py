@@ -441,14 +441,15 @@ class BatchStore:
                 database.execute("INSERT OR REPLACE INTO waits VALUES (?, ?, ?, ?)", (job, *wait))
 
     @_guarded
-    def split(self, job: Job, parts: Sequence[Sequence[int]]) -> None:
-        """Divide the prompts of a job that no provider has among itself and new jobs, which can be sent at once."""
+    def split(self, job: Job, parts: Sequence[Sequence[int]], wait: Wait) -> None:
+        """Divide the prompts of a job that no provider has among itself and new jobs, which all wait."""
         with self._transaction() as database:
             database.execute("UPDATE jobs SET provider = NULL, tried = 0, state = 'new' WHERE name = ?", (job.name,))
-            database.execute("DELETE FROM waits WHERE job = ?", (job.name,))
+            database.execute("INSERT OR REPLACE INTO waits VALUES (?, ?, ?, ?)", (job.name, *wait))
             database.execute("UPDATE leads SET after = 'divided', ended = 0 WHERE after = ?", (job.name,))
             for numbers in parts[1:]:
                 name = self._add_job(database, job)
+                database.execute("INSERT INTO waits VALUES (?, ?, ?, ?)", (name, *wait))
                 database.execute(
                     "INSERT INTO leads SELECT ?, after, prompts, ended FROM leads WHERE job = ?", (name, job.name)
                 )

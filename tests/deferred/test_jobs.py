@@ -41,6 +41,16 @@ def test_a_full_queue_is_awaited(size: int, tmp_path: Path, monkeypatch: pytest.
         assert not provider.chats
 
 
+def test_others_in_the_queue_divide_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a provider rejects jobs with status 429, a statement asks for one job in a look, and stays in few parts."""
+    monkeypatch.setattr("flightllm.engines.openai.batches.OpenAIBatches.limits", BatchLimits(ROWS // 2, 1 << 20))
+    with batch_provider(busy=7) as provider, opened(tmp_path, provider) as database:
+        row = ended(database, deferred(database.session(), TEXTS))
+        assert (row["state"], row["error"], row["answered"]) == ("done", None, ROWS)
+        assert len(provider.jobs) <= 6
+        assert set(provider.asked.values()) == {1}
+
+
 @pytest.mark.slow
 def test_a_statement_says_that_it_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While others fill the provider's queue, the statement shows the provider's words, and can be cancelled."""

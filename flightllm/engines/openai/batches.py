@@ -318,12 +318,14 @@ class OpenAIBatches:
                 fault = await self._faults.read(error, self._client)
             except RefusedError as refused:
                 said = f"the engine {self._engine.name} {refused}"
-                full = status == _TOO_LARGE or _FULL_TEXT.search(str(error)) is not None
-                raise (QueueFullError if full else EngineError)(said) from error
-            kind = EngineUnavailableError if fault.kind in _PASSING or _passes(error) else EngineError
-            if fault.kind is FaultKind.RATE or status == _TOO_LARGE or (self.quota_passes and status == _BUSY):
-                kind = QueueFullError
-            raise kind(f"the engine {self._engine.name} {fault.text}") from error
+                if status == _TOO_LARGE or full_queue(str(error)):
+                    raise QueueFullError(said, too_large=status == _TOO_LARGE) from error
+                raise EngineError(said) from error
+            said = f"the engine {self._engine.name} {fault.text}"
+            if fault.kind is FaultKind.RATE or (self.quota_passes and status == _BUSY):
+                raise QueueFullError(said) from error
+            passes = fault.kind in _PASSING or _passes(error)
+            raise (EngineUnavailableError if passes else EngineError)(said) from error
 
 
 def batch_options(options: OpenAIOptions) -> OpenAIOptions:

@@ -126,8 +126,9 @@ def test_a_running_batch_of_nobody_is_awaited() -> None:
 
 
 @pytest.mark.slow
-def test_untidy_results_of_divided_batches(tmp_path: Path) -> None:
+def test_untidy_results_of_divided_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches that are rejected as too large are divided, a busy provider is asked again, and doubles are ignored."""
+    monkeypatch.setattr("flightllm.deferred.jobs.FIRST_PAUSE", 0.05)
     batches = MessageBatches(untidy=True, busy=1, most=10)
     with opened(tmp_path, MessagesApi(seconds=0.0, batches=batches)) as database:
         session = database.session()
