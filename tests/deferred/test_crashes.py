@@ -4,11 +4,19 @@ import json
 import signal
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.batch_endpoint import BatchProvider, batch_provider
+from tests.message_batches import MessageBatches
+from tests.messages_api import MessagesApi, serving
+
+Engine = dict[str, Any]
+"""The parts of a server's own engine in its configuration."""
 
 _SCRIPT = """
 import json, os, signal, sys, threading, time
@@ -19,7 +27,7 @@ from flightllm.deferred.store import BatchStore
 from flightllm.session.database import Database
 from flightllm.session.deferring import PassRunner
 
-folder, url, sql, kill_at = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+folder, engine, sql, kill_at = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 events = [0]
 
 def happened():
@@ -42,8 +50,7 @@ def run_then(*given):
     return rows
 
 BatchStore._transaction, PassRunner.run = transaction, run_then
-options = {"base_url": url, "provider": "openai", "api_key_env": ""}
-config = Config(engine=EngineConfig("openai", "gpt-test", options=options), data_folder=Path(folder))
+config = Config(engine=EngineConfig(**engine), data_folder=Path(folder))
 database = Database.open(config)
 session = database.session()
 if sql:
@@ -63,10 +70,10 @@ _SQL = "INSERT INTO made SELECT id, ai_gen('Say', x) FROM t WHERE ai_filter('Goo
 
 
 def _run(
-    folder: Path, provider: BatchProvider, *, defers: bool, kill_at: int = 0
+    folder: Path, engine: Engine, *, defers: bool, kill_at: int = 0, sql: str = _SQL
 ) -> tuple[int, dict[str, list[object]]]:
     """Run a process to its end; return its exit code and what it printed."""
-    given = [str(folder), provider.url, _SQL if defers else "", str(kill_at)]
+    given = [str(folder), json.dumps(engine), sql if defers else "", str(kill_at)]
     done = subprocess.run([sys.executable, "-c", _SCRIPT, *given], capture_output=True, text=True, check=False)
     found = [line for line in done.stdout.splitlines() if line.startswith('{"rows"')]
     if done.returncode not in {0, -signal.SIGKILL}:
@@ -74,24 +81,42 @@ def _run(
     return done.returncode, json.loads(found[0]) if found else {}
 
 
-def _check(folder: Path, provider: BatchProvider, expected: list[object]) -> None:
+def _openai(provider: BatchProvider) -> Engine:
+    options = {"base_url": provider.url, "provider": "openai", "api_key_env": ""}
+    return {"kind": "openai", "model": "gpt-test", "options": options}
+
+
+def _anthropic(api: MessagesApi) -> Engine:
+    options = {"base_url": api.url, "batch": "on", "api_key_env": ""}
+    return {"kind": "anthropic", "model": "claude-sonnet-4-5", "options": options}
+
+
+def _check(folder: Path, engine: Engine, expected: list[object], bought: Callable[[], Counter[str]]) -> None:
     """Go on after a crash, and check the rows and what was bought."""
-    code, told = _run(folder, provider, defers=False)
+    code, told = _run(folder, engine, defers=False)
     assert code == 0
     if not told["states"]:
-        assert not provider.asked  # the statement was not kept yet, and nothing was bought
+        assert not bought()  # the statement was not kept yet, and nothing was bought
         return
     assert told["states"] == [["done", None]]
     assert told["rows"] == expected
-    assert set(provider.asked.values()) == {1}
-    assert not provider.chats
+    assert set(bought().values()) == {1}
+
+
+def _killed_before(folder: Path, engine: Engine, hook: Callable[[Callable[[], None]], None]) -> None:
+    """Run a process until a request has taken effect, and kill it before the reply; `hook` gets what kills it."""
+    command = [sys.executable, "-c", _SCRIPT, str(folder), json.dumps(engine), _SQL, "0"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    hook(process.kill)
+    process.wait()
+    assert process.returncode == -signal.SIGKILL
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[object], int]:
     """Return the rows of a run without a crash, and how many events it has."""
     with batch_provider() as provider:
-        code, told = _run(tmp_path_factory.mktemp("whole"), provider, defers=True)
+        code, told = _run(tmp_path_factory.mktemp("whole"), _openai(provider), defers=True)
         assert (code, told["states"]) == (0, [["done", None]])
         assert set(provider.asked.values()) == {1}
         return told["rows"], int(str(told["events"]))
@@ -109,8 +134,9 @@ def test_a_kill_at_any_point(point: int, undisturbed: tuple[list[object], int], 
     rows, events = undisturbed
     with batch_provider() as provider:
         kill_at = events if point == 0 else 1 + (events - 2) * (point - 1) // (_POINTS - 2)
-        _run(tmp_path, provider, defers=True, kill_at=kill_at)
-        _check(tmp_path, provider, rows)
+        _run(tmp_path, _openai(provider), defers=True, kill_at=kill_at)
+        _check(tmp_path, _openai(provider), rows, lambda: provider.asked + provider.chats)
+        assert not provider.chats
 
 
 @pytest.mark.slow
@@ -118,13 +144,94 @@ def test_a_kill_at_any_point(point: int, undisturbed: tuple[list[object], int], 
 def test_a_kill_before_a_reply(path: str, undisturbed: tuple[list[object], int], tmp_path: Path) -> None:
     """A process is killed after a request took effect and before its reply: the next one finds the job."""
     rows, _ = undisturbed
+
+    def hook(kill: Callable[[], None]) -> None:
+        provider.before_reply = lambda asked: kill() if asked == path else None
+
     with batch_provider() as provider:
-        given = [str(tmp_path), provider.url, _SQL, "0"]
-        command = [sys.executable, "-c", _SCRIPT, *given]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        provider.before_reply = lambda asked: process.kill() if asked == path else None
-        process.wait()
-        assert process.returncode == -signal.SIGKILL
+        _killed_before(tmp_path, _openai(provider), hook)
         provider.before_reply = lambda _: None
-        _check(tmp_path, provider, rows)
+        _check(tmp_path, _openai(provider), rows, lambda: provider.asked)
+        assert not provider.chats
         assert len(provider.jobs) == 2
+
+
+ANTHROPIC_ROWS: list[object] = [{"id": number, "a": "Yes"} for number in range(1, 7)]
+"""The rows of each run at Anthropic's stand-in, whose answers are all the same."""
+
+
+def _messages_api() -> MessagesApi:
+    pytest.importorskip("anthropic", reason="the extra 'anthropic' is not installed")
+    return MessagesApi(say=lambda _: "Yes", seconds=0.0, batches=MessageBatches(looks=2))
+
+
+def _said(api: MessagesApi) -> Counter[str]:
+    """Return how often each prompt was answered."""
+    return Counter(json.dumps(body, sort_keys=True) for body in api.bodies)
+
+
+@pytest.fixture(scope="module")
+def events_at_anthropic(tmp_path_factory: pytest.TempPathFactory) -> int:
+    """Return how many events a run without a crash has."""
+    with serving(_messages_api()) as api:
+        code, told = _run(tmp_path_factory.mktemp("whole"), _anthropic(api), defers=True)
+        assert (code, told["states"], told["rows"]) == (0, [["done", None]], ANTHROPIC_ROWS)
+        assert set(_said(api).values()) == {1}
+        return int(str(told["events"]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", range(10))
+def test_a_kill_at_any_point_with_messages(point: int, events_at_anthropic: int, tmp_path: Path) -> None:
+    """Anthropic's batches have no names: a process that was killed still finds its own, and buys nothing again."""
+    with serving(_messages_api()) as api:
+        kill_at = 1 + (events_at_anthropic - 1) * point // 9
+        _run(tmp_path, _anthropic(api), defers=True, kill_at=kill_at)
+        _check(tmp_path, _anthropic(api), ANTHROPIC_ROWS, lambda: _said(api))
+        assert len(api.batches.made) <= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", ""), ("GET", "/msgbatch_1"), ("GET", "/msgbatch_1/results"), ("POST", "/msgbatch_2")],
+)
+def test_a_kill_before_a_reply_with_messages(method: str, path: str, tmp_path: Path) -> None:
+    """A batch whose reply never came is found by the ids of its requests."""
+    last = "msgbatch_2" in path  # the second batch is made by the same request as the first
+    asked = method, f"/v1/messages/batches{'' if last else path}"
+
+    def hook(kill: Callable[[], None]) -> None:
+        api.before_reply = lambda *seen: kill() if seen == asked and len(api.batches.made) == 1 + last else None
+
+    with serving(_messages_api()) as api:
+        _killed_before(tmp_path, _anthropic(api), hook)
+        api.before_reply = lambda *_: None
+        _check(tmp_path, _anthropic(api), ANTHROPIC_ROWS, lambda: _said(api))
+        assert len(api.batches.made) == 2
+
+
+_GUIDE = " ".join(f"Rule {number}: weigh each word of the text." for number in range(150))
+_GUIDED = f"INSERT INTO made SELECT id, ai_gen('{_GUIDE}', x) FROM t"
+"""A statement whose first prompt stores the start for the others."""
+
+
+@pytest.fixture(scope="module")
+def events_with_a_start(tmp_path_factory: pytest.TempPathFactory) -> int:
+    """Return how many events a run without a crash has."""
+    with serving(_messages_api()) as api:
+        code, told = _run(tmp_path_factory.mktemp("whole"), _anthropic(api), defers=True, sql=_GUIDED)
+        assert (code, told["states"]) == (0, [["done", None]])
+        assert [len(requests) for requests in api.batches.requests.values()] == [1, 5]
+        return int(str(told["events"]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", range(5))
+def test_a_kill_while_a_start_is_stored(point: int, events_with_a_start: int, tmp_path: Path) -> None:
+    """A process that is killed between the prompt that stores a start and those that read it goes on."""
+    with serving(_messages_api()) as api:
+        kill_at = 1 + (events_with_a_start - 1) * point // 4
+        _run(tmp_path, _anthropic(api), defers=True, kill_at=kill_at, sql=_GUIDED)
+        _check(tmp_path, _anthropic(api), ANTHROPIC_ROWS, lambda: _said(api))
+        assert len(api.batches.made) in {0, 2}
