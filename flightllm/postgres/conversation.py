@@ -45,6 +45,8 @@ from flightllm.postgres.transaction import Transaction
 from flightllm.postgres.types import arrow_of, column_of, oid_of_field, row_description
 from flightllm.postgres.uuids import with_uuids
 from flightllm.sql import splitting
+from flightllm.sql.batch_results import has_late_id
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import tokenize
 
 _IGNORED = frozenset({"user", "database", "options", "replication"})
@@ -458,7 +460,9 @@ class Conversation:
             return None
         untyped = any(not arrow_of(oid) and value is not None for oid, value in zip(oids, values, strict=False))
         kinds: list[Any] = [None] * len(values)
-        if untyped:
+        if untyped and has_late_id(ParsedText(prepared.text)):  # nothing is known of the statement without its values
+            kinds = [pa.field(str(index), pa.string()) for index in range(len(values))]
+        elif untyped:
             wanted = self.described(prepared).parameters
             if len(wanted) != len(values):
                 raise malformed(

@@ -55,7 +55,7 @@ def is_deferred_change(statement: Statement, services: Services) -> bool:
 
 
 def handle_of(
-    statement: Statement, services: Services, settings: Settings, deferred: Callable[[str], DeferredStatement]
+    statement: Statement, services: Services, settings: Settings, deferred: Callable[[Statement], DeferredStatement]
 ) -> Query | None:
     """Return the query that keeps a change and returns its handle; None if the change asks no model.
 
@@ -68,7 +68,7 @@ def handle_of(
         return None
     check_deferrable(query, settings)
     _check_repeatable(statement, services)
-    return HandleQuery(cast("AskingQuery", query), deferred(statement.kind), services)
+    return HandleQuery(cast("AskingQuery", query), deferred(statement), services)
 
 
 def waiting(
@@ -76,7 +76,7 @@ def waiting(
     statement: Statement,
     services: Services,
     settings: Settings,
-    deferred: Callable[[str], DeferredStatement],
+    deferred: Callable[[Statement], DeferredStatement],
 ) -> Query:
     """Return the query that keeps a SELECT and returns its handle; the query itself if it does not wait.
 
@@ -91,7 +91,7 @@ def waiting(
         return query
     check_deferrable(query, settings)
     _check_repeatable(statement, services)
-    return HandleQuery(cast("AskingQuery", query), deferred(statement.kind), services)
+    return HandleQuery(cast("AskingQuery", query), deferred(statement), services)
 
 
 def _check_repeatable(statement: Statement, services: Services) -> None:

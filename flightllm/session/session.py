@@ -23,6 +23,7 @@ from flightllm.config.session_settings import Settings
 from flightllm.datafusion.errors import mapped_error, panics_mapped
 from flightllm.datafusion.run import Batches
 from flightllm.ddl.dispatch import bound_texts, change, check
+from flightllm.deferred.handle import HandleQuery
 from flightllm.dialect.rewriting import DEFAULT
 from flightllm.dml import Changed
 from flightllm.errors import CancelledError, FlightLLMError, PermissionDeniedError, UnsupportedError
@@ -47,8 +48,10 @@ from flightllm.session.reading import StatementReader, plan_statement
 from flightllm.session.transactions import Transactions
 from flightllm.session.variables import DIALECT as WITH_VARIABLES
 from flightllm.session.variables import Assignment, values_of
+from flightllm.sql.batch_results import has_late_id
 from flightllm.sql.classify import BEGINS_SELECT, classify
 from flightllm.sql.client_parameters import ParameterTable
+from flightllm.sql.delivery_option import without_delivery
 from flightllm.sql.guard import check_bound
 from flightllm.sql.names import OutputNames
 from flightllm.sql.parameters import bind
@@ -195,11 +198,24 @@ class Session:
             FlightLLMError: the kind of the statement is unknown or not supported.
         """
         with self._failures_noted(sql, settings):
-            chosen = self._settings.with_values(settings)
+            sql, chosen = self._given(sql, settings)
             if chosen.dialect == DEFAULT and ";" not in sql and BEGINS_SELECT.match(sql):
                 return False  # the plan reads the text, and finds its errors
             statement = self._reader.statement(sql, chosen)
             return statement.is_update and not self._defers(statement, chosen)
+
+    def _given(self, sql: str, settings: Mapping[str, str]) -> tuple[str, Settings]:
+        """Return a statement and its settings: those of the session, of the call, and of its option `delivery`.
+
+        Raises:
+            InvalidInputError: a key of `settings` is not a setting, or its value is not allowed.
+            SqlError: the option has a wrong form.
+        """
+        chosen = self._settings.with_values(settings)
+        if "delivery" not in sql.lower():
+            return sql, chosen
+        text, delivery = without_delivery(sql)
+        return text, chosen if delivery is None else chosen.with_values({"delivery": delivery})
 
     def changes_temporary(self, sql: str) -> bool:
         """Return whether a statement changes the rows of a temporary table; only the text is read.
@@ -208,7 +224,7 @@ class Session:
             FlightLLMError: see `is_update`.
         """
         with self._failures_noted(sql, {}):
-            found = self._reader.statement(sql, self._settings)
+            found = self._reader.statement(*self._given(sql, {}))
         return found.kind in _OF_ROWS and found.target is not None and is_temporary(found.target.schema)
 
     def returns_rows(self, sql: str, settings: Mapping[str, str] = MappingProxyType({})) -> bool:
@@ -218,7 +234,7 @@ class Session:
             FlightLLMError: see `is_update`.
         """
         with self._failures_noted(sql, settings):
-            return bool(self._reader.statement(sql, self._settings.with_values(settings)).returning)
+            return bool(self._reader.statement(*self._given(sql, settings)).returning)
 
     def describe(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
@@ -231,10 +247,15 @@ class Session:
             FlightLLMError: the statement is wrong.
         """
         with self._failures_noted(sql, settings):
-            return self._described(sql, self._settings.with_values(settings), parameters)
+            return self._described(*self._given(sql, settings), parameters)
 
     def _described(self, sql: str, settings: Settings, parameters: pa.RecordBatch | None = None) -> Description:
         read = self._reader.statement(sql, settings, None if parameters is None else parameters.schema)
+        if parameters is None and read.parameters and has_late_id(read.whole):
+            raise UnsupportedError(
+                "the columns of batch_result are known once its id is: write the id as a text, as in"
+                " batch_result('1f2e3d4c5b6a'), or bind it before the statement is described"
+            )
         values = parameters if read.catalog is None else None
         bound = read.whole if values is None else self._reader.with_values(read.whole, values)
         circumstances = self._circumstances(settings, bound)
@@ -333,7 +354,7 @@ class Session:
             FlightLLMError: the query is wrong.
         """
         with self._failures_noted(sql, settings):
-            chosen = self._settings.with_values(settings)
+            sql, chosen = self._given(sql, settings)
             no_rows = parameters is not None and parameters.num_rows == 0
             read = self._reader
             statement = read.statement(sql, chosen) if no_rows else read.bound(sql, chosen, parameters)
@@ -351,10 +372,10 @@ class Session:
                     return EmptyQuery(self._described(sql, chosen).schema)
                 deferring = self._deferring(sql, chosen, parameters)
                 if changes:
-                    return self._handle(statement, services, chosen, deferring)
+                    return self._noted(self._handle(statement, services, chosen, deferring))
                 query = plan_statement(statement, services, chosen)
                 if chosen.delivery == "batch":
-                    return waiting(query, statement, services, chosen, deferring)
+                    return self._noted(waiting(query, statement, services, chosen, deferring))
                 return query
 
             return self._started(statement.kind, sql, statement.whole.sql, planned, statement.whole, cancelled)
@@ -365,21 +386,28 @@ class Session:
 
     def _deferring(
         self, sql: str, settings: Settings, parameters: pa.RecordBatch | pa.Table | None
-    ) -> Callable[[str], DeferredStatement]:
-        """Return a function that keeps a statement of this session for a later run; it gets the statement's kind.
+    ) -> Callable[[Statement], DeferredStatement]:
+        """Return a function that keeps a statement of this session for a later run.
 
         The function raises UnsupportedError if the statement needs what only this session has.
         """
 
-        def deferred(kind: str) -> DeferredStatement:
-            if self.state() is None:
+        def deferred(statement: Statement) -> DeferredStatement:
+            temporary = self._place.temporary
+            if temporary and temporary in statement.whole.sql:
                 raise UnsupportedError(
-                    "flightllm.delivery is 'batch', and the statement runs after its session: end the transaction, drop"
-                    " temporary tables, open files in place of frames, and set no session variables"
+                    "flightllm.delivery is 'batch', and the statement runs after its session, which then has no"
+                    " temporary tables: store their rows by CREATE TABLE … AS SELECT, or open files in place of frames"
+                )
+            if self._reader.variables.state or self._reader.script_variables.state:
+                raise UnsupportedError(
+                    "flightllm.delivery is 'batch', and the statement runs after its session, which then has no"
+                    " variables: write the values themselves, and UNSET the variables"
                 )
             principal, path = self.principal, self._place.path
             kept, as_postgres = dict(kept_settings(settings)), self._reader.as_postgres
-            return DeferredStatement(sql, row_of(parameters), kept, path, principal, kind != "query", as_postgres)
+            is_update = statement.kind != "query"
+            return DeferredStatement(sql, row_of(parameters), kept, path, principal, is_update, as_postgres)
 
         return deferred
 
@@ -388,13 +416,19 @@ class Session:
         statement: Statement,
         services: Services,
         settings: Settings,
-        deferring: Callable[[str], DeferredStatement],
+        deferring: Callable[[Statement], DeferredStatement],
     ) -> Query:
         found = handle_of(statement, services, settings, deferring)
         if found is None:
             kind = statement.kind.replace("_", " ").upper()
             raise UnsupportedError(f"{kind} returns no rows: send it as an update")
         return found
+
+    def _noted(self, query: Query) -> Query:
+        """Count a statement that is kept for later among the changes of a transaction: ROLLBACK does not undo it."""
+        if isinstance(query, HandleQuery):
+            self._transactions.changed()
+        return query
 
     def why(
         self, sql: str, row: Sequence[str | None], settings: Mapping[str, str] = MappingProxyType({})
@@ -532,7 +566,7 @@ class Session:
         if not tables:
             return Returned(
                 _sum_of([one.rows for one in done]),
-                self._described(sql, self._settings.with_values(settings)).schema.empty_table(),
+                self._described(*self._given(sql, settings)).schema.empty_table(),
             )
         names = tables[0].column_names
         plain = [table.rename_columns([str(index) for index in range(len(names))]) for table in tables]
@@ -542,7 +576,7 @@ class Session:
     def _updates(
         self, sql: str, parameters: pa.Table | None, settings: Mapping[str, str], cancelled: CancelToken | None
     ) -> Iterator[Changed]:
-        chosen = self._settings.with_values(settings)
+        sql, chosen = self._given(sql, settings)
         if (assigned := self._reader.assignment(sql, chosen)) is not None:
             self._assign(assigned, parameters, settings, cancelled)
             yield Changed(-1)
@@ -587,6 +621,7 @@ class Session:
                 record = self._began(sql, cancelled, statement.kind)
                 with closing(ResultBatches(handle.run(record), record, self._reading(bound, self.rights))) as rows:
                     list(rows)
+                self._transactions.changed()
                 return Changed(-1)
         record = self._began(sql, cancelled, statement.kind)
         try:

@@ -23,3 +23,12 @@ def result_at(text: ParsedText, index: int) -> str | None:
         where = position(text.sql, tokens[index].start)
         raise SqlError(f"{RESULT} at {where}: write the id of a statement as a text, as in {RESULT}('1f2e3d4c5b6a')")
     return tokens[index + 2].text.strip()
+
+
+def has_late_id(text: ParsedText) -> bool:
+    """Return whether the id of a call is a parameter: the columns are then known with its value."""
+    tokens = text.tokens
+    if RESULT not in text.sql.lower():
+        return False
+    calls = (index for index in range(len(tokens) - 2) if text.is_word(index, RESULT) and index + 1 in text.closing)
+    return any(tokens[index + 2].kind is TokenKind.PLACEHOLDER for index in calls)

@@ -1,0 +1,45 @@
+"""The option `WITH (delivery = …)` of one statement."""
+
+import pytest
+
+from flightllm.errors import SqlError
+from flightllm.sql.delivery_option import without_delivery
+
+
+@pytest.mark.parametrize(
+    ("sql", "left", "value"),
+    [
+        ("INSERT INTO t SELECT 1 WITH (delivery = 'batch')", "INSERT INTO t SELECT 1", "batch"),
+        ("select 1 with ( DELIVERY = Batch ) ;", "select 1  ;", "Batch"),
+        ('SELECT 1 WITH (delivery = "immediate")', "SELECT 1", "immediate"),
+        ("CREATE TABLE t WITH (delivery = 'batch') AS SELECT 1", "CREATE TABLE t  AS SELECT 1", "batch"),
+        ("WITH a AS (SELECT 1) SELECT * FROM a WITH (delivery = 'x')", "WITH a AS (SELECT 1) SELECT * FROM a", "x"),
+        ("WITH delivery AS (SELECT 1) SELECT * FROM delivery", None, None),
+        ("SELECT delivery FROM (SELECT 1 AS delivery) AS s", None, None),
+        ("SELECT 'WITH (delivery = ''batch'')'", None, None),
+        ("SELECT 1 -- WITH (delivery = 'batch')", None, None),
+        ("SET flightllm.delivery = 'batch'", None, None),
+        ("CREATE FILTER delivery ON t WITH (precision = 0.9)", None, None),
+    ],
+)
+def test_option(sql: str, left: str | None, value: str | None) -> None:
+    """The option is found at the end or before AS, and nowhere else; spaces take its place."""
+    text, found = without_delivery(sql)
+    assert found == value
+    assert text.split() == (sql if left is None else left).split()
+    assert len(text) == len(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("INSERT INTO t WITH (delivery = 'batch') SELECT 1", r"at 1:15: text follows it: write WITH"),
+        ("SELECT 1 WITH (delivery = 'batch', max_cost = 1)", "the only option"),
+        ("SELECT 1 WITH (delivery = 3)", "'batch' or 'immediate'"),
+        ("SELECT 1 WITH (delivery =", "'batch' or 'immediate'"),
+    ],
+)
+def test_wrong_options(sql: str, said: str) -> None:
+    """A wrong form is an error with its place and the right form."""
+    with pytest.raises(SqlError, match=said):
+        without_delivery(sql)
