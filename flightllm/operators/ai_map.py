@@ -528,6 +528,7 @@ class _Pass:
             sampled=None if calibration is None else calibration.sampled,
             together=max(1, together),
             joins=joins,
+            joined_fields_first=self._runtime.settings.fields_first,
             label_budget=self._label_budget(place),
         )
         return self._choosing(place, site, keys, arranged, sample) if together == AUTO_ROWS else site

@@ -298,6 +298,8 @@ class CallSite:
     """How many rows can share a request."""
     joins: bool = False
     """Whether questions of other calls about the same row can share a request with those of this call."""
+    joined_fields_first: bool = False
+    """Whether such a request begins with the fields, by the setting. Else it begins with the questions of all rows."""
     packing: Callable[[Callable[[], bool]], int] | None = None
     """Returns `together` before the first prompt; it asks about sampled rows. It gets what `prepare` gets."""
     packs_only: bool = False

@@ -99,7 +99,7 @@ class PromptSender:
 
     @cached_property
     def _packer(self) -> Packer:
-        """Return the packer of rows; most passes need none."""
+        """Return the packer of rows, which most passes do not need."""
         return Packer(self._sites, self._binding.engine)
 
     def renew(self, call: int) -> None:

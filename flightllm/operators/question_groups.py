@@ -97,9 +97,8 @@ def plan_questions(
                 for counters in told:
                     counters.note(0, 0, questions=text)
 
-            plans.append(
-                QuestionPlan(frozenset(places), group.most or len(places), prices, rows, tell, auto=not group.most)
-            )
+            most, auto = group.most or len(places), group.most == AUTO_ROWS
+            plans.append(QuestionPlan(frozenset(places), most, prices, rows, tell, auto))
     return plans
 
 

@@ -46,7 +46,7 @@ def kind_of(call: AICall) -> Hashable:
 def questions_prompt(sites: Sequence[CallSite]) -> QuestionsPrompt:
     """Return the prompts of several calls for one row."""
     asked = tuple(Asked(site.ai.instruction, site.ai.asked) for site in sites)
-    return QuestionsPrompt(asked, sites[0].prompt_format, sites[0].fields_first)
+    return QuestionsPrompt(asked, sites[0].prompt_format, sites[0].joined_fields_first)
 
 
 class QuestionPacker:

@@ -58,12 +58,14 @@ class QuestionPrices:
 
     def _work(self, calls: tuple[int, ...], *, again: bool) -> Work:
         prompts = cached = answers = written = 0
+        site = self._sites[calls[0]]
+        first = site.fields_first if len(calls) == 1 else site.joined_fields_first
         for number, fields in enumerate(self._rows):
             request, answer = self._request(calls, fields), self._answer(calls, fields, number)
-            tokens, start = self._tokens(request), self._start(request)
-            found = self._found(tokens, start, again=again)
+            tokens, start = self._tokens(request), self._start(request, fields_first=first)
+            found = self._found(tokens, start, fields_first=first, again=again)
             prompts, cached, answers = prompts + tokens, cached + found, answers + answer
-            if self._sites[calls[0]].fields_first and not again and start >= self._floor:
+            if first and not again and start >= self._floor:
                 written += max(0, start - found)
         return Work(len(self._rows), prompts, cached, answers, written if self._stores else 0)
 
@@ -83,23 +85,21 @@ class QuestionPrices:
         count = self._engine.count_tokens(self._extras.parts_of(request).text) + self._extras.added_tokens(request)
         return round(count * self._extras.tokens_per_estimate(request))
 
-    def _start(self, request: Request) -> int:
+    def _start(self, request: Request, *, fields_first: bool) -> int:
         """Return the tokens up to the end of the questions, or of the fields where these come first."""
         parts = self._extras.parts_of(request)
         if not parts.ends:
             return 0
-        end = parts.ends[-1] if self._sites[0].fields_first else parts.ends[0]
+        end = parts.ends[-1] if fields_first else parts.ends[0]
         return round(self._engine.count_tokens(parts.text[:end]) * self._extras.tokens_per_estimate(request))
 
-    def _found(self, tokens: int, start: int, *, again: bool) -> int:
+    def _found(self, tokens: int, start: int, *, fields_first: bool, again: bool) -> int:
         """Return the tokens of a prompt that the prefix cache serves."""
         cache = self._engine.prefix_cache
         if cache is None or not cache.earns:
             return 0
-        if self._sites[0].fields_first:
-            shared = start if again else self._known * start
-        else:
-            shared = start + self._known * (tokens - start)
+        apart = start + self._known * (tokens - start)
+        shared = (start if again else self._known * start) if fields_first else apart
         if shared < max(1, cache.floor_tokens):
             return 0
         return int(cache.share * (shared - shared % cache.block_tokens))

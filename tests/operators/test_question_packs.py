@@ -372,6 +372,16 @@ def test_functions(tmp_path: Path, layout: str, dedup: str) -> None:
     assert found[1].calls < found[0].calls
 
 
+def test_layout_by_price(tmp_path: Path) -> None:
+    """With `layout = 'auto'`, shared requests begin with the questions, which a cache then serves to other rows."""
+    model = Model()
+    with session_at(tmp_path, model, provider="openai", api_key_env="") as session:
+        check(ask(session, SQL, questions_per_request="8", layout="auto"))
+    starts = {body["messages"][0]["content"] for body in model.bodies}
+    assert len(starts) == 1
+    assert "Question " in starts.pop()
+
+
 def test_limit(tmp_path: Path) -> None:
     """A LIMIT gets its rows."""
     session = small_database(tmp_path, price=1.0).session()

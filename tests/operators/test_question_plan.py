@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from flightllm.engines.fake.engine import FakeEngine, FakeOptions
 from flightllm.functions.call import AICall
 from flightllm.llm.cost import Costs, Prices
 from flightllm.llm.engine import Choice, Parameters, PrefixCache
+from flightllm.observe.query_record import CallRecord
 from flightllm.operators.cache import CacheKeys
 from flightllm.operators.call_context import CallSite
 from flightllm.operators.question_plan import Decision, Later, QuestionPlan
@@ -30,6 +32,20 @@ class Hosted(FakeEngine):
         return self.cache
 
 
+def sites_of(calls: int, *, fields_first: bool) -> list[CallSite]:
+    """Return sites of filters over one field."""
+    sites = []
+    for number in range(calls):
+        call = AICall(
+            f"stub{number}", "ai_filter", "ai_filter(…)", f"Is number {number} right?",
+            fields=("text",), required=frozenset({0}), parameters=FILTER, output=pa.bool_(), parse=str, on_error="null",
+        )  # fmt: skip
+        keys, counters = CacheKeys(call, "model"), CallRecord("ai_filter", "")
+        site = CallSite(call, ((0,),), (0,), None, None, keys, counters, fields_first)
+        sites.append(replace(site, joined_fields_first=fields_first))
+    return sites
+
+
 def plan_of(
     words: int,
     calls: int = 3,
@@ -40,14 +56,7 @@ def plan_of(
     prices: Prices | None = None,
 ) -> tuple[QuestionPlan, list[str]]:
     """Return a plan for filters over a text of so many words, and what it tells."""
-    sites = []
-    for number in range(calls):
-        call = AICall(
-            f"stub{number}", "ai_filter", "ai_filter(…)", f"Is number {number} right?", fields=("text",),
-            required=frozenset({0}), parameters=FILTER, output=None, parse=str, on_error="null",
-        )  # fmt: skip
-        keys = CacheKeys(call, "model")
-        sites.append(CallSite(call, ((0,),), (0,), None, None, keys, None, fields_first))  # type: ignore[arg-type]
+    sites = sites_of(calls, fields_first=fields_first)
     rows = [[("text", f"{place} " + "word " * words)] for place in range(4)]
     costs = Costs(prices or Prices(1.0, 0.1, 4.0))
     told: list[str] = []
