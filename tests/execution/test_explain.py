@@ -222,12 +222,12 @@ def test_savings_of_ordering(samples: Database) -> None:
 
 
 def test_prices(tmp_path: Path) -> None:
-    """Where prices are configured, each call and the total have theirs."""
+    """Where prices are configured, each call and the total have theirs; texts have half of their limit."""
     engine = EngineConfig("fake", price_input=1_000.0, price_output=2_000.0)
     database = Database.open(Config(engine=engine, data_folder=tmp_path))
     sql = "SELECT ai_gen('x', note, max_tokens => 5) FROM (VALUES ('a'), ('b')) AS t(note)"
     total = told(database.session(), sql)["total"]["predicted"]
-    assert total["price"] == pytest.approx((total["prompt_tokens"] * 1_000 + 10 * 2_000) / 1e6)
+    assert total["price"] == pytest.approx((total["prompt_tokens"] * 1_000 + 4 * 2_000) / 1e6)
     assert "price" in explained(database.session(), sql)["total"]
     database.close()
 
