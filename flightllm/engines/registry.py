@@ -48,8 +48,7 @@ class OpenModel:
 
         This does not wait for any engine.
         """
-        inner = getattr(self.engine, "inner", self.engine)
-        return bool(getattr(inner, "gives_probabilities", True)) and self.learned.of(user).has_probabilities()
+        return extras_of(self.engine).gives_probabilities and self.learned.of(user).has_probabilities()
 
     @property
     def replicas(self) -> int:

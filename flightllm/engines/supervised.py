@@ -127,6 +127,12 @@ class SupervisedEngine(ForwardedExtras):
         inner = self.inner
         return None if inner is None else extras_of(inner).batches
 
+    @property
+    def gives_probabilities(self) -> bool:
+        """Return whether answers can come with probabilities, as far as is known; this does not wait."""
+        inner = self.inner
+        return True if inner is None else extras_of(inner).gives_probabilities
+
     def present(self) -> Engine:
         """Return the engine, once it is open.
 

@@ -23,7 +23,7 @@ OWN = {"alive", "in_flight", "replicas", "callers", "probe", "check"}
 """What a cluster tells about all of its replicas."""
 OF_USERS = {"answer_share"}
 """What a wrapper tells about the answers to one user."""
-HERE = {"alive", "reason", "in_flight", "callers", "replicas", "batches"}
+HERE = {"alive", "reason", "in_flight", "callers", "replicas", "batches", "gives_probabilities"}
 """What a supervised engine tells although its engine is down."""
 
 
