@@ -36,7 +36,7 @@ RECORDS: Final[Mapping[str, str]] = {
     "eviction": "eviction_sim --workload '2 queries' --rows 1000 --seed 2",
     "eviction_traces": "eviction_sim --workload mooncake azure_conv azure_code phases documents agents scans --seed 3"
     " --policy lru 2q gdsf arc s3_fifo workload_aware",
-    "finite_cache": "finite_cache --table movies_15k products squad_rag5 --bound",
+    "finite_cache": "finite_cache --bound",
     "kv_quality": "kv_quality --quick",
     "kv_codec": "kv_codec",
     "kv_adaptation": "kv_adaptation",
