@@ -212,8 +212,6 @@ class Session:
             SqlError: the option has a wrong form.
         """
         chosen = self._settings.with_values(settings)
-        if "delivery" not in sql.lower():
-            return sql, chosen
         text, delivery = without_delivery(sql)
         return text, chosen if delivery is None else chosen.with_values({"delivery": delivery})
 

@@ -1,5 +1,6 @@
 """The option `WITH (delivery = 'batch')` of one statement, after its query or before AS."""
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -8,6 +9,10 @@ from flightllm.sql.tokens import Token, TokenKind, position, tokenize
 
 _OPTION: Final = "delivery"
 _STATEMENTS: Final = ("select", "with", "values", "insert", "create", "explain", "from", "table")
+_CHANGES: Final = ("update", "delete", "merge")
+_HINTS: Final = ("index", "forceseek")
+"""Options of tables in SQL Server, which have no effect here."""
+_MAYBE: Final = re.compile(r"delivery|\bwith\s*\(\s*\w+\s*=", re.IGNORECASE)
 _USAGE: Final = "write WITH (delivery = 'batch') at the end of the statement, or before the AS of CREATE TABLE"
 
 
@@ -18,15 +23,23 @@ def without_delivery(sql: str) -> tuple[str, str | None]:
     'batch')` returns the text up to WITH, and `batch`.
 
     Raises:
-        SqlError: the option has a wrong form.
+        SqlError: the option has a wrong form or name, or the statement cannot wait.
     """
+    if _MAYBE.search(sql) is None:
+        return sql, None
     tokens = tokenize(sql)
     first = next((token for token in tokens if not token.is_symbol("(")), None)
-    if first is None or not first.is_word(*_STATEMENTS):
+    if first is None or not first.is_word(*_STATEMENTS, *_CHANGES):
         return sql, None
     depth = 0
     for at, token in enumerate(tokens):
         if not depth and token.is_word("with") and _begins_option(tokens, at):
+            if not tokens[at + 2].is_word(_OPTION):
+                if first.is_word("create") or tokens[at + 2].is_word(*_HINTS):
+                    continue  # CREATE checks its own options
+                where = position(sql, tokens[at + 2].start)
+                raise SqlError(f"WITH has no option {tokens[at + 2].text!r}, at {where}: {_USAGE}")
+            _check_kind(sql, tokens, at, first)
             end = _end(sql, tokens, at)
             gap = " " * (tokens[end].end - token.start)
             return f"{sql[: token.start]}{gap}{sql[tokens[end].end :]}", tokens[at + 4].text
@@ -39,9 +52,34 @@ def _begins_option(tokens: Sequence[Token], at: int) -> bool:
     return (
         len(following) == 3
         and following[0].is_symbol("(")
-        and following[1].is_word(_OPTION)
+        and following[1].kind is TokenKind.WORD
         and following[2].is_symbol("=")
     )
+
+
+def _check_kind(sql: str, tokens: Sequence[Token], at: int, first: Token) -> None:
+    """Check that a statement can wait.
+
+    Raises:
+        SqlError: the statement changes rows, or keeps a query that others run.
+    """
+    where = position(sql, tokens[at].start)
+    if first.is_word(*_CHANGES):
+        raise SqlError(
+            f"WITH ({_OPTION} = …) at {where}: {first.text.upper()} cannot wait: keep the answers by CREATE TABLE …"
+            " AS SELECT first"
+        )
+    if first.is_word("create") and any(token.is_word("view") for token in _before_as(tokens[:at])):
+        raise SqlError(
+            f"WITH ({_OPTION} = …) at {where}: a view keeps no delivery: write the option in the statements that read"
+            " the view"
+        )
+
+
+def _before_as(tokens: Sequence[Token]) -> Sequence[Token]:
+    """Return the tokens before the name of what a statement creates ends: before AS or a parenthesis."""
+    ends = (at for at, token in enumerate(tokens) if token.is_word("as") or token.is_symbol("("))
+    return tokens[: next(ends, len(tokens))]
 
 
 def _end(sql: str, tokens: Sequence[Token], at: int) -> int:

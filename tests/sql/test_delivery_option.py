@@ -20,6 +20,15 @@ from flightllm.sql.delivery_option import without_delivery
         ("SELECT 1 -- WITH (delivery = 'batch')", None, None),
         ("SET flightllm.delivery = 'batch'", None, None),
         ("CREATE FILTER delivery ON t WITH (precision = 0.9)", None, None),
+        ("SELECT * FROM t WITH (NOLOCK)", None, None),
+        ("SELECT * FROM t WITH (INDEX = x)", None, None),
+        ("SELECT 1 FROM (SELECT 2) AS with_x (delivery)", None, None),
+        ("CREATE TABLE view WITH (fillfactor = 70) AS SELECT 1", None, None),
+        (
+            "CREATE TABLE v AS SELECT view FROM t WITH (delivery = 'batch')",
+            "CREATE TABLE v AS SELECT view FROM t",
+            "batch",
+        ),
     ],
 )
 def test_option(sql: str, left: str | None, value: str | None) -> None:
@@ -37,6 +46,12 @@ def test_option(sql: str, left: str | None, value: str | None) -> None:
         ("SELECT 1 WITH (delivery = 'batch', max_cost = 1)", "the only option"),
         ("SELECT 1 WITH (delivery = 3)", "'batch' or 'immediate'"),
         ("SELECT 1 WITH (delivery =", "'batch' or 'immediate'"),
+        ("SELECT x FROM t WITH (delivry = 'batch')", "no option 'delivry', at 1:23: write WITH"),
+        ("INSERT INTO t SELECT x FROM t WITH (mode = 'batch')", "no option 'mode'"),
+        ("UPDATE t SET x = 1 WITH (delivery = 'batch')", "UPDATE cannot wait: keep the answers by CREATE TABLE"),
+        ("delete from t with (delivery = 'batch')", "DELETE cannot wait"),
+        ("CREATE VIEW v AS SELECT 1 FROM t WITH (delivery = 'batch')", "a view keeps no delivery"),
+        ("CREATE OR REPLACE VIEW v (a) AS SELECT 1 FROM t WITH (delivery = 'batch')", "a view keeps no delivery"),
     ],
 )
 def test_wrong_options(sql: str, said: str) -> None:
