@@ -26,7 +26,7 @@ from flightllm.ddl.dispatch import bound_texts, change, check
 from flightllm.deferred.handle import HandleQuery
 from flightllm.dialect.rewriting import DEFAULT
 from flightllm.dml import Changed
-from flightllm.errors import CancelledError, FlightLLMError, PermissionDeniedError, UnsupportedError
+from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, PermissionDeniedError, UnsupportedError
 from flightllm.execution.cancel_token import stopped
 from flightllm.execution.context import Services
 from flightllm.execution.deferral import DeferredStatement
@@ -54,7 +54,7 @@ from flightllm.sql.client_parameters import ParameterTable
 from flightllm.sql.delivery_option import without_delivery
 from flightllm.sql.guard import check_bound
 from flightllm.sql.names import OutputNames
-from flightllm.sql.parameters import bind
+from flightllm.sql.parameters import bind, each_row
 from flightllm.sql.parsed_text import ParsedText, mentions
 from flightllm.sql.statement import Statement
 from flightllm.storage.folder import Reader
@@ -250,7 +250,7 @@ class Session:
     def _described(self, sql: str, settings: Settings, parameters: pa.RecordBatch | None = None) -> Description:
         read = self._reader.statement(sql, settings, None if parameters is None else parameters.schema)
         if parameters is None and read.parameters and has_late_id(read.whole):
-            raise UnsupportedError(
+            raise InvalidInputError(  # clients take "unsupported" for a server that prepares no statements
                 "the columns of batch_result are known once its id is: write the id as a text, as in"
                 " batch_result('1f2e3d4c5b6a'), or bind it before the statement is described"
             )
@@ -258,7 +258,7 @@ class Session:
         bound = read.whole if values is None else self._reader.with_values(read.whole, values)
         circumstances = self._circumstances(settings, bound)
         reader, keeps, plans = self._reading(bound, circumstances.rights), False, list[KeptPlan]()
-        planned = list[Query]()
+        planned, waits = list[Query](), list[Query]()
         with panics_mapped(), self._all.watch.planning(bound.sql, circumstances.rights.blamed):
             services = self._services_of(circumstances.rights)
 
@@ -271,7 +271,10 @@ class Session:
                     _check_writable(statement, settings)
                     if self._defers(statement, settings):
                         handle = handle_of(statement, services, settings, self._deferring(sql, settings, parameters))
-                        return _EMPTY if handle is None else handle.schema
+                        if handle is None:
+                            return _EMPTY
+                        waits.append(handle)
+                        return handle.schema
                     return self._check(statement, services)
                 named = replace(statement, names=read.names)
                 query = plan_statement(named, services, circumstances.settings)
@@ -286,7 +289,8 @@ class Session:
             try:
                 found = describe(read, services, schema_of, parameters)
                 asks_none = bool(planned) and all(isinstance(one, PlainQuery) for one in planned)
-                found = replace(found, asks_no_model=asks_none)
+                # a change that waits returns its handle, so clients must execute it as a query
+                found = replace(found, asks_no_model=asks_none, is_update=found.is_update and not waits)
                 if plans and parameters is None and not read.parameters:
                     keeps, found = True, replace(found, plan=plans[0])
                 return found
@@ -590,8 +594,9 @@ class Session:
                 self._reader.variables.check_set(read)
             yield self._update(sql, bind(read, None), names, chosen, cancelled)
             return
-        for text, more in bound_texts(read, parameters, self._services.functions):
-            yield self._update(sql, text, names, chosen, cancelled, more)
+        texts = bound_texts(read, parameters, self._services.functions)
+        for (text, more), row in zip(texts, each_row(parameters), strict=False):  # one text can have many rows
+            yield self._update(sql, text, names, chosen, cancelled, more, row)
 
     def _update(
         self,
@@ -601,6 +606,7 @@ class Session:
         settings: Settings,
         cancelled: CancelToken | None,
         more: Iterable[ParsedText] | None = None,
+        row: pa.RecordBatch | None = None,
     ) -> Changed:
         if bound.sql != sql:
             check_bound(bound, self._all.config.limits)
@@ -614,7 +620,7 @@ class Session:
             self._change_session(statement)
             return Changed(-1)
         if self._defers(statement, settings):
-            handle = handle_of(statement, self._services, settings, self._deferring(sql, settings, None))
+            handle = handle_of(statement, self._services, settings, self._deferring(sql, settings, row))
             if handle is not None:
                 record = self._began(sql, cancelled, statement.kind)
                 with closing(ResultBatches(handle.run(record), record, self._reading(bound, self.rights))) as rows:

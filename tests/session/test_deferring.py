@@ -72,8 +72,32 @@ def test_the_id_of_a_result_is_a_parameter(tmp_path: Path) -> None:
         row = pa.RecordBatch.from_pylist([{"1": batch_id}])
         assert session.describe(sql, row).schema.names == ["id"]
         assert session.execute(sql, row).batches is not None
-        with pytest.raises(UnsupportedError, match="known once its id is"):
+        with pytest.raises(InvalidInputError, match="known once its id is"):
             session.describe(sql)
+
+
+def test_parameters_of_a_change(tmp_path: Path) -> None:
+    """A change keeps its values, however a client sends it; a prepared change returns its handle."""
+    dbapi = pytest.importorskip("adbc_driver_flightsql.dbapi", reason="the extra 'test' is not installed")
+    sql = f"INSERT INTO made SELECT id, {_CALL} FROM t WHERE id <= ? WITH (delivery = 'batch')"
+    with batch_provider() as provider, opened(tmp_path, provider) as database:
+        session = database.session()
+        session.update("CREATE TABLE made (id BIGINT, a TEXT)")
+        session.update(sql, pa.table({"0": [1, 2]}))  # a statement for each row
+        server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"))
+        try:
+            with dbapi.connect(server.uri, autocommit=True) as client, client.cursor() as cursor:
+                cursor.execute(sql, (3,))
+                [[_, state, *_]] = cursor.fetchall()
+                assert state == "collecting"
+                cursor.execute(sql.replace("?", "2"))
+                assert len(cursor.fetchall()) == 1
+        finally:
+            server.drain(0)
+        ids = [str(row["id"]) for row in database.deferred.rows()]
+        assert [ended(database, one)["rows"] for one in ids] == [1, 2, 3, 2]
+        assert rows_of(session, "SELECT count(a) AS n FROM made") == [{"n": 8}]
+        assert set(provider.asked.values()) == {1}
 
 
 @pytest.mark.slow
