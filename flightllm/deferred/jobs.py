@@ -86,7 +86,7 @@ class Jobs:
     def _ended(self, job: Job, endpoint: BatchEndpoint, *, cancelled: bool) -> bool:
         provider = job.provider
         if provider is None and job.tried:
-            provider = endpoint.find(job.name, job.created)  # a crash can have come between the request and its note
+            provider = endpoint.find(job.sent_as, job.created)  # a crash can have come between the request and its note
             if provider is not None:
                 self._store.sent_job(job.name, provider)
         if provider is None:
@@ -143,7 +143,7 @@ class Jobs:
         lines = [endpoint.line(str(number), body) for number, body in self._store.bodies(job.name)]
         self._store.try_job(job.name)
         try:
-            provider = endpoint.submit(job.name, lines)
+            provider = endpoint.submit(job.sent_as, lines)
         except QueueFullError as error:
             self._full[job.model] = str(error)
             self._wait(job, str(error), too_large=error.too_large)

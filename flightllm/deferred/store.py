@@ -53,9 +53,11 @@ _ADDED: Final = (
     ("jobs", "booked", "INTEGER NOT NULL DEFAULT 1"),
     ("jobs", "good", "INTEGER NOT NULL DEFAULT 0"),
     ("jobs", "stored", "INTEGER NOT NULL DEFAULT 0"),
+    ("jobs", "refused", "INTEGER NOT NULL DEFAULT 0"),
     *(("jobs", name, "INTEGER NOT NULL DEFAULT 0") for name in _WORK),
 )
 """Columns that files of earlier versions lack."""
+_REFUSED: Final = "UPDATE jobs SET provider = NULL, tried = 0, state = 'new', refused = refused + 1 WHERE name = ?"
 _FINAL: Final = "(status NOT IN (0, 408, 409, 429) AND status < 500)"
 """Whether an answer stays the same in another try; see `LineResult.passes`."""
 _BUSY_SECONDS: Final = 30.0
@@ -92,6 +94,13 @@ class Job:
     created: float
     tried: bool
     provider: str | None
+    refused: int = 0
+    """How often the provider has refused the job."""
+
+    @property
+    def sent_as(self) -> str:
+        """Return the job's name at the provider, where a refused job keeps its name, and can have other lines."""
+        return f"{self.name}-r{self.refused}" if self.refused else self.name
 
 
 class Wait(NamedTuple):
@@ -397,11 +406,11 @@ class BatchStore:
         """Return the jobs that have not ended; with `ended`, all of them."""
         with self._transaction() as database:
             rows = database.execute(
-                "SELECT name, model, created, tried, provider FROM jobs WHERE batch = ? AND (state <> 'ended' OR ?)"
-                " ORDER BY created, name",
+                "SELECT name, model, created, tried, provider, refused FROM jobs"
+                " WHERE batch = ? AND (state <> 'ended' OR ?) ORDER BY created, name",
                 (batch_id, ended),
             ).fetchall()
-        return [Job(name, model, created, bool(tried), provider) for name, model, created, tried, provider in rows]
+        return [Job(name, model, created, bool(tried), *rest) for name, model, created, tried, *rest in rows]
 
     @_guarded
     def try_job(self, name: str) -> None:
@@ -436,7 +445,7 @@ class BatchStore:
     def send_later(self, job: str, wait: Wait | None = None) -> None:
         """Note that the provider does not have a job: it was refused, and is sent again."""
         with self._transaction() as database:
-            database.execute("UPDATE jobs SET provider = NULL, tried = 0, state = 'new' WHERE name = ?", (job,))
+            database.execute(_REFUSED, (job,))
             if wait is not None:
                 database.execute("INSERT OR REPLACE INTO waits VALUES (?, ?, ?, ?)", (job, *wait))
 
@@ -444,7 +453,7 @@ class BatchStore:
     def split(self, job: Job, parts: Sequence[Sequence[int]], wait: Wait) -> None:
         """Divide the prompts of a job that no provider has among itself and new jobs, which all wait."""
         with self._transaction() as database:
-            database.execute("UPDATE jobs SET provider = NULL, tried = 0, state = 'new' WHERE name = ?", (job.name,))
+            database.execute(_REFUSED, (job.name,))
             database.execute("INSERT OR REPLACE INTO waits VALUES (?, ?, ?, ?)", (job.name, *wait))
             database.execute("UPDATE leads SET after = 'divided', ended = 0 WHERE after = ?", (job.name,))
             for numbers in parts[1:]:
@@ -540,7 +549,7 @@ class BatchStore:
                 " WHERE job = ? AND number = ? AND state = 'sent'",
                 [(result.status, result.body, job, number) for number, result in results],
             )
-            database.execute("UPDATE jobs SET provider = NULL, tried = 0, state = 'new' WHERE name = ?", (job,))
+            database.execute(_REFUSED, (job,))
 
     @_guarded
     def _bodies_after(self, job: str, last: int) -> list[tuple[int, str]]:

@@ -1,6 +1,7 @@
 """The jobs of a deferred statement whose provider takes no further job, or refuses a file for single lines."""
 
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -114,4 +115,33 @@ def test_open_jobs_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         provider.looks = 1
         assert ended(database, batch_id)["state"] == "done"
         assert len(provider.jobs) == ROWS // 4
+        assert set(provider.asked.values()) == {1}
+
+
+def test_a_refused_file_is_not_taken_for_a_later_one(tmp_path: Path) -> None:
+    """If a job fails to leave after its file was refused, the refused file says nothing about the lines that are left.
+
+    The refused file has the wrong line at a place that another prompt has in the next file.
+    """
+    files, looked = list[str](), threading.Event()
+
+    def fail(path: str) -> None:
+        if path.startswith("/v1/batches?"):
+            looked.set()
+        if path == "/v1/files":
+            files.append(path)
+            if len(files) > 1 and not looked.is_set():
+                raise ConnectionError("the connection is lost before a job is made")
+
+    def wrong(prompt: str) -> str:
+        return "Invalid content" if re.search(r"row 7\b", prompt) else ""
+
+    with batch_provider(wrong_lines=wrong, before_reply=fail) as provider, opened(tmp_path, provider) as database:
+        session = database.session()
+        batch_id = deferred(session, TEXTS)
+        row = ended(database, batch_id)
+        assert looked.is_set()
+        assert (row["state"], row["error"], row["failed"]) == ("done", None, 1)
+        found = {one["id"]: one["a"] for one in database.deferred.result(batch_id, session.principal).to_pylist()}
+        assert [number for number, one in sorted(found.items()) if one["error"]] == [7]
         assert set(provider.asked.values()) == {1}
