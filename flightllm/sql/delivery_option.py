@@ -14,6 +14,11 @@ _HINTS: Final = ("index", "forceseek")
 """Options of tables in SQL Server, which have no effect here."""
 _MAYBE: Final = re.compile(r"delivery|\bwith\s*\(\s*\w+\s*=", re.IGNORECASE)
 _USAGE: Final = "write WITH (delivery = 'batch') at the end of the statement, or before the AS of CREATE TABLE"
+_WHOLE: Final = re.compile(
+    r"\bwith\s*+\(\s*+delivery\s*+=\s*+(?P<quote>['\"]?)(?P<value>\w++)(?P=quote)\s*+\)(?=\s*+;?\s*+\Z|\s++as\b)",
+    re.IGNORECASE,
+)
+"""A whole option in its place, without comments."""
 
 
 def without_delivery(sql: str) -> tuple[str, str | None]:
@@ -27,7 +32,10 @@ def without_delivery(sql: str) -> tuple[str, str | None]:
     """
     if _MAYBE.search(sql) is None:
         return sql, None
-    tokens = tokenize(sql)
+    try:
+        tokens = tokenize(sql)
+    except SqlError:  # the quotes of another dialect, which nobody has read yet
+        return _of_other_quotes(sql)
     first = next((token for token in tokens if not token.is_symbol("(")), None)
     if first is None or not first.is_word(*_STATEMENTS, *_CHANGES):
         return sql, None
@@ -45,6 +53,15 @@ def without_delivery(sql: str) -> tuple[str, str | None]:
             return f"{sql[: token.start]}{gap}{sql[tokens[end].end :]}", tokens[at + 4].text
         depth += token.is_symbol("(") - token.is_symbol(")")
     return sql, None
+
+
+def _of_other_quotes(sql: str) -> tuple[str, str | None]:
+    """Return what `without_delivery` does, for a text that the tokenizer cannot read."""
+    found = _WHOLE.search(sql)
+    if found is None or not sql.lstrip("( \t\r\n").lower().startswith(_STATEMENTS):
+        return sql, None
+    gap = " " * (found.end() - found.start())
+    return f"{sql[: found.start()]}{gap}{sql[found.end() :]}", found["value"]
 
 
 def _begins_option(tokens: Sequence[Token], at: int) -> bool:

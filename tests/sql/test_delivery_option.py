@@ -19,6 +19,10 @@ from flightllm.sql.delivery_option import without_delivery
         ("SELECT 'WITH (delivery = ''batch'')'", None, None),
         ("SELECT 1 -- WITH (delivery = 'batch')", None, None),
         ("SET flightllm.delivery = 'batch'", None, None),
+        (r"SELECT 'it\'s', delivery FROM t", None, None),
+        (r"SELECT 'it\'s with (delivery = x)'", None, None),
+        (r"SELECT 'it\'s' WITH (delivery = 'batch');", r"SELECT 'it\'s' ;", "batch"),
+        (r"CREATE TABLE t WITH (delivery = batch) AS SELECT 'it\'s'", r"CREATE TABLE t AS SELECT 'it\'s'", "batch"),
         ("CREATE FILTER delivery ON t WITH (precision = 0.9)", None, None),
         ("SELECT * FROM t WITH (NOLOCK)", None, None),
         ("SELECT * FROM t WITH (INDEX = x)", None, None),
@@ -32,7 +36,10 @@ from flightllm.sql.delivery_option import without_delivery
     ],
 )
 def test_option(sql: str, left: str | None, value: str | None) -> None:
-    """The option is found at the end or before AS, and nowhere else; spaces take its place."""
+    """The option is found at the end or before AS, and nowhere else; spaces take its place.
+
+    Texts with the quotes of other dialects are read too.
+    """
     text, found = without_delivery(sql)
     assert found == value
     assert text.split() == (sql if left is None else left).split()
