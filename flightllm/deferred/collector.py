@@ -66,6 +66,11 @@ class Collector:
         """Why a limit left prompts unsent, or None."""
 
     @property
+    def keeping(self) -> bool:
+        """Return whether the pass only puts answers into the cache."""
+        return self._keeping
+
+    @property
     def listed(self) -> int:
         """Return how many prompts the pass has listed."""
         return len(self._listed)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -63,12 +64,21 @@ def handle_of(
         FlightLLMError: the statement is wrong, or cannot wait.
     """
     check(statement, services, settings)
-    query = plan(statement.parsed_query, services, settings, names=statement.names())
+    query = query_of(statement, services, settings)
     if not asks_models(query):
         return None
     check_deferrable(query, settings)
     _check_repeatable(statement, services)
     return HandleQuery(cast("AskingQuery", query), deferred(statement), services)
+
+
+def query_of(statement: Statement, services: Services, settings: Settings) -> Query:
+    """Return the query of a change.
+
+    Raises:
+        FlightLLMError: the query is wrong.
+    """
+    return plan(statement.parsed_query, services, settings, names=statement.names())
 
 
 def waiting(
@@ -148,6 +158,11 @@ class PassSession(Protocol):
     def update(self, sql: str, parameters: pa.Table | None = None, *, cancelled: CancelToken | None = None) -> int:
         """Run a change."""
 
+    def execute_query_of(
+        self, sql: str, parameters: pa.RecordBatch | None = None, *, cancelled: CancelToken | None = None
+    ) -> PassResult:
+        """Run the query of a change, and change nothing."""
+
     def close(self) -> None:
         """Close the session."""
 
@@ -172,10 +187,13 @@ class PassRunner:
         session = self._session(services, statement)
         try:
             parameters = _table(statement.parameters)
-            if statement.is_update:
+            if statement.is_update and not collector.keeping:
                 with marked(mark):
                     return session.update(statement.sql, parameters, cancelled=stop)
             row = None if parameters is None else parameters.combine_chunks().to_batches()[0]
+            if statement.is_update:  # the change itself can be impossible by now: its table can be gone
+                with closing(session.execute_query_of(statement.sql, row, cancelled=stop).batches) as batches:
+                    return sum(batch.num_rows for batch in batches)
             return _written(session, statement.sql, row, rows, stop)
         finally:
             session.close()

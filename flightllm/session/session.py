@@ -42,7 +42,7 @@ from flightllm.observe.query_log import QueryLog
 from flightllm.observe.query_record import CancelToken, QueryRecord
 from flightllm.observe.session_log import SessionFacts, SessionLog
 from flightllm.observe.statement_texts import without_its_secrets
-from flightllm.session.deferring import handle_of, is_deferred_change, kept_settings, row_of, waiting
+from flightllm.session.deferring import handle_of, is_deferred_change, kept_settings, query_of, row_of, waiting
 from flightllm.session.place import SessionPlace
 from flightllm.session.reading import StatementReader, plan_statement
 from flightllm.session.transactions import Transactions
@@ -380,6 +380,20 @@ class Session:
                     return self._noted(waiting(query, statement, services, chosen, deferring))
                 return query
 
+            return self._started(statement.kind, sql, statement.whole.sql, planned, statement.whole, cancelled)
+
+    def execute_query_of(
+        self, sql: str, parameters: pa.RecordBatch | None = None, *, cancelled: CancelToken | None = None
+    ) -> QueryResult:
+        """Run the query of an INSERT … SELECT or CREATE TABLE AS, and change nothing; see `execute`.
+
+        Raises:
+            FlightLLMError: the query is wrong.
+        """
+        with self._failures_noted(sql, {}):
+            sql, chosen = self._given(sql, {})
+            statement = self._reader.bound(sql, chosen, parameters)
+            planned = lambda services: query_of(statement, services, chosen)  # noqa: E731 - one line
             return self._started(statement.kind, sql, statement.whole.sql, planned, statement.whole, cancelled)
 
     def _defers(self, statement: Statement, settings: Settings) -> bool:

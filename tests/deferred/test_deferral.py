@@ -402,6 +402,24 @@ def test_a_change_fails_as_a_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_change_whose_table_is_gone(tmp_path: Path) -> None:
+    """The answers to a change that has become impossible stay known: they are paid for."""
+    with batch_provider(looks=10_000) as provider, opened(tmp_path, provider) as database:
+        session, asked = database.session(), "SELECT id, ai_gen('Say', x) AS a FROM t"
+        session.update("CREATE TABLE made (id BIGINT, a TEXT)")
+        ids = [deferred(session, f"INSERT INTO made {asked}"), deferred(session, f"CREATE TABLE other AS {asked}")]
+        await_true(lambda: bool(provider.jobs))
+        session.update("DROP TABLE made")
+        session.update("CREATE TABLE other (id BIGINT)")
+        provider.looks = 1
+        said = [ended(database, one)["error"] for one in ids]
+        assert "there is no table 'made'" in said[0]
+        assert "'other' exists" in said[1]
+        assert len(rows_of(session, asked)) == ROWS
+        assert set(provider.asked.values()) == {1}
+        assert not provider.chats
+
+
 def test_a_refused_job_fails_the_statement(tmp_path: Path) -> None:
     """The provider's reason for refusing a file is the error of the statement."""
     with batch_provider(refuses="billing limit") as provider, opened(tmp_path, provider) as database:
