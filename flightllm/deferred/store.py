@@ -60,6 +60,7 @@ _ADDED: Final = (
 _REFUSED: Final = "UPDATE jobs SET provider = NULL, tried = 0, state = 'new', refused = refused + 1 WHERE name = ?"
 _FINAL: Final = "(status NOT IN (0, 408, 409, 429) AND status < 500)"
 """Whether an answer stays the same in another try; see `LineResult.passes`."""
+_OK: Final = 200
 _BUSY_SECONDS: Final = 30.0
 _TOGETHER: Final = 1_000
 """Prompts of a job that are read or written at a time: a whole job can take hundreds of megabytes."""
@@ -299,13 +300,18 @@ class BatchStore:
 
     @_guarded
     def owner(self, batch_id: str, digest: bytes, scope: str, *, answered: bool) -> str | None:
-        """Return another open statement that has a prompt without an answer; with `answered`, also with one."""
+        """Return another open statement that has a prompt without an answer; with `answered`, also with one.
+
+        An answer of a statement that failed counts too: the answer cache can lack it, if a table was gone.
+        """
         with self._transaction() as database:
             row = database.execute(
                 "SELECT batch FROM prompts JOIN batches ON batches.id = batch WHERE digest = ? AND scope = ?"
-                f" AND batch <> ? AND batches.state NOT IN {ENDED}"
-                f" AND (prompts.state <> 'answered' OR (? AND {_FINAL})) ORDER BY prompts.state LIMIT 1",
-                (digest, scope, batch_id, answered),
+                f" AND batch <> ? AND ((batches.state NOT IN {ENDED}"
+                f" AND (prompts.state <> 'answered' OR (? AND {_FINAL})))"
+                f" OR (? AND batches.state = 'failed' AND prompts.state = 'answered' AND status = {_OK}))"
+                " ORDER BY prompts.state LIMIT 1",
+                (digest, scope, batch_id, answered, answered),
             ).fetchone()
         return None if row is None else str(row[0])
 

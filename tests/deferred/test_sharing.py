@@ -52,6 +52,24 @@ def test_an_equal_statement_waits(tmp_path: Path) -> None:
         assert not provider.chats
 
 
+def test_the_answers_of_a_failed_statement(tmp_path: Path) -> None:
+    """A statement whose table is gone cannot put its answers into the cache; an equal one later has them."""
+    with batch_provider(looks=_LONG) as provider, opened(tmp_path, provider) as database:
+        session = database.session()
+        sql, copied = _SQL.replace("FROM t", "FROM s"), "CREATE TABLE s AS SELECT * FROM t"
+        session.update(copied)
+        first = _sent(database, provider, session, sql)
+        session.update("DROP TABLE s")
+        provider.looks = 1
+        assert "not found" in ended(database, first)["error"]
+        session.update(copied)
+        second = ended(database, deferred(session, sql))
+        assert (second["state"], second["rows"]) == ("done", ROWS)
+        assert not second["price"]
+        assert len(provider.jobs) == 1
+        assert not provider.chats
+
+
 @pytest.mark.slow
 def test_statements_that_begin_together(tmp_path: Path) -> None:
     """Many statements that overlap and begin at the same time ask each prompt once, also in later rounds."""
