@@ -117,7 +117,8 @@ class Learned:
                 self._sites[asked] = seen
                 self._last = asked, seen
                 if place in reading.texts:
-                    seen.texts = [*seen.texts, reading.texts[place]][-_KEPT_ANSWERS:]
+                    free = pack[place].parameters.constraint is None
+                    seen.texts = [*seen.texts, reading.texts[place]][-(_KEPT_TEXTS if free else _KEPT_ANSWERS) :]
                 seen.count += 1
                 seen.tokens += ends[place + 1] - ends[place]
 

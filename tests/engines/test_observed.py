@@ -1,14 +1,15 @@
 """An engine that is observed answers as ever, and what it did is learned."""
 
+import json
 import threading
 from typing import Any, cast
 
 import numpy as np
 
 from flightllm.engines.fake.engine import FakeEngine, FakeOptions
-from flightllm.engines.observed import Learned, ObservedEngine, asked_by
+from flightllm.engines.observed import Learned, ObservedEngine, asked_by, asked_in_pack
 from flightllm.llm.cost import Costs, Work
-from flightllm.llm.engine import Completion, Parameters, Request
+from flightllm.llm.engine import Choice, Completion, PackItem, Parameters, Request
 from flightllm.quality.forecast import Seen
 from flightllm.quality.targets import Targets
 
@@ -92,3 +93,17 @@ def test_runs_under_a_limit_are_kept_apart() -> None:
     assert learned.share_of_run("call", 1_000, targets) == everything.share(1_000, targets) != alone
     assert learned.first_of_run("call", 1_000, 5, 0.1) == limited.first(1_000, 5, 0.1)
     assert limited.first(1_000, 5, 0.1) != everything.first(1_000, 5, 0.1)
+
+
+def test_few_free_texts_of_packs_are_kept() -> None:
+    """Free texts can be long, so packs keep no more of them than single prompts do; answers with options are short."""
+    learned = Learned()
+    texts = PackItem("KQB", "ai_gen", "Say", Parameters(max_tokens=16), ())
+    options = PackItem("XYZ", "ai_filter", "Good?", Parameters(constraint=Choice(("Yes", "No"))), ())
+    for number in range(300):
+        answer = json.dumps({"KQB": f"text {number}", "XYZ": "Yes"})
+        learned.observe_pack((texts, options), Completion(number, answer, completion_tokens=9))
+    for item, most in ((texts, 16), (options, 256)):
+        found = learned.answers(asked_in_pack(item))
+        assert found is not None
+        assert len(found[0]) == most
