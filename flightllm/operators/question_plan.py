@@ -109,6 +109,9 @@ class QuestionPlan:
             waits = ", those of later steps for rows that the filters keep" if best.steps < len(later) else ""
             return f"{most} in one request{waits}, {1 - joined / apart:.0%} cheaper than one after another ({both})"
         why = self._why(later)
+        if joined < apart:
+            saves = f"one request saves only {1 - joined / apart:.1%} ({both}){why}"
+            return f"one after another: {saves}; estimates can be {1 - _WORTH:.0%} off"
         return f"one after another: in one request they cost {joined / apart:.2f} times as much ({both}){why}"
 
     def _why(self, later: Later) -> str:

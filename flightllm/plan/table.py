@@ -102,6 +102,8 @@ def _questions_per_request(call: CallFigures, actual: CallFigures | None) -> lis
         return []
     packed = shown.counts["packed"] if not shown.notes.get("together") else 0
     here = f"; {packed:,} answers came in requests of other calls" if packed else ""
+    if packed == 1:
+        here = "; 1 answer came in the request of another call"
     return [f"questions: {told}{here}"]
 
 

@@ -336,8 +336,8 @@ def test_options(tmp_path: Path) -> None:
     session = small_database(tmp_path, price=1.0).session()
     session.update(f"CREATE TABLE t AS SELECT id, note || '{LONG}' AS t FROM people")
     calls = [
-        ("ai_gen('Say', t)", "in one request"),
-        ("ai_gen('Tell', t)", "in one request"),
+        ("ai_gen('Say', t)", "one request saves only"),
+        ("ai_gen('Tell', t)", "one request saves only"),
         ("ai_gen('Say', t, temperature => 1)", "no other call has the same fields and options"),
         ("ai_gen('Say', id, t)", ""),
         ("ai_gen('Say', t, fresh => true)", "fresh => true"),

@@ -41,6 +41,21 @@ def test_how_prompts_are_made(ordering: str, layout: str, said: str) -> None:
     assert f"prompts: {said}" in texts["calls of s0"].splitlines()
 
 
+@pytest.mark.parametrize(
+    ("packed", "said"),
+    [
+        (0, ""),
+        (1, "; 1 answer came in the request of another call"),
+        (2, "; 2 answers came in requests of other calls"),
+    ],
+)
+def test_answers_of_shared_requests(packed: int, said: str) -> None:
+    """A line tells how many answers of a call came in requests of other calls."""
+    call = replace(CALL, counts=CALL.counts | {"packed": packed}, notes={"questions": "3 in one request"})
+    texts = dict(tables(Explained("operators", "fake", [], Figures(5, (call,)), None), ModelCosts({None: Costs()})))
+    assert f"questions: 3 in one request{said}" in texts["calls of s0"].splitlines()
+
+
 def test_nothing_tried() -> None:
     """A saving that was not tried says so; without notes there is no title for them."""
     told = Explained("operators", "fake", [], Figures(5, (CALL,)), None, [RuleSaving("rule", None)])
