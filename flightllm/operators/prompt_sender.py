@@ -18,7 +18,7 @@ from flightllm.common.cached import cached_property
 from flightllm.common.text import shared_start
 from flightllm.engines.extras import extras_of
 from flightllm.llm.cost import Work
-from flightllm.llm.engine import Completion, Constraint, Dispatch, Parameters, Request, Reuse, call_site
+from flightllm.llm.engine import Completion, Dispatch, Parameters, Request, Reuse, call_site
 from flightllm.operators.budget import RequestBudget, Reservation
 from flightllm.operators.call_context import CallContext, CallSite
 from flightllm.operators.label_budget import UNPAID
@@ -602,11 +602,6 @@ class RequestMaker:
 def _failed(completion: Completion) -> bool:
     """Return whether a request has no answer of the model, not even a refusal."""
     return completion.error is not None and not completion.refusal
-
-
-def _no_head(_: Constraint) -> str:
-    """Return the text before the prompts of an engine that sends none."""
-    return ""
 
 
 class PrefixOverlap:

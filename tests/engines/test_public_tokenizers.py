@@ -88,6 +88,11 @@ def test_real_tokenizers(provider: str, model: str, package: str, tokens: int) -
         ("mistral", "mistral-small-2409"),
         ("mistral", "mistral-large-2411"),
         ("together", "Qwen/Qwen3-8B"),
+        ("azure", "Llama-3.3-70B-Instruct"),
+        ("azure", "Mistral-7B-Instruct-v0.2"),
+        ("huggingface", "EleutherAI/gpt-neo-2.7B"),
+        ("huggingface", "EleutherAI/gpt-j-6b"),
+        ("ollama", "deepseek-coder:6.7b"),
     ],
 )
 def test_models_without_a_public_tokenizer(provider: str, model: str) -> None:

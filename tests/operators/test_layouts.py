@@ -9,6 +9,7 @@ import pytest
 
 from flightllm.config import Config, EngineConfig
 from flightllm.engines import create_engine
+from flightllm.engines.extras import EngineExtras
 from flightllm.functions.call import AICall
 from flightllm.llm.engine import Engine, Parameters, PrefixCache
 from flightllm.llm.prompt_formats import INSTRUCT
@@ -24,12 +25,17 @@ OLD = PrefixCache(128, None, at_once=False, floor_tokens=1_024, read=0.1, lead_c
 
 
 @dataclass
-class Hosted:
+class Hosted(EngineExtras):
     """A fake engine with the cache of a provider."""
 
     engine: Engine
     prefix_cache: PrefixCache | None
-    counts_exactly: bool = False
+    exact: bool = False
+
+    @property
+    def counts_exactly(self) -> bool:
+        """Return whether the counts of tokens stand for a tokenizer's."""
+        return self.exact
 
     def count_tokens(self, text: str) -> int:
         """Count four characters as a token."""
@@ -86,7 +92,7 @@ def test_a_tokenizer_needs_no_margin() -> None:
     found = {}
     for exact in (False, True):
         engine = Hosted(create_engine(EngineConfig("fake", "demo", 1, {})), OLD)
-        engine.counts_exactly = exact
+        engine.exact = exact
         calls = [call("Name the author.", "a", "b")]
         encoded = table(fields, [f"question {number}" for number in range(12)])
         given: Engine = engine  # type: ignore[assignment]

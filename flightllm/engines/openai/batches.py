@@ -38,7 +38,8 @@ _TIMEOUT: Final = 600.0
 """Seconds for one HTTP request: a file of 200 MB takes minutes."""
 NAME_KEY: Final = "flightllm"
 """The key of a job's metadata that holds its name."""
-_ENDED: Final = frozenset({"completed", "failed", "expired", "cancelled"})
+_ENDED: Final = frozenset({"completed", "failed", "expired", "cancelled", "canceled", "error"})
+"""The words of OpenAI for jobs that have ended, and other words of gateways."""
 _CLOCKS: Final = 3_600.0
 """Seconds by which the provider's clock can differ from ours."""
 _FIRST_ERROR: Final = 400
@@ -234,7 +235,7 @@ class OpenAIBatches:
             answered=counts.completed if counts else 0,
             failed=counts.failed if counts else 0,
         )
-        if word != "failed" or batch.output_file_id:
+        if word not in {"failed", "error"} or batch.output_file_id:
             return state
         return refused_state(state, (batch.errors.data if batch.errors else None) or [])
 
