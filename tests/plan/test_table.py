@@ -51,7 +51,7 @@ def test_how_prompts_are_made(ordering: str, layout: str, said: str) -> None:
 )
 def test_answers_of_shared_requests(packed: int, said: str) -> None:
     """A line tells how many answers of a call came in requests of other calls."""
-    call = replace(CALL, counts=CALL.counts | {"packed": packed}, notes={"questions": "3 in one request"})
+    call = replace(CALL, counts={**CALL.counts, "packed": packed}, notes={"questions": "3 in one request"})
     texts = dict(tables(Explained("operators", "fake", [], Figures(5, (call,)), None), ModelCosts({None: Costs()})))
     assert f"questions: 3 in one request{said}" in texts["calls of s0"].splitlines()
 

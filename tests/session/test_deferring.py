@@ -94,7 +94,7 @@ def test_parameters_of_a_change(tmp_path: Path) -> None:
                 assert len(cursor.fetchall()) == 1
         finally:
             server.drain(0)
-        ids = [str(row["id"]) for row in database.deferred.rows()]
+        ids = [str(row["id"]) for row in rows_of(session, "SELECT id FROM system.batches ORDER BY created")]
         assert [ended(database, one)["rows"] for one in ids] == [1, 2, 3, 2]
         assert rows_of(session, "SELECT count(a) AS n FROM made") == [{"n": 8}]
         assert set(provider.asked.values()) == {1}
