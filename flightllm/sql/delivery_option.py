@@ -10,6 +10,11 @@ from flightllm.sql.tokens import Token, TokenKind, position, tokenize
 _OPTION: Final = "delivery"
 _STATEMENTS: Final = ("select", "with", "values", "insert", "create", "explain", "from", "table")
 _CHANGES: Final = ("update", "delete", "merge")
+_EXPLAIN: Final = (
+    *("explain", "analyze", "verbose", "format", "text", "tree", "json", "pgjson", "graphviz", "indent", "costs"),
+    *("buffers", "timing", "summary", "settings", "wal", "on", "off", "true", "false"),
+)
+"""The words of EXPLAIN and of its options."""
 _HINTS: Final = ("index", "forceseek")
 """Options of tables in SQL Server, which have no effect here."""
 _MAYBE: Final = re.compile(r"delivery|\bwith\s*\(\s*\w+\s*=", re.IGNORECASE)
@@ -36,7 +41,8 @@ def without_delivery(sql: str) -> tuple[str, str | None]:
         tokens = tokenize(sql)
     except SqlError:  # the quotes of another dialect, which nobody has read yet
         return _of_other_quotes(sql)
-    first = next((token for token in tokens if not token.is_symbol("(")), None)
+    words = (token for token in tokens if token.kind is TokenKind.WORD)
+    first = next((token for token in words if not token.is_word(*_EXPLAIN)), None)
     if first is None or not first.is_word(*_STATEMENTS, *_CHANGES):
         return sql, None
     depth = 0
