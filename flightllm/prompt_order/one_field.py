@@ -17,6 +17,8 @@ from flightllm.prompt_order.uniform import score_columns
 
 _MOST_CELLS = 16_000_000
 """The most rows × sets of fields. Beyond it, the best fields by score are tried, and the others come last."""
+_MOST_SETS = 2_048
+"""The most sets of fields: each of them takes 20 us for each field, however few rows there are."""
 _LEAST_FIELDS = 2
 _ALONE = -1
 """The group of a row that shares its values with no other row."""
@@ -27,7 +29,7 @@ def one_field_per_group(encoded: Encoded, cache: CacheShape) -> Draft | None:
     """Return the rows in the order of the best tree; None if the table is too large to try two fields."""
     rows, columns = encoded.codes.shape
     ranked = score_columns(encoded)
-    fitting = (_MOST_CELLS // max(rows, 1)).bit_length() - 1
+    fitting = min(_MOST_SETS, _MOST_CELLS // max(rows, 1)).bit_length() - 1
     if min(fitting, columns) < _LEAST_FIELDS:
         return None
     sets = _FieldSets(encoded, cache, np.sort(ranked[:fitting]))

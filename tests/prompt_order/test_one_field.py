@@ -1,5 +1,7 @@
 """The best tree with one next field for each group, against a search of all such trees."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from flightllm.prompt_order import one_field
 from flightllm.prompt_order.base import CacheShape, Encoded
 from flightllm.prompt_order.one_field import one_field_per_group
 from flightllm.prompt_order.sequence import hit_tokens, measured
+from tests.counting import steps
 
 CACHES = (CacheShape(1), CacheShape(16, None, 5.0), CacheShape(4, None, 10.0, 24))
 
@@ -87,3 +90,9 @@ def test_a_table_of_one_row_or_none() -> None:
         draft = one_field_per_group(encoded, CacheShape())
         assert draft is not None
         assert draft.fields.shape == (rows, 2)
+
+
+def test_many_fields() -> None:
+    """The work does not double with each field: a table of few rows can have many."""
+    few, many = (partial(one_field_per_group, random_table(3, 6, columns), CACHES[0]) for columns in (11, 18))
+    assert steps(many) < 3 * steps(few)
