@@ -176,18 +176,20 @@ class BatchQuery:
 
 
 def _check_samples(calls: Collection[AICall], settings: Settings, reason: str) -> None:
-    """Refuse a call that a sample of its rows calibrates, because a function never sees all of them.
+    """Refuse a call over a set, or one that a sample of its rows calibrates: a function never sees all rows.
 
     Raises:
         InvalidInputError: there is such a call.
     """
-    call = next((call for call in calls if call.by_rows), None)
+    call = next((call for call in calls if call.by_rows or call.over is not None), None)
     if call is None:
         return
     part = next((said for found, said in _PARTS if found in reason), f"this query ({reason})")
     why, instead = f"{part} gives it some at a time", "put the rows in a table by CREATE TABLE … AS first"
     if not settings.optimizer:
         why, instead = "flightllm.optimizer = 'off' gives it some at a time", "set it to 'on'"
+    if call.over is not None:
+        raise InvalidInputError(f"{call.text} needs all rows of its set at once, and {why}: {instead}")
     raise InvalidInputError(
         f"{call.text}: calibrate => 'batch' needs all rows of the call at once, and {why}: {instead}, or leave out"
         " calibrate => 'batch'"

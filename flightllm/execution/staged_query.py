@@ -34,7 +34,7 @@ from flightllm.execution.isolated import Isolated
 from flightllm.execution.means import means_of
 from flightllm.execution.plan_texts import index_lines
 from flightllm.execution.row_numbers import OverStoredNumbers
-from flightllm.functions.call import EMBEDDING, AICall
+from flightllm.functions.call import EMBEDDING, AICall, questions_of
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.calibrator import Calibrator
 from flightllm.operators.call_context import ModelBinding
@@ -115,7 +115,8 @@ class StagedQuery:
     def calls(self) -> Collection[AICall]:
         """Return the query's calls, and those of the fits that it makes first."""
         shared = self._shares.given if self._shares else ()
-        return (*self._read.calls.values(), *shared, *self._fits.calls)
+        own = self._read.calls.values()
+        return (*own, *(asked for call in own for asked in questions_of(call)), *shared, *self._fits.calls)
 
     def answer_columns(self) -> tuple[int, ...] | None:
         """Return the columns that depend on AI calls, or None if nothing tells the prompts of a row."""

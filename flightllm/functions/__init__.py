@@ -19,6 +19,8 @@ from flightllm.functions.base import (
     Option,
     Parameter,
     ScalarFunction,
+    SetAnswer,
+    SetQuestion,
 )
 from flightllm.functions.call import Room, Usual
 from flightllm.functions.confidence import expected_number
@@ -47,6 +49,8 @@ __all__ = [
     "Regex",
     "Room",
     "ScalarFunction",
+    "SetAnswer",
+    "SetQuestion",
     "Usual",
     "choice_answer",
     "described",

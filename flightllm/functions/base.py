@@ -221,6 +221,25 @@ class Arguments:
 
 
 @dataclass(frozen=True, slots=True)
+class SetQuestion:
+    """A question of a function over sets: what it asks, and the names of the texts in its prompt."""
+
+    answer: "Answer"
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetAnswer:
+    """How a function answers for a set of values at once, see `OverSet`, which has the same attributes."""
+
+    method: str
+    questions: Mapping[str, SetQuestion]
+    options: tuple[tuple[str, Any], ...] = ()
+    whole: bool = True
+    embeds: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The question that a call asks the model, and the parser of the model's text."""
 
@@ -250,6 +269,8 @@ class Answer:
     """The instruction in parts, see `in_parts`."""
     reading: str = ""
     """Distinguishes calls that send the same prompt but parse the answer into different values."""
+    over: SetAnswer | None = None
+    """How the call answers for a set of values at once; then `instruction` and `parse` are not used."""
     write: Callable[[Any], str] | None = None
     """Turn the answer of an example into the text that the model must write, where SQL's value differs from it."""
 

@@ -38,6 +38,7 @@ from flightllm.functions.guidance import (
 )
 from flightllm.functions.labels import read_labels, read_meanings, read_names
 from flightllm.functions.normalize import read_normalize
+from flightllm.functions.over_set import OverSet
 from flightllm.functions.promise import Promise
 from flightllm.functions.promise_options import read_promise
 from flightllm.functions.questions import PLAIN_TEXT, schema_text
@@ -344,7 +345,9 @@ class _Binder:
         answer = guided(asked, options, fields.names(), examples)
         given = tuple(f"{answer.through}({item.sql})" if answer.through else item.sql for item in fields.items)
         call = replace(
-            self._call(answer, fields, values, text, promise, by_rows=by_rows),
+            self._call(
+                answer, fields, values, text, promise, by_rows=by_rows, over=self._over(asked, values, text, options)
+            ),
             joined=any(argument.parts or argument.values for argument in self._given.values()),
             task=guided(asked, options, fields.names(), ()).instruction,
             labelled=by_examples,
@@ -597,6 +600,7 @@ class _Binder:
         promise: Promise | None,
         *,
         by_rows: bool,
+        over: OverSet | None = None,
     ) -> AICall:
         max_tokens, temperature, normalize = map(values.get, ("max_tokens", "temperature", "normalize"))
         reasoning = values.get("reasoning")
@@ -632,10 +636,26 @@ class _Binder:
             backend=self._function.backend,
             takes=pa.binary() if answer.through else pa.string(),
             normalize=read_normalize(normalize) if isinstance(normalize, str) else frozenset(),
-            by_rows=by_rows,
+            by_rows=by_rows or (over is not None and over.whole),
             promise=promise,
+            over=over,
         )
         return name_stub(call)
+
+    def _over(
+        self, answer: Answer, values: Mapping[str, Literal], text: str, options: Mapping[str, Literal]
+    ) -> OverSet | None:
+        """Return the method of a call over sets, with the calls that it sends; None for other calls."""
+        over = answer.over
+        if over is None:
+            return None
+        questions = {}
+        for key, question in over.questions.items():
+            asked = guided(question.answer, options, question.fields, ())
+            fields = _Fields([_Field(name, "", required=True) for name in question.fields])
+            call = self._call(asked, fields, values, text, None, by_rows=False)
+            questions[key] = name_stub(replace(call, rows_per_request=1, questions_per_request=1))
+        return OverSet(over.method, questions, over.options, over.whole, over.embeds)
 
     def _on_error(self, values: Mapping[str, Literal]) -> str:
         """Return what an unusable answer gives; a function without the option, such as a search, fails.

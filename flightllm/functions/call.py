@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from flightllm.functions.over_set import OverSet
 from flightllm.functions.promise import Promise
 from flightllm.llm.engine import Parameters
 from flightllm.llm.prompt_formats import PLAIN, PromptFormat, Question
@@ -145,6 +146,8 @@ class AICall:
     """The call and the comparison of its answer with constants that this boolean call stands for."""
     uncalibrated: str = field(default="", kw_only=True, compare=False, repr=False)
     """Why no example of the call can do this, for EXPLAIN ANALYZE; empty if some can, or if nobody asks for it."""
+    over: OverSet | None = field(default=None, kw_only=True, repr=False)
+    """How the call answers for a set of values at once; None where it answers for each row by itself."""
     normalize: frozenset[str] = frozenset()
     """The differences that a comparison of values ignores (see `normalize.py`). Rows whose normalised values are equal
     share one answer. The model sees the row that was sent first."""
@@ -231,6 +234,11 @@ class Labelled:
     """The numbers of the options if these are a scale; otherwise empty."""
 
 
+def questions_of(call: AICall) -> tuple[AICall, ...]:
+    """Return the calls that a call over sets sends in its place; empty for other calls."""
+    return () if call.over is None else tuple(call.over.questions.values())
+
+
 def binding_of(model: str | None) -> str:
     """Return the value of `AICall.binding` for a language model's name; None means the server's own model."""
     return MODEL if model is None else f"{MODEL} {model}"
@@ -272,6 +280,8 @@ def name_stub(call: AICall) -> AICall:
         content = (*content, "by rows")
     if call.promise is not None:
         content = (*content, repr(replace(call.promise, exact="")))
+    if call.over is not None:
+        content = (*content, *call.over.identity)
     if call.room is not None:
         content = (*content, call.room.tokens, call.room.per_byte)
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()

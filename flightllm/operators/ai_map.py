@@ -42,6 +42,7 @@ from flightllm.operators.row_sample import sampled_tuples
 from flightllm.operators.runtime import Runtime, SpooledArguments, with_row_ids
 from flightllm.operators.sample_answers import sample_site
 from flightllm.operators.searches import run_searches
+from flightllm.operators.sets.run import run_set
 from flightllm.plan.stages import Operator, StageCall
 from flightllm.quality.forecast import Seen
 from flightllm.quality.waves import FEWEST_UNITS
@@ -74,10 +75,10 @@ def run_operator(operator: Operator, rows: Batches, runtime: Runtime, tracker: L
 def _waved(
     operator: Operator, rows: Batches, runtime: Runtime, counters: Sequence[CallRecord], tracker: LimitTracker
 ) -> Batches:
-    if not tracker.limited or not operator.takes_waves:
+    if not tracker.limited or not operator.takes_waves or any(map(_over_all_rows, operator.calls)):
         yield from _run(operator, rows, runtime, counters, tracker)
         return
-    if any(call.ai.by_rows for call in operator.calls):
+    if any(_needs_sample(call.ai) for call in operator.calls):
         rows = _kept(operator, rows, runtime, counters)
     for wave in _waves(rows, tracker):
         yield from _run(_exact(operator), iter([wave]), runtime, counters, LimitTracker())
@@ -91,7 +92,7 @@ def _kept(operator: Operator, rows: Batches, runtime: Runtime, counters: Sequenc
     spooled = SpooledArguments(kept.rows, None)
     sample = partial(sampled_tuples, runtime, spooled, table, schema)
     for call, record in zip(operator.calls, counters, strict=True):
-        if call.ai.by_rows:
+        if _needs_sample(call.ai):
             _calibration(operator, call, runtime, record, sample)
     yield from runtime.rows(kept, table)
 
@@ -105,6 +106,16 @@ def _calibration(
         return calibrator.of(call.ai, binding, counters)
     rows = operator.table, call.arguments[: len(call.ai.fields)], call.when
     return calibrator.of(call.ai, binding, counters, partial(sampler, call), rows)
+
+
+def _needs_sample(call: AICall) -> bool:
+    """Return whether a sample of a call's rows calibrates it."""
+    return call.by_rows and call.over is None
+
+
+def _over_all_rows(call: StageCall) -> bool:
+    """Return whether the rows of the operator are one set, so that no answer is known before the last row."""
+    return call.ai.over is not None and call.ai.over.whole
 
 
 def _exact(operator: Operator) -> Operator:
@@ -158,6 +169,9 @@ def _run(
         if operator.calls[members[0]].ai.backend == SEARCH:
             queries = runtime.rows(runtime.spool(source, given, rows), source)
             batches = _search(operator, members, runtime, counters, queries, schema, above)
+        elif operator.calls[members[0]].ai.over is not None:
+            kept = runtime.rows(runtime.spool(source, given, rows), source)
+            batches = run_set(operator.calls[members[0]], kept, schema, runtime, counters[members[0]], above)
         else:
             asking = _Pass(operator, members, runtime, counters)
             batches = asking.run(asking.spool(source, given, rows), source, schema, above)
@@ -233,6 +247,7 @@ def _passes(operator: Operator) -> list[tuple[int, ...]]:
     def alike(place: int) -> tuple[str, tuple[int, ...], int]:
         call = operator.calls[place]
         has_own = call.ai.cascades or (call.ai.promise is not None and call.ai.promise.label_budget is not None)
+        has_own = has_own or call.ai.over is not None
         return call.ai.binding, call.arguments, place if has_own else -1
 
     if operator.steps:

@@ -91,9 +91,9 @@ def _gains(parts: _Parts) -> bool:
     """Return whether fusion pays: rows are dropped between calls, or a call waits for another call's answer.
 
     All calls must use one model or backend. Searches cannot be fused, because an index searches for all rows together.
-    Neither can calls with a promise, because a promise is about all rows of its operator.
+    Neither can calls with a promise, because a promise is about all rows of its operator, and calls over sets.
     """
-    if any(call.ai.cascades for call in parts.calls):
+    if any(call.ai.cascades or call.ai.over is not None for call in parts.calls):
         return False
     bindings = {call.ai.binding for call in parts.calls}
     if len(bindings) > 1 or SEARCH in bindings:

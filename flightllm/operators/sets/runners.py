@@ -1,0 +1,24 @@
+"""The runners of calls over sets, by the method that a function names in its `SetAnswer`."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import cast
+
+from flightllm.errors import InternalError
+from flightllm.operators.sets.base import SetRunner
+
+_MODULES: Mapping[str, str] = MappingProxyType({})
+"""By method, the module of this folder that has the function `answers`, which is the runner."""
+
+
+def runner_of(method: str) -> SetRunner:
+    """Return the runner of a method.
+
+    Raises:
+        InternalError: there is no such method.
+    """
+    if method not in _MODULES:
+        raise InternalError(f"no runner answers the method {method!r}")
+    module = import_module(f"{__package__}.{_MODULES[method]}")
+    return cast("SetRunner", module.answers)
