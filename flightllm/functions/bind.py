@@ -600,7 +600,7 @@ class _Binder:
         promise: Promise | None,
         *,
         by_rows: bool,
-        over: OverSet | None = None,
+        over: OverSet[AICall] | None = None,
     ) -> AICall:
         max_tokens, temperature, normalize = map(values.get, ("max_tokens", "temperature", "normalize"))
         reasoning = values.get("reasoning")
@@ -644,7 +644,7 @@ class _Binder:
 
     def _over(
         self, answer: Answer, values: Mapping[str, Literal], text: str, options: Mapping[str, Literal]
-    ) -> OverSet | None:
+    ) -> OverSet[AICall] | None:
         """Return the method of a call over sets, with the calls that it sends; None for other calls."""
         over = answer.over
         if over is None:

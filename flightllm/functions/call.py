@@ -146,7 +146,7 @@ class AICall:
     """The call and the comparison of its answer with constants that this boolean call stands for."""
     uncalibrated: str = field(default="", kw_only=True, compare=False, repr=False)
     """Why no example of the call can do this, for EXPLAIN ANALYZE; empty if some can, or if nobody asks for it."""
-    over: OverSet | None = field(default=None, kw_only=True, repr=False)
+    over: "OverSet[AICall] | None" = field(default=None, kw_only=True, repr=False)
     """How the call answers for a set of values at once; None where it answers for each row by itself."""
     normalize: frozenset[str] = frozenset()
     """The differences that a comparison of values ignores (see `normalize.py`). Rows whose normalised values are equal

@@ -2,14 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from flightllm.functions.call import AICall
+
+class Stubbed(Protocol):
+    """A call that is named by everything that decides its answers: an `AICall`, which has an `OverSet`."""
+
+    @property
+    def stub(self) -> str:
+        """Return the name."""
+
+
+Q = TypeVar("Q", bound=Stubbed)
 
 
 @dataclass(frozen=True, slots=True)
-class OverSet:
+class OverSet(Generic[Q]):
     """The method of a call over sets, and the questions that the method asks the model.
 
     Example: `ai_agg(review, 'What do they like?')` has the method `agg` and the questions `extract`, `combine` and
@@ -18,7 +26,7 @@ class OverSet:
 
     method: str
     """The name of the runner, see `operators/sets/runners.py`."""
-    questions: Mapping[str, "AICall"]
+    questions: Mapping[str, Q]
     """The calls that are sent to the model, by name; their fields are texts."""
     options: tuple[tuple[str, Any], ...] = ()
     """The settings of the method by name; their texts decide the name of the stub."""

@@ -26,7 +26,7 @@ _MOST_TUPLES: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to a prompt: its value, or why there is none. Both are None where no prompt was needed."""
+    """The answer to a prompt: its value, or the error. Both are None where no prompt was needed."""
 
     value: Any
     error: str | None = None

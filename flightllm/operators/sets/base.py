@@ -1,4 +1,4 @@
-"""What a runner of a method over sets gets and returns."""
+"""The input and the output of a method over sets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
