@@ -170,8 +170,8 @@ def _run(
             queries = runtime.rows(runtime.spool(source, given, rows), source)
             batches = _search(operator, members, runtime, counters, queries, schema, above)
         elif operator.calls[members[0]].ai.over is not None:
-            kept = runtime.rows(runtime.spool(source, given, rows), source)
-            batches = run_set(operator.calls[members[0]], kept, schema, runtime, counters[members[0]], above)
+            again = partial(runtime.rows, runtime.spool(source, given, rows), source)
+            batches = run_set(operator.calls[members[0]], again, schema, runtime, counters[members[0]], above)
         else:
             asking = _Pass(operator, members, runtime, counters)
             batches = asking.run(asking.spool(source, given, rows), source, schema, above)
