@@ -206,8 +206,8 @@ def _all_listed(
     source, lacking = f"{operator.table}_listed", None
     kept = runtime.spool(source, schema, rows)
     for number, members in enumerate(passes):
-        if operator.calls[members[0]].ai.backend != MODEL:
-            continue
+        if operator.calls[members[0]].ai.backend != MODEL or operator.calls[members[0]].ai.over is not None:
+            continue  # a call over sets is not sent itself, and its own pass lists its questions
         asking, table = _Pass(operator, members, runtime, counters), f"{source}{number}"
         given = pa.schema([*schema, *(pa.field(f"a{i}", operator.calls[i].ai.type) for i in members)])
         try:
