@@ -5,6 +5,7 @@ import pyarrow as pa
 from flightllm.functions import (
     CALIBRATE,
     CONFIDENCE,
+    JOINING,
     LABELS_OPTION,
     QUALITY,
     AIFunction,
@@ -34,7 +35,7 @@ FUNCTION = AIFunction(
     returns="boolean; struct<answer, confidence> with confidence => true",
     parameters=(Parameter("prompt", Kind.PROMPT),),
     fields=True,
-    options=(CONFIDENCE, CALIBRATE, LABELS_OPTION, *QUALITY),
+    options=(CONFIDENCE, CALIBRATE, LABELS_OPTION, *QUALITY, *JOINING),
     aliases={"ai_if": None},
     build=build,
 )

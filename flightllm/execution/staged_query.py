@@ -42,12 +42,14 @@ from flightllm.operators.run import run
 from flightllm.operators.runtime import Runtime, SpoolLimits
 from flightllm.optimizer import LAST_RULES, RULES, applies, counted, rewrite
 from flightllm.optimizer.fuse import fuse
+from flightllm.optimizer.join_by_values import join_by_values
 from flightllm.optimizer.nearest_by_index import Nearest, nearest_by_index
 from flightllm.optimizer.promise_rows import Shares, promise_rows
 from flightllm.optimizer.reuse_calls import reuse_calls
+from flightllm.optimizer.semi_join_before_ai import semi_join_before_ai
 from flightllm.plan.bounds import unbounded
 from flightllm.plan.explain import explain_stages
-from flightllm.plan.nodes import AiMap, Node, Project, Scan, by_rows, transform, walk
+from flightllm.plan.nodes import AiMap, Node, Project, Scan, by_rows, joins, transform, walk
 from flightllm.plan.parts import PlanPart, unique
 from flightllm.plan.planner import PlannedQuery, plan_query
 from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational, scan, stage_frame
@@ -94,6 +96,10 @@ class StagedQuery:
         if quality is not None and left_out != promise_rows.__name__:
             root, self._shares = promise_rows(root, read.functions, quality, means_of(services))
             self._rules = (*self._rules, *([promise_rows.__name__] if self._shares.given else []))
+        may_join = settings.rules and left_out != join_by_values.__name__ and applies(join_by_values, counted(root))
+        if may_join or joins(root):
+            paired = join_by_values(root, read.functions, every=settings.rules)
+            root, self._rules = paired, self._rules if paired is root else (*self._rules, join_by_values.__name__)
         if settings.rules and left_out != fuse.__name__ and applies(fuse, counted(root)):
             fused = fuse(root, read.functions)
             root, self._rules = fused, self._rules if fused is root else (*self._rules, fuse.__name__)
@@ -229,6 +235,8 @@ class StagedQuery:
 def _rewritten(planned: PlannedQuery, left_out: str) -> tuple[Node, tuple[str, ...]]:
     """Apply all rules except `left_out` and `fuse`; return the root and the names of the rules that fired."""
     rules, last = (tuple(r for r in some if r.__name__ != left_out) for some in (RULES, LAST_RULES))
+    if joins(planned.root):  # these rules would put groups between a call and the join that it decides
+        rules, last = tuple(r for r in rules if r is not semi_join_before_ai), ()
     return rewrite(planned.root, planned.functions, rules, last)
 
 

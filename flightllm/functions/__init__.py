@@ -9,6 +9,7 @@ from flightllm.functions.answers import choice_answer, json_answer, number_answe
 from flightllm.functions.base import (
     CALIBRATE,
     CONFIDENCE,
+    JOINING,
     LABELS_OPTION,
     QUALITY,
     AIFunction,
@@ -32,6 +33,7 @@ from flightllm.llm.engine import Choice, Engine, JsonSchema, Regex
 __all__ = [
     "CALIBRATE",
     "CONFIDENCE",
+    "JOINING",
     "LABELS_OPTION",
     "QUALITY",
     "AICallError",

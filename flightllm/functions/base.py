@@ -142,6 +142,12 @@ QUALITY = (
 )
 """The options of a promise, see `promise.py`: a cheaper proxy decides most rows."""
 
+JOINING = (
+    Option("strategy", str, choices=("pairs",)),
+    Option("symmetric", bool, default=False),
+)
+"""The options of a filter that joins two tables, see `join_options.py`."""
+
 
 CALIBRATE = Option("calibrate", str, "examples", choices=("examples", "batch", "off"))
 """An option of functions that choose an answer: what puts the cut between the options right.

@@ -13,6 +13,7 @@ from flightllm.functions.base import (
     CALIBRATE,
     COMMON_OPTIONS,
     CONFIDENCE,
+    JOINING,
     PROXY,
     QUALITY,
     AIFunction,
@@ -36,6 +37,8 @@ from flightllm.functions.guidance import (
     referred_fields,
     resolve_template,
 )
+from flightllm.functions.join_options import read_join
+from flightllm.functions.join_wish import JoinWish
 from flightllm.functions.labels import read_labels, read_meanings, read_names
 from flightllm.functions.normalize import read_normalize
 from flightllm.functions.over_set import OverSet
@@ -54,6 +57,8 @@ _PROMISED = tuple(option.name for option in QUALITY)
 """The options of a promise only."""
 _PROMISING = (*_PROMISED, CONFIDENCE.name)
 """The options that a promise can have."""
+_JOINING = tuple(option.name for option in JOINING)
+"""The options of a join."""
 _PROMISERS = "ai_filter, ai_classify, ai_score and ai_sentiment"
 """The functions that take the options of a promise."""
 
@@ -334,8 +339,12 @@ class _Binder:
             check_calibrated_by_rows(asked, options, fields.names())
         if by_examples is not None or by_rows:
             asked = calibrated(asked)
+        join = None
+        if self._has(JOINING[0]) and not self._given.keys().isdisjoint(_JOINING):
+            with _about_values():
+                join = read_join(values, self._given.keys(), len(fields.items))
         promise = None
-        if self._has(QUALITY[0]) and any(name in self._given for name in _PROMISING):
+        if join is None and self._has(QUALITY[0]) and any(name in self._given for name in _PROMISING):
             with _about_values():
                 promise = read_promise(
                     asked, values, len(fields.items), self._model(values), self._names, self._given.keys()
@@ -346,7 +355,14 @@ class _Binder:
         given = tuple(f"{answer.through}({item.sql})" if answer.through else item.sql for item in fields.items)
         call = replace(
             self._call(
-                answer, fields, values, text, promise, by_rows=by_rows, over=self._over(asked, values, text, options)
+                answer,
+                fields,
+                values,
+                text,
+                promise,
+                join,
+                by_rows=by_rows,
+                over=self._over(asked, values, text, options),
             ),
             joined=any(argument.parts or argument.values for argument in self._given.values()),
             task=guided(asked, options, fields.names(), ()).instruction,
@@ -598,6 +614,7 @@ class _Binder:
         values: Mapping[str, Literal],
         text: str,
         promise: Promise | None,
+        join: JoinWish | None,
         *,
         by_rows: bool,
         over: OverSet[AICall] | None = None,
@@ -639,6 +656,7 @@ class _Binder:
             by_rows=by_rows or (over is not None and over.whole),
             promise=promise,
             over=over,
+            join=join,
         )
         return name_stub(call)
 
@@ -653,7 +671,7 @@ class _Binder:
         for key, question in over.questions.items():
             asked = guided(question.answer, options, question.fields, ())
             fields = _Fields([_Field(name, "", required=True) for name in question.fields])
-            call = self._call(asked, fields, values, text, None, by_rows=False)
+            call = self._call(asked, fields, values, text, None, None, by_rows=False)
             questions[key] = name_stub(replace(call, rows_per_request=1, questions_per_request=1))
         return OverSet(over.method, questions, over.options, over.whole, over.embeds)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from flightllm.functions.join_wish import JoinWish
 from flightllm.functions.over_set import OverSet
 from flightllm.functions.promise import Promise
 from flightllm.llm.engine import Parameters
@@ -140,6 +141,8 @@ class AICall:
     """A sample of the query's rows puts the cut between the options right, see `calibration.py`."""
     promise: Promise | None = field(default=None, kw_only=True)
     """The targets that let a proxy decide rows in place of the call's model; None asks the model about every row."""
+    join: JoinWish | None = field(default=None, kw_only=True)
+    """How the call finds the matching pairs of a join; None leaves it to the plan."""
     learned_by: str = field(default="", kw_only=True, compare=False, repr=False)
     """The name of the learned filter that decides by the answer, or an empty text."""
     before: "tuple[AICall, Comparison] | None" = field(default=None, kw_only=True, compare=False, repr=False)
@@ -282,6 +285,8 @@ def name_stub(call: AICall) -> AICall:
         content = (*content, repr(replace(call.promise, exact="")))
     if call.over is not None:
         content = (*content, *call.over.identity)
+    if call.join is not None:
+        content = (*content, repr(call.join))
     if call.room is not None:
         content = (*content, call.room.tokens, call.room.per_byte)
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()

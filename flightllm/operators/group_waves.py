@@ -11,7 +11,7 @@ from substrait.algebra_pb2 import SortField
 from flightllm.datafusion.run import Batches
 from flightllm.operators.runtime import Runtime, with_row_ids
 from flightllm.plan.nodes import ALL_ROWS, Ties
-from flightllm.plan.stages import GroupLimited, Operator, Relational, United, register
+from flightllm.plan.stages import GroupLimited, Operator, PairJoin, Relational, United, register
 
 _Numbers = NDArray[np.int64]
 _CAUTION = 0.5
@@ -195,5 +195,7 @@ def _run_ends(values: _Numbers) -> _Numbers:
 def _needs_all_rows(chain: Relational) -> bool:
     """Return whether a call of a chain is calibrated by its rows, which one wave must then have."""
     own = [one for one in chain.inputs if isinstance(one, Operator)]
-    below = [stage for one in chain.inputs for stage in (one.inputs if isinstance(one, United) else (one.input,))]
+    below = [
+        stage for one in chain.inputs for stage in (one.inputs if isinstance(one, United | PairJoin) else (one.input,))
+    ]
     return any(call.ai.by_rows for one in own for call in one.calls) or any(map(_needs_all_rows, below))

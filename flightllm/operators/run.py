@@ -3,6 +3,8 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import partial
+from math import prod
 
 import pyarrow as pa
 from datafusion import SessionContext
@@ -12,8 +14,19 @@ from flightllm.errors import UnansweredError
 from flightllm.operators.ai_map import run_operator
 from flightllm.operators.call_context import LimitTracker
 from flightllm.operators.group_waves import GroupWaves
+from flightllm.operators.joins.run import run_join
 from flightllm.operators.runtime import Runtime, with_row_ids
-from flightllm.plan.stages import Decider, GroupLimited, Limit, Operator, Relational, RowIdStage, StageInput, United
+from flightllm.plan.stages import (
+    Decider,
+    GroupLimited,
+    Limit,
+    Operator,
+    PairJoin,
+    Relational,
+    RowIdStage,
+    StageInput,
+    United,
+)
 
 _FIRST_ROWS, _MOST_ROWS = 16, 8_192
 """A streaming stage runs when this many rows wait. The number doubles from run to run."""
@@ -154,8 +167,12 @@ class _Known:
 
 def _is_empty(stage_input: StageInput, runtime: Runtime) -> bool:
     """Return whether a stage input has no rows, as far as that is known without a call. Keep its first rows."""
-    stages = stage_input.inputs if isinstance(stage_input, United) else (stage_input.input,)
-    return all(_returns_nothing(stage, runtime) for stage in stages)
+    nothing = (_returns_nothing(stage, runtime) for stage in _below(stage_input))
+    return any(nothing) if isinstance(stage_input, PairJoin) else all(nothing)
+
+
+def _below(stage_input: StageInput) -> tuple[Relational, ...]:
+    return stage_input.inputs if isinstance(stage_input, United | PairJoin) else (stage_input.input,)
 
 
 def _returns_nothing(stage: Relational, runtime: Runtime) -> bool:
@@ -177,9 +194,11 @@ def _most_calls(stage_input: StageInput, runtime: Runtime) -> int:
 
 
 def _rows_and_calls(stage_input: StageInput, runtime: Runtime) -> tuple[int, int]:
-    stages = stage_input.inputs if isinstance(stage_input, United) else (stage_input.input,)
+    stages = _below(stage_input)
     below = [_stage_rows_and_calls(stage, runtime) for stage in stages]
     rows, calls = sum(r for r, _ in below), sum(c for _, c in below)
+    if isinstance(stage_input, PairJoin):
+        rows = prod(r for r, _ in below)
     if isinstance(stage_input, Limit) and stage_input.limit is not None:
         rows = min(rows, stage_input.limit)
     return rows, calls + rows * _calls_per_row(stage_input)
@@ -189,11 +208,13 @@ def _calls_per_row(stage_input: StageInput) -> int:
     match stage_input:
         case Operator():
             return len(stage_input.calls)
+        case PairJoin():
+            return 1
         case GroupLimited():
             chain, found = stage_input.chain, 0
             while chain.inputs:
                 found += _calls_per_row(chain.inputs[0])
-                chain = chain.inputs[0].input if not isinstance(chain.inputs[0], United) else chain.inputs[0].inputs[0]
+                chain = _below(chain.inputs[0])[0]
             return found
         case _:
             return 0
@@ -218,8 +239,8 @@ def _any_rows(batches: Batches) -> bool:
 
 def _asks(stage_input: StageInput) -> bool:
     """Return whether an AI operator, at any depth, fills a stage input."""
-    stages = stage_input.inputs if isinstance(stage_input, United) else (stage_input.input,)
-    return isinstance(stage_input, Operator | GroupLimited) or any(
+    stages = _below(stage_input)
+    return isinstance(stage_input, Operator | PairJoin | GroupLimited) or any(
         _asks(below) for stage in stages for below in stage.inputs
     )
 
@@ -251,6 +272,13 @@ def _made(stage_input: StageInput, runtime: Runtime, tracker: LimitTracker | Non
     above = tracker or LimitTracker()
     if isinstance(stage_input, United):
         yield from _united(stage_input, runtime, above)
+        return
+    if isinstance(stage_input, PairJoin):
+        left, right = (
+            partial(run, input_, runtime, f"{side} of {stage_input.name}")
+            for side, input_ in zip(("left", "right"), stage_input.inputs, strict=True)
+        )
+        yield from run_join(stage_input, left, right, runtime, above)
         return
     below = LimitTracker()
     if isinstance(stage_input, Limit) and stage_input.limit is not None:

@@ -10,6 +10,7 @@ from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
 from flightllm.plan.nodes import (
     Aggregate,
+    AiJoin,
     AiMap,
     Fetch,
     Filter,
@@ -75,7 +76,7 @@ def _reads(node: Node, needed: frozenset[int]) -> tuple[frozenset[int], ...]:
             return (needed if node.rel.op == SetRel.SET_OP_UNION_ALL else all_columns,) * len(node.inputs)
         case Join():
             return _join_reads(node, needed)
-        case Scan() | AiMap():
+        case Scan() | AiMap() | AiJoin():
             return ()
 
 

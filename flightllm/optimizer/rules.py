@@ -15,6 +15,7 @@ from flightllm.optimizer.fuse import fuse
 from flightllm.optimizer.group_before_ai import group_before_ai
 from flightllm.optimizer.having_before_ai import having_before_ai
 from flightllm.optimizer.join_before_ai import join_before_ai
+from flightllm.optimizer.join_by_values import join_by_values
 from flightllm.optimizer.limit_before_ai import limit_before_ai
 from flightllm.optimizer.merge_operators import merge_operators
 from flightllm.optimizer.project_after_ai import project_after_ai
@@ -57,7 +58,12 @@ LAST_RULES: tuple[Rule, ...] = tuple(_LAST_RULES)
 
 _NEEDS: Mapping[Rule, tuple[Counter[type[Node]], ...]] = {
     rule: tuple(map(Counter, needs))
-    for rule, needs in {**_RULES, **_LAST_RULES, fuse: ((AiMap, AiMap), (AiMap, Filter))}.items()
+    for rule, needs in {
+        **_RULES,
+        **_LAST_RULES,
+        join_by_values: ((AiMap, Filter, Join),),
+        fuse: ((AiMap, AiMap), (AiMap, Filter)),
+    }.items()
 }
 """How many nodes of each kind a rule moves; a plan must have all of one counter."""
 _MAX_ROUNDS = 25

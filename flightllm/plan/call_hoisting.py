@@ -68,6 +68,9 @@ class _CallHoister:
     def _cascades(self, expression: Expression) -> bool:
         return any(self._calls[name].cascades for name in self._names(expression) if name in self._calls)
 
+    def _joins(self, expression: Expression) -> bool:
+        return any(self._calls[name].join is not None for name in self._names(expression) if name in self._calls)
+
     def _names(self, expression: Expression) -> Iterable[str]:
         return (name for e in ex.walk(expression) if (name := self._functions.name(e)) is not None)
 
@@ -78,7 +81,8 @@ class _CallHoister:
         """Filter first by the conjuncts without AI calls, then by each of the others on the rows that are left.
 
         AI calls that need no language model come before those that do, and those with a promise after those: their
-        promise is then about the rows that all other filters leave. Last come those that a sample of their rows
+        promise is then about the rows that all other filters leave. Calls that say how they join come after those, so
+        that filters of one table come first. Last come those that a sample of their rows
         calibrates, all at once: so the sample depends on no order of the conjuncts.
         """
         conjuncts = self._functions.operands(node.condition, "and")
@@ -86,7 +90,9 @@ class _CallHoister:
         result = node.input if plain is None else Filter(node.input, plain)
         asking = [c for c in conjuncts if self._any([c])]
         last = [c for c in asking if self._by_rows(c)]
-        others = sorted((c for c in asking if c not in last), key=lambda c: (self._asks_model(c), self._cascades(c)))
+        others = sorted(
+            (c for c in asking if c not in last), key=lambda c: (self._asks_model(c), self._cascades(c), self._joins(c))
+        )
         for together in (*([c] for c in others), *([last] if last else [])):
             site = self._site(result, together)
             condition = self._functions.conjunction(map(site.lift, together))

@@ -6,6 +6,7 @@ from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
 from flightllm.plan.nodes import (
     Aggregate,
+    AiJoin,
     AiMap,
     Fetch,
     Filter,
@@ -65,6 +66,8 @@ def is_empty(node: Node, functions: Functions) -> bool:
             return keyed and is_empty(node.input, functions)
         case Project() | Sort() | AiMap() | Number() | Groups() | GroupLimit():
             return is_empty(node.input, functions)
+        case AiJoin():
+            return is_empty(node.left, functions) or is_empty(node.right, functions)
         case Join(left, right, kind):
             sides = is_empty(left, functions), is_empty(right, functions)
             return all(sides) or (sides[0] and kind in _LEFT_DECIDES) or (sides[1] and kind in _RIGHT_DECIDES)

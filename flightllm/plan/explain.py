@@ -21,6 +21,7 @@ from flightllm.plan.stages import (
     GroupLimited,
     Limit,
     Operator,
+    PairJoin,
     Relational,
     RowIdStage,
     United,
@@ -73,6 +74,12 @@ def _explain(
             case GroupLimited():
                 yield PlanPart("group limit", title, _group_limit(stage_input), (f"of {title}", *below))
                 yield from _explain(stage_input.chain, context, f"of {title}", folded=folded)
+            case PairJoin():
+                sides = [f"{side} of {title}" for side in ("left", "right")]
+                yield PlanPart("ai join", title, _pair_join(stage_input), tuple(sides))
+                for one, input_ in zip(sides, stage_input.inputs, strict=True):
+                    yield from _explain(input_, context, one, folded=folded)
+                continue
             case United():
                 names = [f"{number} below {title}" for number, _ in enumerate(stage_input.inputs, start=1)]
                 yield PlanPart("union", title, "one input after the other, as long as rows are needed", tuple(names))
@@ -97,6 +104,22 @@ def _group_limit(stage_input: GroupLimited) -> str:
     columns += f" before {stage_input.peers} that order them" if stage_input.peers else ""
     group = f"each group of equal values in {columns}" if stage_input.keys else "all rows as one group"
     return f"asks about a few rows of a group at a time and is done with the group after {rows}: {group}{whole}"
+
+
+def _pair_join(join: PairJoin) -> str:
+    """Tell how a join by a yes/no call finds its pairs."""
+    wish, ai = join.ai.join, join.ai
+    asked = "asks about each distinct pair of values once"
+    if wish is not None and wish.targets is not None:
+        asked = f"asks fewer questions by strategy '{wish.strategy}', and promises {wish.targets}, of the pairs"
+    if wish is not None and wish.symmetric:
+        asked += "; a pair and its reverse share an answer"
+    limit = "all pairs" if join.candidates is None else "the pairs that the other conditions let through"
+    model = "" if ai.model is None else f", model {ai.model}"
+    lines = [f"keeps the pairs of rows for which {ai.text} is true, of {limit}", f"    {ai.function}: {asked}{model}"]
+    if ai.joined:
+        lines.insert(1, f"    prompt: {_in_one_line(ai.instruction)}")
+    return "\n".join(lines)
 
 
 def _operator(operator: Operator, context: SessionContext, wanted: int | None) -> str:

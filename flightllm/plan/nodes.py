@@ -189,6 +189,25 @@ class AiMap:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class AiJoin:
+    """The pairs of two inputs for which a yes/no call and a condition are true.
+
+    The condition and the call's arguments see the left columns, then the right columns. Each argument reads one side
+    only, so that the distinct values of a side stand for its rows. No rule handles the node: it is made after them.
+    """
+
+    left: "Node"
+    right: "Node"
+    condition: Expression | None
+    call: Call
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns."""
+        return self.left.width + self.right.width
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Number:
     """Append a row number to the input's columns; all nodes with one `key` see the same rows with the same numbers.
 
@@ -259,14 +278,14 @@ class GroupLimit:
         return self.input.width
 
 
-Node = Scan | Filter | Project | Join | Aggregate | Sort | Fetch | SetOp | AiMap | Number | Groups | GroupLimit
+Node = Scan | Filter | Project | Join | Aggregate | Sort | Fetch | SetOp | AiMap | AiJoin | Number | Groups | GroupLimit
 
 
 def children(node: Node) -> tuple[Node, ...]:
     """Return the inputs of `node`, left to right."""
     if isinstance(node, Scan):
         return ()
-    if isinstance(node, Join):
+    if isinstance(node, Join | AiJoin):
         return (node.left, node.right)
     return node.inputs if isinstance(node, SetOp) else (node.input,)
 
@@ -278,7 +297,7 @@ def with_children(node: Node, inputs: tuple[Node, ...]) -> Node:
     match node:
         case Scan():
             return node
-        case Join():
+        case Join() | AiJoin():
             return replace(node, left=inputs[0], right=inputs[1])
         case SetOp():
             return replace(node, inputs=inputs)
@@ -307,7 +326,12 @@ def keep(node: Node, width: int) -> Node:
 
 def has_ai(node: Node) -> bool:
     """Return whether an AI operator is in the tree."""
-    return isinstance(node, AiMap) or any(isinstance(n, AiMap) for n in walk(node))
+    return isinstance(node, AiMap | AiJoin) or any(isinstance(n, AiMap | AiJoin) for n in walk(node))
+
+
+def joins(root: Node) -> bool:
+    """Return whether a call of the plan says how it joins."""
+    return any(call.ai.join is not None for n in walk(root) if isinstance(n, AiMap) for call in n.calls)
 
 
 def by_rows(node: AiMap) -> bool:
@@ -331,6 +355,8 @@ def own_messages(node: Node) -> tuple[Message, ...]:
             return () if node.condition is None else (node.condition,)
         case AiMap():
             return tuple(call_expressions(node.calls))
+        case AiJoin():
+            return (*call_expressions([node.call]), *([] if node.condition is None else [node.condition]))
         case Groups(_, keys, order):
             return (*keys, *([] if order is None else [order]))
         case Number() | GroupLimit():

@@ -10,7 +10,7 @@ import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 from datafusion.catalog import Catalog, Schema
 from datafusion.substrait import Producer
-from substrait.algebra_pb2 import Expression, ReadRel, SetRel, SortField
+from substrait.algebra_pb2 import Expression, JoinRel, ReadRel, SetRel, SortField
 from substrait.plan_pb2 import Plan
 
 from flightllm.datafusion.contexts import encoded_frame
@@ -20,6 +20,7 @@ from flightllm.plan import expressions as ex
 from flightllm.plan.emptiness import deciders
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import (
+    AiJoin,
     AiMap,
     Fetch,
     Filter,
@@ -141,6 +142,8 @@ class Operator(_Named):
     calls: tuple[StageCall, ...]
     steps: tuple[BoundStep, ...] = ()
     """The order of the calls, if rows are dropped between them; empty if all calls are for all rows."""
+    in_waves: bool = False
+    """Whether the rows are made one after another, so that a LIMIT need not take all of them."""
 
     @property
     def ordered(self) -> bool:
@@ -150,7 +153,9 @@ class Operator(_Named):
     @property
     def takes_waves(self) -> bool:
         """Return whether a LIMIT takes the rows a few at a time: they have an order, or come from another operator."""
-        return self.ordered or (self.input.streams and isinstance(self.input.inputs[0], Operator))
+        if self.ordered or self.in_waves:
+            return True
+        return self.input.streams and isinstance(self.input.inputs[0], Operator | PairJoin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +205,31 @@ class GroupLimited(_Named):
 
 
 @dataclass(frozen=True, slots=True)
+class PairJoin(_Named):
+    """A stage input with the pairs of two stages for which a yes/no call and a condition are true.
+
+    The rows of a side are kept in its table, with the number of their values in the last column. `sides` has the
+    columns of the call's arguments in each side. For each field of the call, `places` says whether it is on the left,
+    and at which place of this side. `candidates` returns the numbers of the pairs that the condition lets through;
+    None: all pairs. `pairs` is the table of numbers of matching values, and `rows` the plan that returns their rows.
+    """
+
+    table: str
+    schema: pa.Schema
+    inputs: tuple[Relational, Relational]
+    ai: AICall
+    sides: tuple[tuple[int, ...], tuple[int, ...]]
+    places: tuple[tuple[bool, int], ...]
+    widths: tuple[int, int]
+    tables: tuple[str, str]
+    schemas: tuple[pa.Schema, pa.Schema]
+    candidates: Plan | None
+    pairs: str
+    pairs_schema: pa.Schema
+    rows: Plan
+
+
+@dataclass(frozen=True, slots=True)
 class United(_Named):
     """A stage input with the rows of several stages in turn. A stage begins only if more rows are needed."""
 
@@ -208,7 +238,7 @@ class United(_Named):
     inputs: tuple[Relational, ...]
 
 
-StageInput: TypeAlias = Operator | Limit | RowIdStage | GroupLimited | United
+StageInput: TypeAlias = Operator | PairJoin | Limit | RowIdStage | GroupLimited | United
 
 
 def stage_frame(context: SessionContext, plan: Plan) -> DataFrame:
@@ -340,11 +370,13 @@ class Cutter:
 
     def _replace(self, node: Node, stage_inputs: list[StageInput], *, ordered: bool) -> Node:
         """Replace the topmost operators by scans of their stage inputs."""
-        if not any(isinstance(n, AiMap | Number | GroupLimit) for n in walk(node)):
+        if not any(isinstance(n, AiMap | AiJoin | Number | GroupLimit) for n in walk(node)):
             return node
         stage_input: StageInput | None = None
         if isinstance(node, AiMap):
             stage_input = self._operator(node, ordered=ordered)
+        elif isinstance(node, AiJoin):
+            stage_input = self._pair_join(node)
         elif isinstance(node, Number):
             stage_input = self._row_id_stage(node)
         elif isinstance(node, GroupLimit):
@@ -386,6 +418,50 @@ class Cutter:
                 calls[i] = replace(calls[i], guard=self._condition(call.when, f"{name}_g{i}", schema))
         steps = self._steps(node, name, schema)
         return Operator(*stage_input, width, tuple(calls), steps)
+
+    def _pair_join(self, node: AiJoin) -> PairJoin:
+        split = node.left.width
+        reads_left = [all(c < split for c in ex.fields(a)) for a in node.call.arguments]
+        own: tuple[list[Expression], list[Expression]] = [], []
+        places = []
+        for argument, is_left in zip(node.call.arguments, reads_left, strict=True):
+            arguments = own[0] if is_left else own[1]
+            places.append((is_left, len(arguments)))
+            arguments.append(argument if is_left else ex.shift(argument, -split))
+        inputs, scans = [], []
+        for place, side in enumerate((node.left, node.right)):
+            input_ = self.cut(Project(side, (*map(field, range(side.width)), *own[place])), ordered=False)
+            name, types = next(self._names), [*input_.schema.types[: side.width], pa.int64()]
+            inputs.append(input_)
+            scans.append((f"{STAGE_CATALOG}.public.{name}", positional(types, f"{name}_")))
+        left, right = (self._table(table, schema) for table, schema in scans)
+        name = next(self._names)
+        pairs, pairs_schema = f"{STAGE_CATALOG}.public.{name}", positional([pa.int64()] * 2, f"{name}_")
+        widths = node.left.width, node.right.width
+        candidates = None
+        if node.condition is not None:
+            moved = _behind(node.condition, split)
+            joined = Join(left, right, JoinRel.JOIN_TYPE_INNER, moved)
+            numbers = Project(joined, (field(split), field(split + 1 + widths[1])))
+            candidates = to_plan(numbers, self._functions)
+        rows = to_plan(_matched(node, left, right, self._table(pairs, pairs_schema), self._functions), self._functions)
+        name = next(self._names)
+        types = [*inputs[0].schema.types[: widths[0]], *inputs[1].schema.types[: widths[1]]]
+        return PairJoin(
+            f"{STAGE_CATALOG}.public.{name}",
+            positional(types, f"{name}_"),
+            (inputs[0], inputs[1]),
+            node.call.ai,
+            (tuple(range(widths[0], widths[0] + len(own[0]))), tuple(range(widths[1], widths[1] + len(own[1])))),
+            tuple(places),
+            widths,
+            (scans[0][0], scans[1][0]),
+            (scans[0][1], scans[1][1]),
+            candidates,
+            pairs,
+            pairs_schema,
+            rows,
+        )
 
     def _steps(self, node: AiMap, name: str, schema: pa.Schema) -> tuple[BoundStep, ...]:
         home = {node.input.width + c: number for number, step in enumerate(node.steps) for c in step.calls}
@@ -515,7 +591,7 @@ def _chain_to_operator(node: Node) -> bool:
         if isinstance(node, Project) and has_window(node):
             return False
         node = node.input
-    return isinstance(node, AiMap)
+    return isinstance(node, AiMap | AiJoin)
 
 
 def _union_below(node: Fetch) -> SetOp | None:
@@ -558,6 +634,24 @@ def _is_ordered(node: Node) -> bool:
     while isinstance(node, Filter | Project | Fetch | AiMap):
         node = node.input
     return isinstance(node, Sort)
+
+
+def _behind(condition: Expression, split: int) -> Expression:
+    """Make room for the number of the left values, which is the last column of the left side."""
+    return ex.substitute(condition, lambda i: field(i if i < split else i + 1))
+
+
+def _matched(node: AiJoin, left: Node, right: Node, pairs: Node, functions: Functions) -> Node:
+    """Return the rows of both sides whose numbers are a pair, and for which the condition is true."""
+    split, first = node.left.width, node.left.width + 3  # the left number and the pair are between the sides
+    known = Join(left, pairs, JoinRel.JOIN_TYPE_INNER, functions.call("equal", field(split), field(split + 1)))
+    equal = functions.call("equal", field(split + 2), field(first + node.right.width))
+    condition = node.condition
+    if condition is not None:
+        moved = ex.substitute(condition, lambda i: field(i if i < split else i + 3))
+        condition = functions.conjunction([equal, moved])
+    joined = Join(known, right, JoinRel.JOIN_TYPE_INNER, equal if condition is None else condition)
+    return Project(joined, tuple(map(field, (*range(split), *range(first, first + node.right.width)))))
 
 
 def _reads(expression: Expression | None) -> frozenset[int]:

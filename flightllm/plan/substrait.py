@@ -11,6 +11,7 @@ from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import (
     Aggregate,
+    AiJoin,
     AiMap,
     Fetch,
     Filter,
@@ -234,7 +235,7 @@ def write(node: Node) -> Rel:
             rel = Rel(set=node.rel)
             rel.set.inputs.extend(map(write, node.inputs))
             return rel
-        case AiMap() | Number() | Groups() | GroupLimit():
+        case AiMap() | AiJoin() | Number() | Groups() | GroupLimit():
             raise NotExpressibleError("an operator of ours has no Substrait form")
 
 

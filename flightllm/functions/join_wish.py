@@ -1,0 +1,29 @@
+"""How a filter that joins two tables finds the matching pairs, and what it promises about them."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from flightllm.quality.targets import Targets
+
+PAIRS: Final = "pairs"
+MAP: Final = "map"
+PIVOT: Final = "pivot"
+AUTO: Final = "auto"
+
+
+@dataclass(frozen=True)
+class JoinWish:
+    """How a call finds the matching pairs of a join, and what it promises about these pairs."""
+
+    strategy: str = PAIRS
+    """`pairs` asks about each distinct pair; the other ways ask fewer questions and prove a promise on a sample."""
+    symmetric: bool = False
+    """Whether the answer about (a, b) is also the answer about (b, a)."""
+    targets: Targets | None = None
+    """The promise of the other ways; None with `pairs`."""
+
+    def __str__(self) -> str:
+        """Return the options in the words of SQL."""
+        found = [f"strategy => '{self.strategy}'"]
+        found += ["symmetric => true"] if self.symmetric else []
+        return ", ".join(found)
