@@ -105,6 +105,17 @@ SCRIPTS: Final[Mapping[str, Script]] = {
         needs=("faiss",),
     ),
     "promises": Script({"queries / * / calls": "lower", "queries / * / misses": "lower"}, sizes=("seeds", "reviews")),
+    "sembench": Script(
+        {
+            "errors / 0 / cold / * / calls": "lower",
+            "errors / 0 / cold / * / tokens": "lower",
+            "errors / 0 / cold / * / score": "higher",
+            "errors / 0 / kept / * / calls": "lower",
+        },
+        sizes=("labels / rows",),
+        needs=("duckdb",),
+        data=True,
+    ),
     "messy": Script(
         {"families / * / flightllm / right": "higher", "families / * / flightllm / wrong": "lower"}, ("--quick",)
     ),
