@@ -38,7 +38,6 @@ from flightllm.functions.guidance import (
     resolve_template,
 )
 from flightllm.functions.join_options import read_join
-from flightllm.functions.join_wish import JoinWish
 from flightllm.functions.labels import read_labels, read_meanings, read_names
 from flightllm.functions.normalize import read_normalize
 from flightllm.functions.over_set import OverSet
@@ -353,23 +352,18 @@ class _Binder:
             asked = with_confidence(asked)
         answer = guided(asked, options, fields.names(), examples)
         given = tuple(f"{answer.through}({item.sql})" if answer.through else item.sql for item in fields.items)
+        over = self._over(asked, values, text, options)
+        by_rows = by_rows or (over is not None and over.whole)
         call = replace(
-            self._call(
-                answer,
-                fields,
-                values,
-                text,
-                promise,
-                join,
-                by_rows=by_rows,
-                over=self._over(asked, values, text, options),
-            ),
+            self._call(answer, fields, values, text, promise, by_rows=by_rows),
+            over=over,
+            join=join,
             joined=any(argument.parts or argument.values for argument in self._given.values()),
             task=guided(asked, options, fields.names(), ()).instruction,
             labelled=by_examples,
             uncalibrated=uncalibrated,
         )
-        return BoundCall(call, given, values.get("ordered") is True)
+        return BoundCall(name_stub(call), given, values.get("ordered") is True)
 
     def _check_order(self) -> None:
         """Check that the prompt and a field, both passed by position, are not in the wrong order.
@@ -614,15 +608,13 @@ class _Binder:
         values: Mapping[str, Literal],
         text: str,
         promise: Promise | None,
-        join: JoinWish | None,
         *,
         by_rows: bool,
-        over: OverSet[AICall] | None = None,
     ) -> AICall:
         max_tokens, temperature, normalize = map(values.get, ("max_tokens", "temperature", "normalize"))
         reasoning = values.get("reasoning")
         top_p, seed = values.get("top_p"), values.get("seed")
-        call = AICall(
+        return AICall(
             stub="",
             function=self._function.name,
             text=text,
@@ -653,12 +645,9 @@ class _Binder:
             backend=self._function.backend,
             takes=pa.binary() if answer.through else pa.string(),
             normalize=read_normalize(normalize) if isinstance(normalize, str) else frozenset(),
-            by_rows=by_rows or (over is not None and over.whole),
+            by_rows=by_rows,
             promise=promise,
-            over=over,
-            join=join,
         )
-        return name_stub(call)
 
     def _over(
         self, answer: Answer, values: Mapping[str, Literal], text: str, options: Mapping[str, Literal]
@@ -671,7 +660,7 @@ class _Binder:
         for key, question in over.questions.items():
             asked = guided(question.answer, options, question.fields, ())
             fields = _Fields([_Field(name, "", required=True) for name in question.fields])
-            call = self._call(asked, fields, values, text, None, None, by_rows=False)
+            call = self._call(asked, fields, values, text, None, by_rows=False)
             questions[key] = name_stub(replace(call, rows_per_request=1, questions_per_request=1))
         return OverSet(over.method, questions, over.options, over.whole, over.embeds)
 

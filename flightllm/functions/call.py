@@ -252,6 +252,14 @@ def model_of(binding: str) -> str | None:
     return binding.removeprefix(f"{MODEL} ") if binding != MODEL else None
 
 
+def _of_methods(call: AICall) -> tuple[str, ...]:
+    """Return the texts of the methods that answer a call in place of one prompt for each row."""
+    promise = () if call.promise is None else (repr(replace(call.promise, exact="")),)
+    over = () if call.over is None else call.over.identity
+    join = () if call.join is None else (repr(call.join),)
+    return (*promise, *over, *join)
+
+
 def name_stub(call: AICall) -> AICall:
     """Return the call with `stub` set to a name derived from everything that decides the call's answers."""
     content: tuple[object, ...] = (
@@ -281,12 +289,7 @@ def name_stub(call: AICall) -> AICall:
         content = (*content, "fresh")
     if call.by_rows:
         content = (*content, "by rows")
-    if call.promise is not None:
-        content = (*content, repr(replace(call.promise, exact="")))
-    if call.over is not None:
-        content = (*content, *call.over.identity)
-    if call.join is not None:
-        content = (*content, repr(call.join))
+    content = (*content, *_of_methods(call))
     if call.room is not None:
         content = (*content, call.room.tokens, call.room.per_byte)
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -5,7 +5,7 @@ import pytest
 from flightllm.config.session_settings import Settings
 from flightllm.execution.planning import plan
 from flightllm.execution.staged_query import StagedQuery
-from flightllm.plan.stages import Limit, Operator, Relational, RowIdStage, StageInput, United, stage_frame
+from flightllm.plan.stages import Limit, Operator, PairJoin, Relational, RowIdStage, StageInput, United, stage_frame
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from flightllm.sql.parsed_text import ParsedText
@@ -30,7 +30,7 @@ def stage_inputs(stage: Relational) -> list[StageInput]:
 
 def inputs(stage_input: StageInput) -> tuple[Relational, ...]:
     """Return the stages that fill a stage input."""
-    return stage_input.inputs if isinstance(stage_input, United) else (stage_input.input,)
+    return stage_input.inputs if isinstance(stage_input, United | PairJoin) else (stage_input.input,)
 
 
 @pytest.mark.parametrize(

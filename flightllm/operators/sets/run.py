@@ -78,7 +78,7 @@ class _Sets:
         self._weights: list[int] = []
         """The number of rows of each value."""
         self._answers: list[Any] = []
-        """The answers of the first values; the others have none yet."""
+        """The answers of the first values; the other values are not answered yet."""
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take the values of some rows."""
@@ -105,7 +105,7 @@ class _Sets:
             self._answers[first + place] = value
 
     def answers_of(self, batch: pa.RecordBatch) -> list[Any]:
-        """Return the answer of each row; None for a row that needs none."""
+        """Return the answer of each row; None for a row that needs no answer."""
         return [None if values is None else self._answers[self.known[values]] for values in self._needed(batch)]
 
     def _needed(self, batch: pa.RecordBatch) -> Iterator[Texts | None]:
