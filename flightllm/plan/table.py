@@ -65,6 +65,8 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
         reasons = (("layout_why", "the layout is"), ("idle", "no order of the prompts saves anything:"))
         lines += [f"{said} {call.notes[name]}" for name, said in reasons if call.notes.get(name)]
     lines += [*_rows_per_request(call, actual), *_questions_per_request(call, actual)]
+    if tree := (actual or call).notes.get("tree"):
+        lines.append(f"tree: {tree}")
     if actual is not None and (calibration := actual.notes.get("calibration")):
         lines.append(f"calibrated {calibration}")
     prompts = sum(count for _, count in call.orders)

@@ -22,6 +22,7 @@ from flightllm.functions.numbers import with_number
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.functions.stored import LearnedUse, StoredFunction
 from flightllm.learning.learned import opened
+from flightllm.sql.aggregate_calls import REWRITTEN, as_written
 from flightllm.sql.aggregates import Aggregates
 from flightllm.sql.arguments import read_column, read_constant, read_star, split_arguments
 from flightllm.sql.expressions import names_in
@@ -224,6 +225,7 @@ class _Extractor:
         function = lifted[1] if lifted else self._catalog.registry.get(name)
         closing = self._checked_end(index, depth, known=function is not None or stored is not None)
         text = self._sql[self._tokens[index].start : self._tokens[closing].end]
+        text = as_written(text) if REWRITTEN in text else text
         try:
             arguments = self._arguments(index, closing, depth)
             if stored is not None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from flightllm.dialect.text import Edit
+from flightllm.dialect.vendors.aggregates import check_places, collected
 from flightllm.dialect.vendors.calls import VendorCall, find_calls
 from flightllm.dialect.vendors.objects import Value, constant, elements, members
 from flightllm.dialect.vendors.options import options_of
@@ -18,8 +19,8 @@ OURS: Mapping[str, str] = MappingProxyType(
         "llm_filter": "ai_filter",
         "llm_complete": "ai_gen",
         "llm_complete_json": "ai_gen",
-        "llm_reduce": "ai_gen",
-        "llm_reduce_json": "ai_gen",
+        "llm_reduce": "ai_agg",
+        "llm_reduce_json": "ai_agg",
     }
 )
 """For each function of Flock, the function of this server that does the same."""
@@ -31,7 +32,6 @@ RANKED: Mapping[str, str] = MappingProxyType(
     }
 )
 """Aggregates of Flock that order rows: the JSON object of a row is {0}, its score is {1}."""
-_GROUPS = ("llm_reduce", "llm_reduce_json", *RANKED)
 _EMBEDDING = "llm_embedding"
 NAMES = (*OURS, *RANKED, _EMBEDDING)
 _PLUMBING = (
@@ -46,7 +46,6 @@ _PLUMBING = (
     "model",
     "context_window",
 )
-_SEPARATOR = "'\n'"
 
 
 def flock(call: VendorCall) -> Iterator[Edit]:
@@ -56,43 +55,55 @@ def flock(call: VendorCall) -> Iterator[Edit]:
         SqlError: an argument has no counterpart; the message says what to write.
     """
     model, prompt, columns = _read(call)
-    if call.name in _GROUPS and call.source.is_word(call.closing + 1, "over", "filter"):
-        raise call.error("OVER and FILTER cannot follow it: choose the rows in a subquery, and group by the keys")
+    if "reduce" in call.name:
+        yield from _reduced(call, model, prompt, columns)
+        return
     if call.name in RANKED:
+        if call.source.is_word(call.closing + 1, "over", "filter"):
+            raise call.error("OVER and FILTER cannot follow it: choose the rows in a subquery, and group by the keys")
         yield Edit(call.start, call.source.tokens[call.closing].end, _ranked(call, model, prompt, columns))
         return
     if call.name == _EMBEDDING:
         yield from _embedded(call, columns)
         return
-    ours, is_group = OURS[call.name], "reduce" in call.name
-    parts: list[str | Value] = [f"{ours}({prompt}"]
-    by_row = is_group and len(columns) > 1
-    if by_row:
-        parts += _rows(call, prompt, columns)
-    for name, value in () if by_row else columns:
-        named = f"{our_field(name)} => (" if name else ""
-        opened, closed = ("string_agg(", f", {_SEPARATOR})") if is_group else ("", "")
-        parts += [f", {named}{opened}", value, f"{closed}{')' if name else ''}"]
+    parts: list[str | Value] = [f"{OURS[call.name]}({prompt}"]
+    for name, value in columns:
+        parts += [f", {our_field(name)} => (" if name else ", ", value, ")" if name else ""]
     options = [f", {option}" for option in model]
     if call.name.endswith("_json"):
         options.append(f", response_format => {text_literal(ANY_OBJECT)}")
-    if is_group:
-        options.append(", on_error => 'fail'")
     yield from around(call, [*parts, *options, ")"])
 
 
-def _rows(call: VendorCall, prompt: str, columns: list[tuple[str, Value]]) -> list[str | Value]:
-    """Return a field with a JSON object for each row: a list for each column would lose NULLs, and rows would shift.
+def _reduced(call: VendorCall, model: list[str], prompt: str, columns: list[tuple[str, Value]]) -> Iterator[Edit]:
+    """Rewrite `llm_reduce` as `ai_agg`; rows with several columns are JSON objects.
 
     Raises:
-        SqlError: the prompt refers to a column, which is not a field of its own.
+        SqlError: the prompt has a name only, or refers to one of several columns, or the call has no columns.
     """
-    if any(name and f"{{{our_field(name)}}}" in prompt for name, _ in columns):
-        raise call.error("its prompt cannot refer to one of several columns: write 'the rows' in place of {{name}}")
-    parts: list[str | Value] = [", rows => string_agg(to_json({"]
-    for place, (name, value) in enumerate(columns):
-        parts += [f"{', ' if place else ''}{text_literal(_shown(call, name, value))}: ", value]
-    return [*parts, f"}}), {_SEPARATOR})"]
+    if prompt.startswith("prompt =>"):
+        raise call.error("an aggregate takes its prompt as a text: write 'prompt': 'a text' in place of prompt_name")
+    if not columns:
+        raise call.error("it needs columns: write 'context_columns': [{'data': column}]")
+    told = prompt
+    for name, _ in columns:
+        referred = f"{{{our_field(name)}}}"
+        if name and referred in prompt and len(columns) > 1:
+            raise call.error("its prompt cannot refer to one of several columns: write 'the rows' in place of {{name}}")
+        told = told.replace(referred, name) if name else told
+    check_places(call, "ai_agg(text, 'What do they say?')")
+    options = [f"instruction => {told.replace('{{', '{').replace('}}', '}')}", *model]
+    if call.name.endswith("_json"):
+        options.append(f"response_format => {text_literal(ANY_OBJECT)}")
+    if not any(option.startswith("on_error") for option in model):
+        options.append("on_error => 'fail'")
+    parts: list[str | Value] = ["CAST((", columns[0][1], ") AS VARCHAR)"]
+    if len(columns) > 1:
+        parts = ["to_json({"]
+        for place, (name, value) in enumerate(columns):
+            parts += [f"{', ' if place else ''}{text_literal(_shown(call, name, value))}: ", value]
+        parts.append("})")
+    yield from collected(call, OURS[call.name], options, parts)
 
 
 def _read(call: VendorCall) -> tuple[list[str], str, list[tuple[str, Value]]]:

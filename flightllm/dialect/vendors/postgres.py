@@ -114,7 +114,6 @@ REFUSED: Mapping[str, Callable[[VendorCall], str]] = MappingProxyType(
         **dict.fromkeys(_LISTS, lambda _: "write SELECT * FROM system.models, or SHOW MODELS"),
         "ai.summarize": _instead("ai_summarize({text})"),
         "ai.analyze_sentiment": _instead("ai_sentiment({text})"),
-        "ai.agg_summarize": _instead("ai_summarize(string_agg({text}, ' '))"),
         "azure_ai.set_setting": lambda _: (
             "an admin names the address: write CREATE MODEL m OPTIONS (engine 'openai', model 'm', base_url"
             " 'http://127.0.0.1:8000/v1')"

@@ -28,6 +28,7 @@ from flightllm.engines.window import LoopThread, Window
 from flightllm.errors import EngineUnavailableError, check_cancelled
 from flightllm.llm.engine import Completion, PrefixCache, Request
 from flightllm.llm.packs import pack_answer
+from flightllm.llm.tokenizer import misfit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -49,6 +50,7 @@ class FakeOptions:
     `fail_every=n` fails about one request in n; the content decides, so the same rows fail in every order.
     `fail_containing` fails requests whose prompt contains this text. The engine dies after `die_after` completions. It
     writes one JSON line per prompt to `log_path`. `cache_blocks` > 0 simulates an LRU prefix cache of 16-token blocks.
+    `context_tokens` > 0 bounds a prompt and its answer together; a larger prompt fails.
     """
 
     latency_ms: float = 0.0
@@ -57,6 +59,7 @@ class FakeOptions:
     die_after: int = 0
     log_path: str = ""
     cache_blocks: int = 0
+    context_tokens: int = 0
 
 
 class FakeEngine(EngineExtras):
@@ -145,8 +148,8 @@ class FakeEngine(EngineExtras):
 
     @property
     def context_tokens(self) -> int:
-        """Return a limit above the length of any prompt."""
-        return sys.maxsize
+        """Return the configured context, or a limit above the length of any prompt."""
+        return self._options.context_tokens or sys.maxsize
 
     def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
         """Return a number for each four characters."""
@@ -207,6 +210,10 @@ class FakeEngine(EngineExtras):
 
     def _error(self, request: Request, seed: int) -> str | None:
         options = self._options
+        if options.context_tokens:
+            tokens = -(-len(request.prompt) // _CHARS_PER_TOKEN)
+            if (error := misfit(tokens, 1, options.context_tokens)) is not None:
+                return error
         if options.fail_containing and options.fail_containing in request.prompt:
             return f"the fake engine fails prompts containing {options.fail_containing!r}"
         if options.fail_every and seed % options.fail_every == 0:

@@ -8,7 +8,11 @@ from typing import cast
 from flightllm.errors import InternalError
 from flightllm.operators.sets.base import SetRunner
 
-_MODULES: Mapping[str, str] = MappingProxyType({})
+_MODULES: Mapping[str, str] = MappingProxyType(
+    {
+        "agg": "agg",
+    }
+)
 """By method, the module of this folder that has the function `answers`, which is the runner."""
 
 

@@ -1,0 +1,197 @@
+"""Aggregates over a model: a tree for each group, whose calls are made level by level for all groups at once.
+
+A leaf has as many texts as fit into a prompt, and gives notes. Notes are combined until one call can write the result
+from them. A group that fits into one prompt takes one call.
+
+All cuts are made by content. So the order of rows changes no prompt, and a new or deleted row changes its own leaf and
+the notes above it. All other answers come from the answer cache.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from flightllm.errors import UnansweredError
+from flightllm.functions.aggregated import COMBINE, EXTRACT, ONE, WRITE
+from flightllm.operators.sets.asker import Asker, Reply
+from flightllm.operators.sets.base import Failure, SetValues
+from flightllm.operators.sets.citations import Note, Sentence, cited
+from flightllm.operators.sets.cuts import rank, runs
+from flightllm.operators.sets.group import SEPARATOR, Group, Item, leaf_text
+from flightllm.operators.sets.room import Room, room_of
+
+_LIKELY_NOTE: Final = "word " * 100
+"""Stands for a predicted note, so that the predicted prompts above it have about the right size."""
+_UNCITED: Final = (
+    "no sentence of the answer has the number of a row: leave out citations, or name a model that follows instructions"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A node of the tree: its note, and the rank by which the level above is cut.
+
+    The rank is that of the last text or node below, and not that of the note: another note moves no cut.
+    """
+
+    note: Note | Failure
+    content: str
+
+
+@dataclass(slots=True)
+class _Tree:
+    """A group on its way to its answer."""
+
+    group: Group
+    nodes: list[_Node] = field(default_factory=list)
+    leaves: int = 0
+    levels: int = 1
+    calls: int = 0
+    answer: Any = None
+    done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """A prompt of one tree: its question, its text, and the row of each number in it."""
+
+    tree: _Tree
+    question: str
+    text: str
+    rows: Mapping[int, int]
+    content: str = ""
+    """The text that decides the rank of the node that the reply makes."""
+
+
+def answers(values: SetValues, asker: Asker) -> Sequence[Any]:
+    """Return the answer for each group.
+
+    Raises:
+        InvalidInputError: the model's context is too small.
+        AnswerError: a call failed, and the query must fail then.
+        UnansweredError: a deferred statement gets the answers in a later pass.
+    """
+    return _Aggregate(asker).of([str(texts[0]) for texts in values.tuples])
+
+
+class _Aggregate:
+    def __init__(self, asker: Asker) -> None:
+        over = asker.call.over
+        self._asker = asker
+        self._citing = over is not None and over.option("citing")
+        first = next(iter(over.questions.values())) if over is not None else asker.call
+        binding = asker.binding(first)
+        self._count = binding.engine.count_tokens
+        self._room: Room = room_of(asker.call, binding)
+
+    def of(self, texts: Sequence[str]) -> list[Any]:
+        most = min(self._room.leaf, self._room.whole)
+        trees = [_Tree(Group(text, most, self._count)) for text in texts]
+        self._ask([prompt for tree in trees for prompt in self._first(tree, most)])
+        self._note(trees)
+        while left := [tree for tree in trees if not tree.done]:
+            self._ask([prompt for tree in left for prompt in self._above(tree)])
+        self._note(trees)
+        return [tree.answer for tree in trees]
+
+    def _first(self, tree: _Tree, most: int) -> list[_Prompt]:
+        """Return the prompts about texts: all of a group, or those of its leaves."""
+        group = tree.group
+        if group.tokens <= most:
+            return [self._about(tree, ONE, group.items)]
+        leaves = group.leaves(most)
+        tree.leaves = len(leaves)
+        return [self._about(tree, EXTRACT, leaf) for leaf in leaves]
+
+    def _about(self, tree: _Tree, question: str, items: Sequence[Item]) -> _Prompt:
+        rows = {number: item.row for number, item in enumerate(items, start=1)}
+        return _Prompt(tree, question, leaf_text(items, numbered=self._citing), rows, str(items[-1].rank))
+
+    def _above(self, tree: _Tree) -> list[_Prompt]:
+        """Return the prompts about the notes of a tree's highest level, which they replace by the next level."""
+        nodes, tree.nodes = tree.nodes, []
+        if failed := [node.note for node in nodes if isinstance(node.note, Failure)]:
+            tree.done = True
+            many = f" ({len(failed):,} of the {len(nodes):,} parts of the group)" if len(nodes) > 1 else ""
+            tree.answer = Failure(f"{failed[0].error}{many}")
+            return []
+        tree.levels += 1
+        if len(nodes) <= self._room.last:
+            return [self._merging(tree, WRITE, nodes)]
+        ranks = [rank(node.content, tree.levels) for node in nodes]
+        cut = [nodes[run.start : run.stop] for run in runs([1] * len(nodes), ranks, self._room.notes)]
+        return [self._merging(tree, COMBINE, some) for some in cut]
+
+    def _merging(self, tree: _Tree, question: str, nodes: Sequence[_Node]) -> _Prompt:
+        notes = [node.note for node in nodes if isinstance(node.note, Note)]
+        cited_rows = dict.fromkeys(row for note in notes for row in note.rows)
+        numbers = {row: number for number, row in enumerate(cited_rows, start=1)}
+        shown = [text for note in notes if (text := note.shown(numbers))]
+        rows = {number: row for row, number in numbers.items()}
+        return _Prompt(tree, question, SEPARATOR.join(shown), rows, nodes[-1].content)
+
+    def _ask(self, prompts: Sequence[_Prompt]) -> None:
+        """Ask prompts, and give each tree its result or its next node, in the order of the prompts."""
+        replies: list[Reply | None] = [None] * len(prompts)
+        lacking: UnansweredError | None = None
+        for name, question in self._room.questions.items():
+            places = [at for at, one in enumerate(prompts) if one.question == name and (one.text or name == WRITE)]
+            try:
+                found = self._asker.ask(question, [(prompts[at].text or "nothing",) for at in places])
+            except UnansweredError as error:  # the other questions are listed in the same round
+                lacking = error
+                continue
+            for at, answered in zip(places, found, strict=True):
+                replies[at] = answered
+        if lacking is not None:
+            raise lacking
+        for prompt, reply in zip(prompts, replies, strict=True):
+            self._take(prompt, reply)
+
+    def _take(self, prompt: _Prompt, reply: Reply | None) -> None:
+        tree = prompt.tree
+        tree.calls += reply is not None
+        if prompt.question in {ONE, WRITE}:
+            tree.done = True
+            tree.answer = self._result(prompt, reply)
+        else:
+            tree.nodes.append(_Node(self._noted(prompt, reply), prompt.content))
+
+    def _noted(self, prompt: _Prompt, reply: Reply | None) -> Note | Failure:
+        if reply is None:
+            return Note([])  # the notes below are empty, too
+        if reply.error is not None or reply.value is None:
+            return Failure(reply.error or "a part of the group has no answer")
+        text = str(reply.value)
+        if self._asker.is_dry:
+            rows = tuple(prompt.rows.values())[:1] if self._citing else ()
+            return Note([Sentence(f"{_LIKELY_NOTE}{text}", "", rows)])
+        return cited(text, prompt.rows) if self._citing else Note([Sentence(text, "", ())])
+
+    def _result(self, prompt: _Prompt, reply: Reply | None) -> Any:
+        if reply is None or reply.error is not None or reply.value is None:
+            return Failure((reply and reply.error) or "the group has no answer")
+        if not self._citing:
+            return reply.value
+        if self._asker.is_dry:
+            return {"value": reply.value, "citations": []}
+        note = cited(str(reply.value), prompt.rows)
+        if not note.sentences:
+            return Failure(_UNCITED)
+        numbers = {row: number for number, row in enumerate(note.rows, start=1)}
+        return {"value": note.shown(numbers), "citations": [prompt.tree.group.keys[row] for row in note.rows]}
+
+    def _note(self, trees: Sequence[_Tree]) -> None:
+        """Note the shape of the trees, for EXPLAIN."""
+        large = [tree for tree in trees if tree.leaves]
+        small = len(trees) - len(large)
+        told = [f"{small:,} group{'s' * (small != 1)} in one call each"] if small else []
+        if large:
+            leaves, levels = sum(tree.leaves for tree in large), max(tree.levels for tree in large)
+            calls = sum(tree.calls for tree in large)
+            told.append(
+                f"{len(large):,} group{'s' * (len(large) != 1)} with {leaves:,} leaves of up to"
+                f" {min(self._room.leaf, self._room.whole):,} tokens, {levels:,} levels, up to"
+                f" {self._room.notes:,} notes in a call, {calls:,} calls"
+            )
+        self._asker.counters.note(0, 0, tree="; ".join(told) or "no groups")
