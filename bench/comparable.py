@@ -56,6 +56,7 @@ SCRIPTS: Final[Mapping[str, Script]] = {
         sizes=("bytes",),
     ),
     "recovery": Script({"seconds": "lower"}),
+    "dedup": Script({"errors / * / calls": "lower", "errors / * / recall": "higher"}, sizes=("rows", "seeds")),
     "cascades": Script({"sources / * / flightllm / share": "lower"}, sizes=("rows", "seeds")),
     "endpoints": Script(
         {"kinds / * / requests_a_row": "lower", "kinds / * / seconds": "lower", "kinds / * / answered": "higher"},

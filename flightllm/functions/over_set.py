@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 
 class Stubbed(Protocol):
@@ -14,6 +14,9 @@ class Stubbed(Protocol):
 
 
 Q = TypeVar("Q", bound=Stubbed)
+
+LABELS_HERE: Final = "<what the rows say>"
+"""Stands in a question for a text that the method knows only once it has read the rows, such as a list of labels."""
 
 
 @dataclass(frozen=True, slots=True)

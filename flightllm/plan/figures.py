@@ -193,8 +193,9 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
     prompts that the model of a promise gets, and null without prompts. ANALYZE gives `promise` its figures, see
     `CallRecord.promise`. `no_saving` says why no order of the prompts saves anything. `rows_per_request` says how many
     rows share a request, or why each row is asked by itself. `questions_per_request` says the same of questions about
-    one row. Both are null where nobody wishes this. `tree` says how an aggregate over a model cuts its groups, and is
-    null for other calls. A saving is the query's work without a rule, minus its work with
+    one row. Both are null where nobody wishes this. `tree` says how an aggregate over a model cuts its groups, and
+    `steps` what another call over a set does; both are null for other calls. A saving is the query's work without a
+    rule, minus its work with
     the rule.
 
     Figures are under `predicted` and, after ANALYZE, under `actual`; without ANALYZE, `actual` is null.
@@ -221,6 +222,7 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
                 "tree": call.notes.get("tree"),
                 "layout_reason": call.notes.get("layout_why") or None,
                 "no_saving": call.notes.get("idle") or None,
+                "steps": (actual or call).notes.get("steps"),
                 "field_orders": [{"fields": list(f), "prompts": n} for f, n in call.orders[:_MOST_ORDERS]],
                 "predicted": _counts(call, costs),
                 "actual": actual and _counts(actual, costs),

@@ -67,6 +67,8 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
     lines += [*_rows_per_request(call, actual), *_questions_per_request(call, actual)]
     if tree := (actual or call).notes.get("tree"):
         lines.append(f"tree: {tree}")
+    if steps := (actual or call).notes.get("steps"):
+        lines.append(f"steps: {steps}")
     if actual is not None and (calibration := actual.notes.get("calibration")):
         lines.append(f"calibrated {calibration}")
     prompts = sum(count for _, count in call.orders)

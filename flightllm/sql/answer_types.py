@@ -13,6 +13,7 @@ _TEXTS: Final = frozenset(
     {
         *("ai_classify", "ai_sentiment", "ai_mask", "ai_translate", "ai_summarize", "ai_fix_grammar"),
         *("ai_gen", "llm", "ai_complete", "ai_query"),
+        *("ai_dedup", "ai_topic", "ai_cluster"),
     }
 )
 _SCHEMAS: Final = ("response_format", "schema", "labels", "returntype", "responseformat")
@@ -35,7 +36,7 @@ def answer_type(name: str, function: Json) -> pa.DataType | None:
 
 
 def _value_type(name: str, unnamed: Sequence[Json], named: Mapping[str, Json]) -> pa.DataType | None:
-    if name == "ai_filter":
+    if name in {"ai_filter", "ai_match"}:
         return pa.bool_()
     if name not in _TEXTS and name != "ai_extract":
         return None

@@ -11,6 +11,9 @@ from flightllm.operators.sets.base import SetRunner
 _MODULES: Mapping[str, str] = MappingProxyType(
     {
         "agg": "agg",
+        "cluster": "cluster",
+        "dedup": "dedup",
+        "topic": "topic",
     }
 )
 """By method, the module of this folder that has the function `answers`, which is the runner."""

@@ -234,7 +234,7 @@ function callDetails(call) {
   const orders = call.field_orders.map(({ fields, prompts }) => `${fields.join(", ") || "none"} (${count(prompts)} prompts)`).join("; ");
   const facts = [["Model", call.model ?? "the server's own"], ["Prompts", ORDERINGS[call.ordering] ?? call.ordering],
     ["Layout", LAYOUTS[call.layout] ?? call.layout], ["Fields in order", orders], ["Answers", call.answers === "learned" ? "assumed like earlier answers" : "all assumed equally likely"],
-    ["No order saves anything", call.no_saving]].filter(([, value]) => value);
+    ["No order saves anything", call.no_saving], ["Steps", call.steps]].filter(([, value]) => value);
   const rows = [["Rows", "rows"], ["Prompts", "distinct_prompts"], ["Known answers", "cache_hits"], ["Calls", "calls"], ["Repairs", "repairs"],
     ["Tokens in", "prompt_tokens"], ["of them prefix hits", "cached_tokens"], ["Tokens out", "completion_tokens"], ["Rows without answer", "failed_rows"]];
   const cells = (of) => [call.predicted, call.actual].map((counts) => h("td", { class: "number" }, of(counts)));
