@@ -22,6 +22,7 @@ from flightllm.functions import (
     described,
     expected_number,
     number_answer,
+    rating_answer,
 )
 
 
@@ -35,9 +36,7 @@ def build(call: Arguments) -> Answer:
 
 def _asked(call: Arguments, anchors: Mapping[str, str], low: float, high: float) -> Answer:
     if not anchors:
-        scale = f"Answer with a number from {low:g} (not at all) to {high:g} (fully)."
-        answer = number_answer(f"{call.prompt}\n\n{scale}", low, high)
-        return answer.in_parts(call.prompt, task="Rate the record.", reply=scale)
+        return rating_answer(call.prompt, low, high)
     scale = f"Answer with a number from {low:g} to {high:g}."
     told = f"What the numbers mean:\n{described(anchors)}"
     answer = number_answer(f"{call.prompt}\n\n{told}\n\n{scale}", low, high)

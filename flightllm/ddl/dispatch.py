@@ -109,7 +109,7 @@ def _sets_answers(statement: Statement, services: Services) -> bool:
 
 def _storing(services: Services, settings: Settings) -> Services:
     """Return services for a statement that stores rows: it fails as a whole if an answer is unusable."""
-    return replace(services, on_error=settings.on_error_of_stored)
+    return replace(services, on_error=settings.on_error_of_stored, stores=True)
 
 
 def _changed(

@@ -118,6 +118,8 @@ class Services:
     """Takes the statements of sessions with `delivery = 'batch'`."""
     on_error: str = "null"
     """The value of this option in calls without it; a statement that stores rows fails."""
+    stores: bool = False
+    """Whether the statement stores the rows of its query."""
 
     @property
     def engine(self) -> Engine:

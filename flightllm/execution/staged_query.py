@@ -34,6 +34,7 @@ from flightllm.execution.isolated import Isolated
 from flightllm.execution.means import means_of
 from flightllm.execution.plan_texts import index_lines
 from flightllm.execution.row_numbers import OverStoredNumbers
+from flightllm.execution.streamed import check_streams
 from flightllm.functions.call import EMBEDDING, AICall, questions_of
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.calibrator import Calibrator
@@ -113,6 +114,7 @@ class StagedQuery:
         self.merges_joins = MERGE_JOINS in self._joins
         self._context = self._set_up(parallel=True)
         self._stage: Relational = Cutter(self._context, read.functions).cut(root)
+        check_streams(self._stage, read.calls.values(), stores=services.stores)
         self.planned_schema = frame.schema()
         self.schema = pa.schema([*shown(frame, extracted, first.schema), *added])
         self._fits = FirstFits(self.extracted, settings)

@@ -6,6 +6,8 @@ Imports: common, engines, errors, learning, llm, quality, vector.
 from flightllm.engines.embed.engine import vector_of
 from flightllm.errors import AICallError
 from flightllm.functions.answers import choice_answer, json_answer, number_answer, text_answer
+from flightllm.functions.approximate import approximate
+from flightllm.functions.approximate import function as approximate_function
 from flightllm.functions.base import (
     CALIBRATE,
     CONFIDENCE,
@@ -25,6 +27,7 @@ from flightllm.functions.base import (
 )
 from flightllm.functions.call import Room, Usual
 from flightllm.functions.confidence import expected_number
+from flightllm.functions.judged import rating_answer, yes_or_no_answer
 from flightllm.functions.labels import described
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.functions.search import search_answer
@@ -54,12 +57,16 @@ __all__ = [
     "SetAnswer",
     "SetQuestion",
     "Usual",
+    "approximate",
+    "approximate_function",
     "choice_answer",
     "described",
     "expected_number",
     "json_answer",
     "number_answer",
+    "rating_answer",
     "search_answer",
     "text_answer",
     "vector_of",
+    "yes_or_no_answer",
 ]

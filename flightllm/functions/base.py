@@ -228,10 +228,15 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class SetQuestion:
-    """A question of a function over sets: what it asks, and the names of the texts in its prompt."""
+    """A question of a function over sets: what it asks, and the names of the texts in its prompt.
+
+    Without names, these are the fields of the call itself.
+    """
 
     answer: "Answer"
     fields: tuple[str, ...]
+    function: str = ""
+    """The function that asks the same question, whose answers it shares; the function over sets itself by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +328,8 @@ class AIFunction:
     prompt has the name in braces. In parentheses, such a literal is a field.
     """
     options: tuple[Option, ...] = ()
+    aggregate: bool = False
+    """Whether it answers for a group of rows: each field is then one text with the values of all rows."""
     backend: Backend = MODEL
     """The model or index that answers its calls."""
     aliases: Mapping[str, tuple[str, ...] | None] | None = None

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from flightllm.errors import AICallError, FlightLLMError
+from flightllm.functions.approximate import with_proxy
 from flightllm.functions.base import (
     CALIBRATE,
     COMMON_OPTIONS,
@@ -352,7 +353,7 @@ class _Binder:
             asked = with_confidence(asked)
         answer = guided(asked, options, fields.names(), examples)
         given = tuple(f"{answer.through}({item.sql})" if answer.through else item.sql for item in fields.items)
-        over = self._over(asked, values, text, options)
+        over = self._over(asked, values, text, options, fields)
         by_rows = by_rows or (over is not None and over.whole)
         call = replace(
             self._call(answer, fields, values, text, promise, by_rows=by_rows),
@@ -650,7 +651,7 @@ class _Binder:
         )
 
     def _over(
-        self, answer: Answer, values: Mapping[str, Literal], text: str, options: Mapping[str, Literal]
+        self, answer: Answer, values: Mapping[str, Literal], text: str, options: Mapping[str, Literal], own: _Fields
     ) -> OverSet[AICall] | None:
         """Return the method of a call over sets, with the calls that it sends; None for other calls."""
         over = answer.over
@@ -658,11 +659,14 @@ class _Binder:
             return None
         questions = {}
         for key, question in over.questions.items():
-            asked = guided(question.answer, options, question.fields, ())
-            fields = _Fields([_Field(name, "", required=True) for name in question.fields])
+            fields = _Fields([_Field(name, "", required=True) for name in question.fields]) if question.fields else own
+            examples = () if question.fields else examples_of(question.answer, options, own.names())
+            asked = guided(question.answer, options, fields.names(), examples)
             call = self._call(asked, fields, values, text, None, by_rows=False)
-            questions[key] = name_stub(replace(call, rows_per_request=1, questions_per_request=1))
-        return OverSet(over.method, questions, over.options, over.whole, over.embeds)
+            asks = question.function or call.function
+            questions[key] = name_stub(replace(call, function=asks, rows_per_request=1, questions_per_request=1))
+        found = OverSet(over.method, questions, over.options, over.whole, over.embeds)
+        return with_proxy(found, values, self._names, self._model(values))
 
     def _on_error(self, values: Mapping[str, Literal]) -> str:
         """Return what an unusable answer gives; a function without the option, such as a search, fails.

@@ -10,6 +10,7 @@ from datafusion.plan import LogicalPlan
 
 from flightllm.access.store import DEFAULT_MODEL
 from flightllm.datafusion.contexts import analyzed
+from flightllm.functions.approximate import samples
 from flightllm.functions.call import EMBEDDING, AICall, model_of
 from flightllm.functions.promise import A_FEW_AT_A_TIME, Promise
 from flightllm.plan.nodes import ALL_ROWS
@@ -134,6 +135,8 @@ def _operator(operator: Operator, context: SessionContext, wanted: int | None) -
         if call.ai.joined:
             lines.append(indent(f"prompt: {_in_one_line(call.ai.instruction)}", "    "))
         lines.append(indent(f"{call.ai.function}: fields ({arguments}){when}, returns {call.ai.type}{model}", "    "))
+        if (told := samples(call.ai)) is not None:
+            lines.append(indent(told, "    "))
         if call.ai.promise is not None:
             text = _promise(call.ai.promise) if wanted is None else _under_limit(operator, call.ai, wanted)
             lines.append(indent(text, "    "))

@@ -65,10 +65,7 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
         reasons = (("layout_why", "the layout is"), ("idle", "no order of the prompts saves anything:"))
         lines += [f"{said} {call.notes[name]}" for name, said in reasons if call.notes.get(name)]
     lines += [*_rows_per_request(call, actual), *_questions_per_request(call, actual)]
-    if tree := (actual or call).notes.get("tree"):
-        lines.append(f"tree: {tree}")
-    if steps := (actual or call).notes.get("steps"):
-        lines.append(f"steps: {steps}")
+    lines += _of_sets(call, actual)
     if actual is not None and (calibration := actual.notes.get("calibration")):
         lines.append(f"calibrated {calibration}")
     prompts = sum(count for _, count in call.orders)
@@ -87,6 +84,13 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
         rows.append(_row(name, actual, "", costs))
     promise = [] if actual is None or actual.promise is None else _promise(actual.promise)
     return "\n".join([*lines, *_aligned([_COLUMNS, *rows]), *promise])
+
+
+def _of_sets(call: CallFigures, actual: CallFigures | None) -> list[str]:
+    """Return what a call over a set does, and how sure its figures are."""
+    notes = (actual or call).notes
+    lines = [f"{name}: {notes[name]}" for name in ("tree", "steps") if notes.get(name)]
+    return [*lines, *([actual.notes["interval"]] if actual is not None and actual.notes.get("interval") else [])]
 
 
 def _rows_per_request(call: CallFigures, actual: CallFigures | None) -> list[str]:

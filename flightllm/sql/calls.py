@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from flightllm.common.text import excerpt
 from flightllm.errors import AICallError, InternalError
+from flightllm.functions.approximate import values_of_group
 from flightllm.functions.base import LABELS_OPTION, AIFunction, ScalarFunction
 from flightllm.functions.bind import Argument, BoundCall, Constant, Expression, NameResolver, bind_call
 from flightllm.functions.call import ELEMENT_END, AICall, name_stub
@@ -177,7 +178,7 @@ class _Extractor:
             token = self._tokens[index]
             if self._is_call(index):
                 type_, replaced = self._call(index, depth)
-                last_of_call = self._scopes.closing[index + 1]
+                last_of_call = self._last(index)
                 around = self._around(index, last_of_call)
                 index, fields = self._fields(last_of_call + around, type_)
                 around = around if fields else 0
@@ -223,7 +224,8 @@ class _Extractor:
         stored = self._catalog.registry.stored_function(name)
         lifted = self._catalog.registry.lifted(name)
         function = lifted[1] if lifted else self._catalog.registry.get(name)
-        closing = self._checked_end(index, depth, known=function is not None or stored is not None)
+        known = function is not None or stored is not None
+        closing = self._checked_end(index, depth, known=known, aggregate=function is not None and function.aggregate)
         text = self._sql[self._tokens[index].start : self._tokens[closing].end]
         text = as_written(text) if REWRITTEN in text else text
         try:
@@ -241,10 +243,36 @@ class _Extractor:
             if error.placed:
                 raise
             raise self._error(index, f": {error}") from error
+        if function.aggregate:
+            return bound.call.type, self._stub(self._over_rows(bound, closing + 1, self._last(index) + 1, depth))
         bound = self._with_number(bound, index, closing + 1)
         return bound.call.type, self._stub(self._with_lists(bound))
 
-    def _checked_end(self, index: int, depth: int, *, known: bool) -> int:
+    def _last(self, index: int) -> int:
+        """Return the last token of a call, which is that of its FILTER where an aggregate has one."""
+        closing = self._scopes.closing[index + 1]
+        function = self._catalog.registry.get(self._tokens[index].text)
+        if function is None or not function.aggregate or not self._has_filter(closing + 1):
+            return closing
+        return self._scopes.closing.get(closing + 2, closing)
+
+    def _has_filter(self, after: int) -> bool:
+        following = self._tokens[after : after + 2]
+        return len(following) == 2 and following[0].is_word("filter") and following[1].is_symbol("(")
+
+    def _over_rows(self, bound: BoundCall, first: int, last: int, depth: int) -> BoundCall:
+        """Return a call of an aggregate whose arguments are texts of all rows; `first` to `last` is its FILTER.
+
+        Raises:
+            AICallError: the call has no field.
+        """
+        if not bound.arguments:
+            raise AICallError(f"{bound.call.text} needs a field: without one, every row has the same answer")
+        found = self._tokens[first:last]
+        condition = self.render(first, last, found[0].start, found[-1].end, depth - 1) if found else ""
+        return replace(bound, arguments=tuple(values_of_group(one, condition) for one in bound.arguments))
+
+    def _checked_end(self, index: int, depth: int, *, known: bool, aggregate: bool) -> int:
         """Return the last token of a call, which is checked as far as its arguments do not matter."""
         if not known:
             close = " or ".join(self._catalog.registry.suggest(self._tokens[index].text))
@@ -253,7 +281,7 @@ class _Extractor:
             raise self._error(index, f"is nested more than {_MAX_NESTING} calls deep")
         if (closing := self._scopes.closing.get(index + 1)) is None:
             raise self._error(index, "has no closing parenthesis")
-        self._check_after(index, closing + 1)
+        self._check_after(index, closing + 1, aggregate=aggregate)
         return closing
 
     def _arguments(self, index: int, closing: int, depth: int) -> list[Argument]:
@@ -432,11 +460,13 @@ class _Extractor:
             index += 2
         return index, text
 
-    def _check_after(self, index: int, after: int) -> None:
+    def _check_after(self, index: int, after: int, *, aggregate: bool) -> None:
         following = self._tokens[after : after + 2]
+        if aggregate and following and following[0].is_word("over", "within"):
+            raise self._error(index, f"works on groups of rows: {following[0].text} cannot follow it; use GROUP BY")
         if following and following[0].is_word("over", "within"):
             raise self._error(index, f"is not a window or aggregate function: {following[0].text} cannot follow it")
-        if len(following) == 2 and following[0].is_word("filter") and following[1].is_symbol("("):
+        if self._has_filter(after) and not aggregate:
             raise self._error(index, "is not an aggregate function: FILTER cannot follow it")
 
     def _argument(self, call: int, first: int, last: int, depth: int) -> Argument:
@@ -448,6 +478,12 @@ class _Extractor:
                 raise AICallError("the name before => must be an identifier")
         if not tokens:
             raise AICallError("an argument is empty")
+        if (
+            (own := self._catalog.registry.get(self._tokens[call].text))
+            and own.aggregate
+            and tokens[0].is_word("distinct")
+        ):
+            raise AICallError("it takes all rows of a group: for distinct ones, write SELECT DISTINCT in a subquery")
         if tokens[0].is_word("distinct") or tokens[0].is_word("order"):
             raise AICallError(f"{tokens[0].text.upper()} works only in aggregate functions: leave it out")
         if (qualifier := read_star(tokens)) is not None:

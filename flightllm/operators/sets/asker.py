@@ -46,7 +46,7 @@ class Asker:
 
     def binding(self, question: AICall) -> ModelBinding:
         """Return the model that answers a question."""
-        return self.runtime.bindings[question.binding]
+        return self.runtime.bindings[EMBEDDING if question.backend == EMBEDDING else question.binding]
 
     @property
     def is_dry(self) -> bool:
@@ -106,11 +106,10 @@ class Asker:
             raise InternalError(f"{self.call.text} is not over a set")
         return tuple(self.call.over.questions.values())
 
-    def _answered(self, question: AICall, prompts: Sequence[Texts]) -> Iterator[tuple[int, Sequence[Any]]]:
-        """Yield the answers to prompts in parts, each with the place of its first prompt."""
-        binding = self.runtime.bindings[EMBEDDING if question.backend == EMBEDDING else question.binding]
-        fields = range(len(question.fields))
-        site = CallSite(
+    def site(self, question: AICall) -> CallSite:
+        """Return the call site of a question, whose tuples are the values of its fields."""
+        fields, binding = range(len(question.fields)), self.binding(question)
+        return CallSite(
             question,
             tuple((field,) for field in fields),
             tuple(fields),
@@ -121,6 +120,11 @@ class Asker:
             prompt_format=binding.prompt_format,
             asks_example=True,
         )
+
+    def _answered(self, question: AICall, prompts: Sequence[Texts]) -> Iterator[tuple[int, Sequence[Any]]]:
+        """Yield the answers to prompts in parts, each with the place of its first prompt."""
+        site, binding = self.site(question), self.binding(question)
+        fields = range(len(question.fields))
         places: dict[int, int] = {}
 
         def batches() -> Iterator[PromptBatch]:

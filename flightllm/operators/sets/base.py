@@ -1,6 +1,6 @@
 """The input and the output of a method over sets."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -38,3 +38,10 @@ class SetRunner(Protocol):
 
         With `OverSet.whole`, the values are one set. Otherwise each value is a set, and no answer depends on another.
         """
+
+
+class SetStreamer(Protocol):
+    """A method that also tells answers that are not final."""
+
+    def __call__(self, values: SetValues, asker: Asker) -> Iterator[Sequence[Any]]:
+        """Yield the answers for all values again and again; the last ones are final."""

@@ -4,13 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from flightllm.functions.call import AICall
 from flightllm.functions.over_set import OverSet
 from flightllm.operators.sets.asker import Asker
 from flightllm.operators.sets.components import bridges, components
 from flightllm.operators.sets.pair_verdicts import PairVerdicts, said
 
 
-def checked(verdicts: PairVerdicts, texts: Sequence[str], over: OverSet, asker: Asker, most_calls: int) -> PairVerdicts:
+def checked(
+    verdicts: PairVerdicts, texts: Sequence[str], over: OverSet[AICall], asker: Asker, most_calls: int
+) -> PairVerdicts:
     """Ask again about each bridge of the graph of pairs, the least similar one first, with at most `most_calls` calls.
 
     A bridge that the model called the same is asked with its texts in the other order. If the answers differ, a third

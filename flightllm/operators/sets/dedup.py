@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.errors import InternalError
+from flightllm.functions.call import AICall
 from flightllm.functions.over_set import OverSet
 from flightllm.operators.sets.asker import Asker
 from flightllm.operators.sets.base import Failure, SetValues
@@ -76,7 +77,7 @@ def _groups(texts: Sequence[str], weights: NDArray[np.int64], asker: Asker) -> l
     return kept
 
 
-def _candidates(texts: Sequence[str], over: OverSet, asker: Asker) -> Pairs:
+def _candidates(texts: Sequence[str], over: OverSet[AICall], asker: Asker) -> Pairs:
     """Return the pairs of texts that can be the same, the most similar ones first."""
     count = len(texts)
     most = _PAIRS_PER_TEXT * count

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from flightllm.functions.call import AICall
 from flightllm.functions.over_set import OverSet
 from flightllm.operators.sets.asker import Asker
 from flightllm.operators.sets.candidates import Pairs
@@ -34,7 +35,7 @@ class PairVerdicts:
     """The figures so far, for EXPLAIN."""
 
 
-def decided(pairs: Pairs, texts: Sequence[str], over: OverSet, asker: Asker) -> PairVerdicts:
+def decided(pairs: Pairs, texts: Sequence[str], over: OverSet[AICall], asker: Asker) -> PairVerdicts:
     """Ask waves of pairs until the targets are certified.
 
     Half of the allowed false pairs are left for pairs that nobody decides, because they follow from two others.
@@ -74,7 +75,7 @@ def decided(pairs: Pairs, texts: Sequence[str], over: OverSet, asker: Asker) -> 
     return verdicts
 
 
-def ask_pairs(verdicts: PairVerdicts, units: Ints, texts: Sequence[str], over: OverSet, asker: Asker) -> None:
+def ask_pairs(verdicts: PairVerdicts, units: Ints, texts: Sequence[str], over: OverSet[AICall], asker: Asker) -> None:
     """Ask about some pairs, and put the answers into `verdicts`."""
     found = said(verdicts.pairs, units, texts, over, asker, question="pair", turned=False)
     for unit, answer in zip(units.tolist(), found, strict=True):
@@ -87,7 +88,7 @@ def ask_pairs(verdicts: PairVerdicts, units: Ints, texts: Sequence[str], over: O
 
 
 def said(
-    pairs: Pairs, units: Ints, texts: Sequence[str], over: OverSet, asker: Asker, *, question: str, turned: bool
+    pairs: Pairs, units: Ints, texts: Sequence[str], over: OverSet[AICall], asker: Asker, *, question: str, turned: bool
 ) -> list[bool | str]:
     """Return for each pair whether the model calls it the same, or why there is no answer.
 

@@ -16,8 +16,8 @@ from flightllm.operators.call_context import LimitTracker
 from flightllm.operators.rows import answer_column, sql_value
 from flightllm.operators.runtime import Runtime
 from flightllm.operators.sets.asker import Asker, Texts
-from flightllm.operators.sets.base import Failure, SetRunner, SetValues
-from flightllm.operators.sets.runners import runner_of
+from flightllm.operators.sets.base import Failure, SetRunner, SetStreamer, SetValues
+from flightllm.operators.sets.runners import runner_of, streamer_of
 from flightllm.plan.stages import StageCall
 
 
@@ -42,11 +42,14 @@ def run_set(
     if over is None:
         raise InternalError(f"{call.ai.text} is not over a set")
     sets = _Sets(call, runner_of(over.method), Asker(call.ai, runtime, counters))
-    if not tracker.limited or over.whole:
+    if not tracker.limited or over.whole or streamer_of(over) is not None:
         for batch in rows():
             check_cancelled(runtime.cancelled)
             sets.add(batch)
         counters.note(sets.rows, len(sets.known))
+        if (stream := streamer_of(over)) is not None:
+            yield from _streamed(call, rows, schema, sets, stream, counters)
+            return
         sets.answer()
         for batch in rows():
             check_cancelled(runtime.cancelled)
@@ -63,6 +66,20 @@ def run_set(
             yield _answered(call, wave, sets.answers_of(wave), schema, counters)
             tracker.add_trials(wave.num_rows)
             first += wanted
+
+
+def _streamed(
+    call: StageCall,
+    rows: Callable[[], Iterable[pa.RecordBatch]],
+    schema: pa.Schema,
+    sets: "_Sets",
+    stream: SetStreamer,
+    counters: CallRecord,
+) -> Batches:
+    """Yield all rows after each wave of answers; the wave after it begins once the reader wants more."""
+    for _ in sets.waves(stream):
+        for batch in rows():
+            yield _answered(call, batch, sets.answers_of(batch), schema, counters)
 
 
 class _Sets:
@@ -93,14 +110,31 @@ class _Sets:
 
     def answer(self) -> None:
         """Let the method answer for the values without an answer."""
+        first, (order, values) = len(self._answers), self._new()
+        if order:
+            self._take(first, order, self._run(values, self._asker))
+
+    def waves(self, stream: SetStreamer) -> Iterator[None]:
+        """Let the method answer for all values, and again after each wave of prompts."""
+        order, values = self._new()
+        if not order:
+            yield
+            return
+        for found in stream(values, self._asker):
+            self._answers.clear()
+            self._take(0, order, found)
+            yield
+
+    def _new(self) -> tuple[list[int], SetValues]:
+        """Return the values without an answer, in an order by their hashes, and their places among them."""
         first = len(self._answers)
         new = list(islice(self.known, first, None))
-        if not new:
-            return
         order = sorted(range(len(new)), key=lambda place: _order(new[place]))
-        weights = np.asarray(self._weights[first:], np.int64)[order]
-        found = self._run(SetValues([new[place] for place in order], weights), self._asker)
-        self._answers += [None] * len(new)
+        weights = np.asarray(self._weights[first:], np.int64)[order] if order else np.empty(0, np.int64)
+        return order, SetValues([new[place] for place in order], weights)
+
+    def _take(self, first: int, order: Sequence[int], found: Sequence[Any]) -> None:
+        self._answers += [None] * len(order)
         for place, value in zip(order, found, strict=True):
             self._answers[first + place] = value
 

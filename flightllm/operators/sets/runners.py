@@ -6,17 +6,27 @@ from types import MappingProxyType
 from typing import cast
 
 from flightllm.errors import InternalError
-from flightllm.operators.sets.base import SetRunner
+from flightllm.functions.call import AICall
+from flightllm.functions.over_set import OverSet
+from flightllm.operators.sets.base import SetRunner, SetStreamer
 
 _MODULES: Mapping[str, str] = MappingProxyType(
     {
         "agg": "agg",
+        "approximate": "approximate",
         "cluster": "cluster",
         "dedup": "dedup",
         "topic": "topic",
     }
 )
 """By method, the module of this folder that has the function `answers`, which is the runner."""
+
+
+def streamer_of(over: OverSet[AICall]) -> SetStreamer | None:
+    """Return the runner that yields answers that are not final, where the call wants them."""
+    if not dict(over.options).get("stream"):
+        return None
+    return cast("SetStreamer", import_module(f"{__package__}.{_MODULES[over.method]}").waves)
 
 
 def runner_of(method: str) -> SetRunner:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from flightllm.errors import InternalError
+from flightllm.functions.call import AICall
 from flightllm.functions.over_set import OverSet
 from flightllm.operators.sets.asker import Asker, Reply
 from flightllm.operators.sets.base import Failure, SetValues
@@ -52,7 +53,7 @@ def answers(values: SetValues, asker: Asker) -> Sequence[Any]:
     return found
 
 
-def _proposal(texts: Sequence[str], wanted: int, known: Sequence[str], over: OverSet, asker: Asker) -> Reply:
+def _proposal(texts: Sequence[str], wanted: int, known: Sequence[str], over: OverSet[AICall], asker: Asker) -> Reply:
     """Ask for topics of a sample; the texts come in the order of their hashes."""
     question = filled(over.questions["propose"], str(wanted))
     sample = excerpts(texts, _SAMPLED, _CHARACTERS)
