@@ -187,6 +187,7 @@ APART: Final[Mapping[str, str]] = {
     "questions_per_request": "measures how good answers are, with a model of one's own",
     "finite_cache": "compares orders with those of other projects, and takes minutes",
     "gpu": "runs others on a GPU",
+    "sembench_runner": "puts files into a copy of SemBench",
     "peers": "runs other projects' code, in environments of their own",
 }
 """Modules that can run but are not compared, with the reason."""

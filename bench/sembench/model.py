@@ -16,7 +16,7 @@ from bench.sembench.readers import READERS
 from bench.sembench.texts import Texts, marks, without_marks
 
 UNREAD: Final = "I cannot say."
-"""The answer to a prompt that no reader can read."""
+"""The answer to a prompt that no reader can read, where it offers no options."""
 _HEAD: Final = re.compile(r"^Row ([A-Z]{3,})$", re.MULTILINE)
 
 
@@ -43,8 +43,9 @@ class LabelledModel:
         prompt, found = self.texts.marked("\n\n".join(messages))
         if form.schema is None:
             chances = self._chances(prompt, prompt, found, form.options)
-            if chances is None:
-                return Answer(UNREAD, {}, unread=True)
+            if chances is None:  # the form is kept, as a real server does
+                some = dict.fromkeys(form.options, 1 / max(1, len(form.options)))
+                return Answer(form.options[0] if form.options else UNREAD, some, unread=True)
             return Answer(likeliest(chances), chances)
         unread: list[str] = []
         value = self._value(form.schema, prompt, _rows(prompt), found, unread)

@@ -2,12 +2,17 @@
 
 import json
 import os
+import runpy
+import sys
 import threading
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
@@ -25,6 +30,8 @@ from bench.sembench.measure import Running, asked, opened
 from bench.sembench.model import LabelledModel
 from bench.sembench.published import PUBLISHED
 from bench.sembench.texts import Texts, marks
+from bench.sembench_runner.__main__ import HERE, install
+from bench.sembench_runner.__main__ import main as put_runner
 
 GOOD = Review("A fine film, warm and clever from start to end.", positive=True, stars=4.5)
 BAD = Review('Dull: "two hours" that I will not get back.', positive=False, stars=1.5)
@@ -132,6 +139,8 @@ def test_prompts_of_other_forms_are_told() -> None:
         found = model().answer({"messages": [{"role": "user", "content": said}]})
         assert found.unread
         assert found.text == "I cannot say."
+    found = model().answer({"messages": [{"role": "user", "content": "Is it wet?"}], **choice("wet", "dry")})
+    assert (found.unread, found.text, found.chances) == (True, "wet", {"wet": 0.5, "dry": 0.5})
 
 
 def test_options_are_read_from_words() -> None:
@@ -324,3 +333,87 @@ def test_real_tables_reach_the_ceiling(capsys: pytest.CaptureFixture[str]) -> No
     assert figures["goals"]["Q7 map: calls"]["reached"]
     assert figures["errors"]["0"]["cold"]["Q8"]["packed"]["score"] == 1
     assert figures["errors"]["10"]["cold"]["Q8"]["packed"]["score"] < 1
+
+
+def test_runner_has_the_sql_of_the_benchmark(tmp_path: Path) -> None:
+    """The SQL files are the best forms, and go into a copy of SemBench with the runner, once."""
+    named = '    runner_classes = {\n        "lotus": "LotusRunner",\n    }\n'
+    run = tmp_path / "src" / "run.py"
+    run.parent.mkdir()
+    run.write_text(named, encoding="utf-8")
+    for _ in range(2):
+        files = install(tmp_path)
+    assert run.read_text(encoding="utf-8").count('"flightllm": "FlightLLMRunner",\n        "lotus"') == 1
+    queries = tmp_path / "files" / "movie" / "query" / "flightllm"
+    found = {path.stem: " ".join(path.read_text(encoding="utf-8").split()) for path in queries.iterdir()}
+    assert found == {name: " ".join(FORMS[name][form].split()) + ";" for name, form in BEST.items()}
+    assert len(files) == 2 + len(FORMS)
+    run.write_text("systems = 1\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="no list runner_classes"):
+        install(tmp_path)
+
+
+def test_runner_refuses_other_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder that is no copy of SemBench is named."""
+    with pytest.raises(SystemExit):
+        put_runner([str(tmp_path)])
+    assert "name a copy of github SemBench/SemBench" in capsys.readouterr().err
+
+
+@dataclass
+class Metric:
+    """SemBench's record of a question, with the fields that runners give."""
+
+    query_id: int
+    status: str
+    execution_time: float
+    results: Any = None
+    token_usage: int | None = None
+    money_cost: float | None = None
+    error: str | None = None
+
+
+class GenericRunner:
+    """The parts of SemBench's base class that the runner calls, with SemBench's signatures."""
+
+    scenario_handler = None
+
+    def __init__(self, use_case: str, scale_factor: int, model_name: str, workers: int, *, skip_setup: bool) -> None:
+        self.data_path = Path(os.environ["SEMBENCH_FILES"]) / use_case
+        self.model_name, self.concurrent_llm_worker = model_name, workers
+        assert skip_setup
+        assert scale_factor == 9
+
+    def load_data(self, filename: str) -> Any:
+        """Read a table."""
+        return pd.read_csv(self.data_path / filename)
+
+    def _discover_query_text(self, query_id: int) -> str:
+        return (HERE / "query" / f"Q{query_id}.sql").read_text(encoding="utf-8")
+
+
+def test_runner_runs_questions(
+    data: Path, endpoint: tuple[Endpoint, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runner returns frames with the tokens spent, and an error where a question fails."""
+    module = ModuleType("runner.generic_runner")
+    vars(module).update(GenericRunner=GenericRunner, GenericQueryMetric=Metric)
+    monkeypatch.setitem(sys.modules, "runner", ModuleType("runner"))
+    monkeypatch.setitem(sys.modules, "runner.generic_runner", module)
+    monkeypatch.setenv("SEMBENCH_FILES", str(data))
+    config = tmp_path / "engine.toml"
+    config.write_text(f'[engine]\nkind = "openai"\nmodel = "labels"\nbase_url = "{endpoint[1]}/v1"\n', encoding="utf-8")
+    monkeypatch.setenv("FLIGHTLLM_SEMBENCH_CONFIG", str(config))
+    runner = runpy.run_path(str(HERE / "flightllm_runner.py"))["FlightLLMRunner"]("sembench_movie", 9)
+    found = runner.execute_query(8)
+    assert sorted(map(tuple, found.results.to_numpy().tolist())) == [("NEGATIVE", 3), ("POSITIVE", 3)]
+    assert found.status == "success"
+    assert found.token_usage > 6 * 40
+    assert found.execution_time > 0
+    monkeypatch.setattr(runner, "_discover_query_text", lambda _: "SELECT scoreSentiment FROM Reviews")
+    failed = runner.execute_query(1)
+    assert failed.status == "failed"
+    assert "No field named scoresentiment" in failed.error
+    monkeypatch.delenv("FLIGHTLLM_SEMBENCH_CONFIG")
+    own = runner._configuration().engine
+    assert (own.kind, own.model, own.options["provider"]) == ("openai", "gemini-2.5-flash", "gemini")
