@@ -111,7 +111,7 @@ SCRIPTS: Final[Mapping[str, Script]] = {
             "errors / 0 / cold / * / calls": "lower",
             "errors / 0 / cold / * / tokens": "lower",
             "errors / 0 / cold / * / score": "higher",
-            "errors / 0 / kept / * / calls": "lower",
+            "errors / 0 / kept / calls": "lower",
         },
         sizes=("labels / rows",),
         needs=("duckdb",),

@@ -49,6 +49,7 @@ RECORDS: Final[Mapping[str, str]] = {
     "promises": "promises --seeds 20",
     "endpoints": "endpoints",
     "bill": "bill",
+    "sembench": "sembench",
     "streaming": "streaming --quick",
     "planning": "planning",
     "operator": "operator --repeats 3",
@@ -61,7 +62,7 @@ RECORDS: Final[Mapping[str, str]] = {
 """The script and its arguments, by the name of the file."""
 READ_TABLES: Final = frozenset((
     *("sql_rules", "prompt_order", "ablations", "ablations_counts", "prompt_formats", "eviction", "eviction_traces"),
-    *("kv_quality", "frontend", "rag", "planning", "cascades", "promises", "bill", "finite_cache"),
+    *("kv_quality", "frontend", "rag", "planning", "cascades", "promises", "bill", "finite_cache", "sembench"),
 ))  # fmt: skip
 """Those that read tables; the others make what they measure."""
 

@@ -7,6 +7,8 @@ from typing import Final
 
 from bench.peers.routing import PEERS
 from bench.promises import HEADS
+from bench.sembench.forms import BEST
+from bench.sembench.published import MODEL
 from docs.bars import Bars
 from docs.generate import table
 from docs.steps import DEFAULTS, SORTED, Figures, gains, held, left_out, lost, spread
@@ -611,6 +613,58 @@ def bill(figures: Figures) -> Part:
     return Part(answer, f"{table(head, rows)}\n{table(('goal', 'reached'), reached)}", drawn)
 
 
+def sembench(figures: Figures) -> Part:
+    """What do SemBench's questions about films cost, and how good can the answers be?"""
+    percents = sorted(figures["errors"], key=float)
+    of = {percent: figures["errors"][percent]["cold"] for percent in percents}
+    exact, ceilings = of["0"], figures["labels"]["ceilings"]
+    rows = [
+        (
+            f"{name} {form}",
+            *(f"{one[key]:,}" for key in ("calls", "prompt_tokens", "completion_tokens")),
+            f"{one['dollars']:.4f}",
+            *(_score(of[percent][name].get(form)) for percent in percents),
+            f"{ceilings[name]:.3f}",
+        )
+        for name, forms in exact.items()
+        for form, one in forms.items()
+    ]
+    scores = (f"score, {percent} % errors" for percent in percents)
+    head = ("question, form", "calls", "tokens in", "tokens out", "dollars", *scores, "ceiling")
+    best = {name: exact[name][form] for name, form in BEST.items()}
+    published = {f"{system}, published": some for system, some in figures["published"].items()}
+    common = [name for name in best if all(name in some for some in published.values())]
+    systems = {"FlightLLM, from labels": best, **published}
+    cells = [(name, *(_tokens_and_score(some.get(name)) for some in systems.values())) for name in best]
+    goals = [
+        (name, f"{goal['value']:,}", f"{goal['goal']:,}", "reached" if goal["reached"] else "missed")
+        for name, goal in figures["goals"].items()
+        if not name.endswith("score")
+    ]
+    calls, kept = sum(one["calls"] for one in best.values()), figures["errors"]["0"]["kept"]["calls"]
+    answer = (
+        f"All ten questions take {calls:,} calls in their best forms, and {kept:,} in one database that keeps answers. "
+        f"Q7 takes {exact['Q7']['map']['calls']:,} calls as a map and a join, and {exact['Q7']['natural']['calls']:,} "
+        "as a question about pairs."
+    )
+    spent = {system: (sum(some[name]["dollars"] for name in common),) for system, some in systems.items()}
+    shown = (
+        table(head, rows),
+        table((f"tokens / score; published ones with {MODEL}", *systems), cells),
+        table(("goal", "figure", "goal", "outcome"), goals),
+    )
+    title = f"Dollars for {common[0]} to {common[-1]}"
+    return Part(answer, "\n".join(shown), Bars(title, ("dollars",), spent, "{:.3f}", highlighted=tuple(systems)[:1]))
+
+
+def _score(one: Figures | None) -> str:
+    return "" if one is None else f"{one['score']:.3f}"
+
+
+def _tokens_and_score(one: Figures | None) -> str:
+    return "–" if one is None else f"{one['tokens']:,} / {one['score']:.2f}"
+
+
 def finite_cache(figures: Figures) -> Part:
     """How many tokens does each order compute in a cache that holds a part of the prompts?"""
     tables = figures["tables"]
@@ -668,5 +722,6 @@ ANSWERS: Final[Mapping[str, tuple[str, Callable[[Figures], Part]]]] = {
     "recovery": ("recovery", recovery),
     "endpoints": ("endpoints", endpoints),
     "bill": ("bill", bill),
+    "sembench": ("sembench", sembench),
 }
 """Each page's record, and the function that makes its part."""

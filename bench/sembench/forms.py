@@ -22,10 +22,11 @@ _ENOUGH: Final = 16
 """So many reviews of a film have ten pairs, unless nearly all of them have one sentiment."""
 
 
-def _pairs(question: str, end: str = "") -> str:
+def _pairs(question: str, end: str = "", options: str = "") -> str:
     return (
         "SELECT r1.id, r1.reviewId AS reviewId1, r2.reviewId AS reviewId2 FROM Reviews AS r1 JOIN Reviews AS r2"
-        f" ON r1.id = r2.id AND r1.reviewId <> r2.reviewId AND ai_filter('{question}', r1.reviewText, r2.reviewText)"
+        " ON r1.id = r2.id AND r1.reviewId <> r2.reviewId"
+        f" AND ai_filter('{question}', r1.reviewText, r2.reviewText{options})"
         f" WHERE r1.id = '{_MANY}'{end}"
     )
 

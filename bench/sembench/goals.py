@@ -13,17 +13,14 @@ _NEAR: Final = 1e-3
 Figures = Mapping[str, Any]
 
 
-def goals(
-    cold: Mapping[str, Mapping[str, Figures]], kept: Mapping[str, Figures], ceiling: Mapping[str, float]
-) -> Figures:
+def goals(cold: Mapping[str, Mapping[str, Figures]], kept: Figures, ceiling: Mapping[str, float]) -> Figures:
     """Return each goal with the figure and whether it is reached; those of questions that did not run are left out.
 
     `cold` has the figures of a model without errors by question and form, `kept` the totals with kept answers.
     """
     found: dict[str, Any] = {}
-    for form in (NATURAL, "map"):
-        if of := cold.get("Q7", {}).get(form):
-            found[f"Q7 {form}: calls"] = _most(of["calls"], _PAIRS)
+    for form, of in cold.get("Q7", {}).items():
+        found[f"Q7 {form}: calls"] = _most(of["calls"], _PAIRS)
     for name in ("Q5", "Q6"):
         for form, one in cold.get(name, {}).items():
             found[f"{name} {form}: calls"] = _most(one["calls"], _FEW)
@@ -34,8 +31,8 @@ def goals(
             tokens = sum(chosen[name]["tokens"] for name in PUBLISHED["ThalamusDB"])
             theirs = sum(one.tokens for one in PUBLISHED["ThalamusDB"].values())
             found[f"Q1 to Q8, {kind}: tokens"] = _most(tokens, theirs)
-            if kind in kept:
-                found[f"all ten, {kind}, answers kept: calls"] = _most(kept[kind]["calls"], _KEPT)
+        if kept:
+            found["all ten, best, answers kept: calls"] = _most(kept["calls"], _KEPT)
     for name, form, one in ((name, form, one) for name, some in cold.items() for form, one in some.items()):
         if (name, form) not in REPEATED:
             value, best = one["score"], ceiling[name]

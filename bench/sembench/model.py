@@ -12,7 +12,7 @@ from bench.sembench.errors import Errors
 from bench.sembench.form import enumerated, form_of, offered
 from bench.sembench.labels import Review
 from bench.sembench.question import Question
-from bench.sembench.readers import READERS
+from bench.sembench.readers import DOCUMENT_READERS, READERS
 from bench.sembench.texts import Texts, marks, without_marks
 
 UNREAD: Final = "I cannot say."
@@ -47,6 +47,10 @@ class LabelledModel:
                 some = dict.fromkeys(form.options, 1 / max(1, len(form.options)))
                 return Answer(form.options[0] if form.options else UNREAD, some, unread=True)
             return Answer(likeliest(chances), chances)
+        whole = Question(without_marks(prompt).lower(), found, ())
+        documents = (reader(whole, form.schema) for reader in DOCUMENT_READERS)
+        if (document := next((one for one in documents if one is not None), None)) is not None:
+            return Answer(json.dumps(document), {})
         unread: list[str] = []
         value = self._value(form.schema, prompt, _rows(prompt), found, unread)
         return Answer(json.dumps(value), {}, unread=bool(unread))

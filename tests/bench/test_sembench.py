@@ -133,6 +133,23 @@ def test_rows_of_one_request_are_answered_by_code() -> None:
     assert json.loads(found) == {"LJS": "No", "GXZ": "Yes"}
 
 
+@pytest.mark.parametrize(
+    ("condition", "possible", "relation"),
+    [
+        ("Do the two reviews express opposite sentiments?", True, "different"),
+        ("Do both express the same sentiment?", True, "same"),
+        ("Was the second review written first?", False, "same"),
+    ],
+)
+def test_a_property_of_pairs_is_proposed(condition: str, possible: bool, relation: str) -> None:
+    """The condition decides whether a property is proposed, and not the words around the condition."""
+    names = ("possible", "left_question", "right_question", "labels", "relation")
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+    said = f"Records have the same or different labels.\n\ncondition: {condition}\nleft_records: [{BAD.text}]"
+    found = json.loads(answer(said, response_format={"type": "json_schema", "json_schema": {"schema": schema}}))
+    assert (found["possible"], found["relation"], found["labels"]) == (possible, relation, list(LABELS))
+
+
 def test_prompts_of_other_forms_are_told() -> None:
     """A prompt that no reader can read gets an answer that says so, and counts."""
     for said in ("What is the capital of Peru?", f"{GOOD.text}\nWho wrote this?"):
