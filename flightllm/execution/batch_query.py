@@ -14,7 +14,7 @@ from flightllm.execution.bind import MERGE_JOINS, frame_of, join_settings, named
 from flightllm.execution.context import Services
 from flightllm.execution.plan_texts import datafusion_plans, index_lines
 from flightllm.execution.row_numbers import OverStoredNumbers
-from flightllm.functions.call import AICall
+from flightllm.functions.call import AICall, questions_of
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.batch_udf import BatchFunctions
 from flightllm.operators.calibrator import Calibrator
@@ -74,7 +74,8 @@ class BatchQuery:
     @property
     def calls(self) -> Collection[AICall]:
         """Return the query's calls, and those of the fits that it makes first."""
-        return (*self.extracted.calls.values(), *self._fits.calls)
+        own = self.extracted.calls.values()
+        return (*own, *(asked for call in own for asked in questions_of(call)), *self._fits.calls)
 
     def _context(self) -> SessionContext:
         """Return a context whose joins are correct; it keeps the order of rows unless it needs sort-merge joins."""
@@ -181,7 +182,7 @@ def _check_samples(calls: Collection[AICall], settings: Settings, reason: str) -
     Raises:
         InvalidInputError: there is such a call.
     """
-    call = next((call for call in calls if call.by_rows or call.over is not None), None)
+    call = next((call for call in calls if call.by_rows or (call.over is not None and call.over.whole)), None)
     if call is None:
         return
     part = next((said for found, said in _PARTS if found in reason), f"this query ({reason})")

@@ -97,7 +97,9 @@ class Proxies(Protocol):
         """Return the bindings of a proxy, or of all proxies of a model."""
 
 
-def with_proxy(over: OverSet[AICall], values: Mapping[str, Literal], names: Proxies, model: str | None) -> OverSet:
+def with_proxy(
+    over: OverSet[AICall], values: Mapping[str, Literal], names: Proxies, model: str | None
+) -> OverSet[AICall]:
     """Return the method of an approximate aggregate with the question to its proxy, if the call names one.
 
     Raises:

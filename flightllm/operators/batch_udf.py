@@ -24,6 +24,7 @@ from flightllm.operators.prompt_sender import Trace, Tries
 from flightllm.operators.repair import repair_prompt, repaired
 from flightllm.operators.rows import Counters, Reading, Response, answer_column, given_fields, read_answer, sql_value
 from flightllm.operators.searches import QueryColumn, Searcher
+from flightllm.operators.sets.run import answered_sets
 
 _Function: TypeAlias = Callable[..., pa.Array]
 
@@ -59,8 +60,17 @@ class BatchFunctions:
         if call.backend == SEARCH:
             search, counters = self.searcher().open(call.instruction), self.counters(call)
             return lambda queries: QueryColumn(search, queries, counters).answers(0, len(queries))
+        if call.over is not None:
+            return _each_set(self, call)
         each = _each_prompt if self.distinct and not call.fresh else _each_row
         return each(self, call, self.bindings[call.binding])
+
+    def proxy_counters(self, operator: str, call: AICall, binding: str) -> CallRecord:
+        """Return the call site of a proxy; batch functions have no `operator`."""
+        del operator, binding
+        site = self.counters(call)
+        site.note(0, 0, role="proxy")
+        return site
 
     def label_budget(self, call: AICall) -> LabelBudget | None:
         """Return the label budget of a call."""
@@ -80,6 +90,12 @@ class BatchFunctions:
 
         function.__name__ = name
         return function
+
+
+def _each_set(shared: BatchFunctions, call: AICall) -> _Function:
+    """Answer a batch of sets, each of which is one value of a column. Another batch can count a prompt again."""
+    counters = shared.counters(call)
+    return lambda *columns: answered_sets(call, columns, shared, counters)
 
 
 def _each_prompt(shared: BatchFunctions, call: AICall, binding: ModelBinding) -> _Function:

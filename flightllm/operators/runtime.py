@@ -124,6 +124,11 @@ class Runtime:
     _begun: dict[int, tuple[object, Batches]] = field(default_factory=dict)
     """The begun stages by identity, each with all of its rows, the first ones included."""
 
+    @property
+    def warn(self) -> Callable[[str], None]:
+        """Return the function that gets what the query's result lacks."""
+        return self.record.warn
+
     def proxy_counters(self, operator: str, call: AICall, binding: str) -> CallRecord:
         """Return the call site of a proxy, which is beside the call site of the call itself."""
         key = operator, call.stub, binding

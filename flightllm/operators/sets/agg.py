@@ -163,7 +163,7 @@ class _Aggregate:
         if reply.error is not None or reply.value is None:
             return Failure(reply.error or "a part of the group has no answer")
         text = str(reply.value)
-        if self._asker.is_dry:
+        if reply.predicted:
             rows = tuple(prompt.rows.values())[:1] if self._citing else ()
             return Note([Sentence(f"{_LIKELY_NOTE}{text}", "", rows)])
         return cited(text, prompt.rows) if self._citing else Note([Sentence(text, "", ())])
@@ -173,7 +173,7 @@ class _Aggregate:
             return Failure((reply and reply.error) or "the group has no answer")
         if not self._citing:
             return reply.value
-        if self._asker.is_dry:
+        if reply.predicted:
             return {"value": reply.value, "citations": []}
         note = cited(str(reply.value), prompt.rows)
         if not note.sentences:

@@ -127,12 +127,12 @@ class _Asking:
 
     def tell(self) -> None:
         """Tell the query's record what its user must know."""
-        record, text = self.asker.runtime.record, self.asker.call.text
+        warn, text = self.asker.runtime.warn, self.asker.call.text
         if failed := sum(state.failed for state in self._states):
             meaning = {"count": "they count as no", "avg": "the mean leaves their rows out", "sum": "they add nothing"}[
                 self._kind
             ]
-            record.warn(f"{text}: {failed:,} of {self._spent:,} answers failed, and {meaning}")
+            warn(f"{text}: {failed:,} of {self._spent:,} answers failed, and {meaning}")
         self.asker.counters.note(0, 0, interval=self._told())
         missed = [state for state in self._states if state.mean.missed]
         if missed:
@@ -140,7 +140,7 @@ class _Asking:
             where = f" in {len(missed):,} of {len(self._states):,} groups" if len(self._states) > 1 else ""
             why = self._refused or "the label budget is spent"
             wanted = f"{self._option('within') * self._range:.4g}"
-            record.warn(f"{text}: the interval is ±{widest:.4g}{where}, not ±{wanted}: {why}")
+            warn(f"{text}: the interval is ±{widest:.4g}{where}, not ±{wanted}: {why}")
 
     def _told(self) -> str:
         """Return what EXPLAIN ANALYZE says of the intervals."""

@@ -1,9 +1,9 @@
 """Ask the questions of a call over sets, as an AI operator asks: cache, budgets, repairs and cancelling included."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,6 @@ from flightllm.operators.batches import PromptBatch
 from flightllm.operators.call_context import CallContext, CallSite, ModelBinding, all_at_once
 from flightllm.operators.call_executor import CallExecutor
 from flightllm.operators.embedding_proxy import embedding_call
-from flightllm.operators.runtime import Runtime
 
 Texts: TypeAlias = tuple[str | None, ...]
 """The values of a question's fields in one prompt."""
@@ -30,6 +29,27 @@ class Reply:
 
     value: Any
     error: str | None = None
+    predicted: bool = False
+    """True in a dry run where the answer is not known."""
+
+
+class Asking(Protocol):
+    """The parts of a query that an `Asker` needs, such as its `Runtime`."""
+
+    @property
+    def bindings(self) -> Mapping[str, ModelBinding]:
+        """Return the models that answer calls, by `AICall.binding`."""
+
+    @property
+    def cancelled(self) -> Callable[[], bool]:
+        """Return the function that says whether the query was cancelled."""
+
+    @property
+    def warn(self) -> Callable[[str], None]:
+        """Return the function that gets what the query's result lacks."""
+
+    def proxy_counters(self, operator: str, call: AICall, binding: str) -> CallRecord:
+        """Return the call site of a proxy, which is beside the call site of the call itself."""
 
 
 class Asker:
@@ -38,7 +58,7 @@ class Asker:
     Replies come in the order of the prompts. Equal prompts are sent once. In a dry run, the replies are predictions.
     """
 
-    def __init__(self, call: AICall, runtime: Runtime, counters: CallRecord) -> None:
+    def __init__(self, call: AICall, runtime: Asking, counters: CallRecord) -> None:
         """`counters` is the call site; the figures of all questions add up there."""
         self.call = call
         self.runtime = runtime
@@ -72,14 +92,17 @@ class Asker:
             return []
         fails = self.call.on_error == "fail"
         own = replace(question, on_error="fail" if fails else "struct")
-        found: list[Reply] = [Reply(None)] * len(prompts)
-        for first, values in self._answered(own, prompts):
+        distinct = list(dict.fromkeys(prompts))
+        known = self._known(own, distinct) if self.is_dry else None
+        found: dict[Texts, Reply] = {}
+        for first, values in self._answered(own, distinct):
             for place, value in enumerate(values, start=first):
+                predicted = known is not None and not known[place]
                 if fails or value is None:
-                    found[place] = Reply(value)
+                    found[distinct[place]] = Reply(value, predicted=predicted)
                 else:
-                    found[place] = Reply(value["value"], value["error"])
-        return found
+                    found[distinct[place]] = Reply(value["value"], value["error"], predicted)
+        return [found[one] for one in prompts]
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of texts, one row each; a text without a vector has zeros.
@@ -105,6 +128,15 @@ class Asker:
         if self.call.over is None:
             raise InternalError(f"{self.call.text} is not over a set")
         return tuple(self.call.over.questions.values())
+
+    def _known(self, question: AICall, prompts: Sequence[Texts]) -> list[bool]:
+        """Return for each prompt whether its answer is known before anything is asked."""
+        binding = self.binding(question)
+        keys, names = binding.keys(question, fields_first=False), question.fields
+        given = ([(name, text) for name, text in zip(names, one, strict=True) if text is not None] for one in prompts)
+        listed = [keys.key(fields) for fields in given]
+        known = binding.cache.peek(listed)
+        return [key in known for key in listed]
 
     def site(self, question: AICall) -> CallSite:
         """Return the call site of a question, whose tuples are the values of its fields."""

@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 
 from flightllm.datafusion.run import Batches
 from flightllm.errors import InternalError, check_cancelled
+from flightllm.functions.call import AICall
 from flightllm.observe.query_record import CallRecord
 from flightllm.operators.call_context import LimitTracker
 from flightllm.operators.rows import answer_column, sql_value
 from flightllm.operators.runtime import Runtime
-from flightllm.operators.sets.asker import Asker, Texts
+from flightllm.operators.sets.asker import Asker, Asking, Texts
 from flightllm.operators.sets.base import Failure, SetRunner, SetStreamer, SetValues
 from flightllm.operators.sets.runners import runner_of, streamer_of
 from flightllm.plan.stages import StageCall
@@ -41,7 +42,8 @@ def run_set(
     over = call.ai.over
     if over is None:
         raise InternalError(f"{call.ai.text} is not over a set")
-    sets = _Sets(call, runner_of(over.method), Asker(call.ai, runtime, counters))
+    asker = Asker(call.ai, runtime, counters)
+    sets = _Sets(call.ai, call.arguments, call.when, runner_of(over.method), asker)
     if not tracker.limited or over.whole or streamer_of(over) is not None:
         for batch in rows():
             check_cancelled(runtime.cancelled)
@@ -85,8 +87,11 @@ def _streamed(
 class _Sets:
     """The distinct values of the rows so far, and their answers. The order of the rows decides nothing."""
 
-    def __init__(self, call: StageCall, run: SetRunner, asker: Asker) -> None:
+    def __init__(self, call: AICall, arguments: Sequence[int], when: int | None, run: SetRunner, asker: Asker) -> None:
+        """`arguments` are the columns of the call's fields, and `when` says which rows need an answer."""
         self._call = call
+        self._columns = arguments[: len(call.fields)]
+        self._when = when
         self._run = run
         self._asker = asker
         self.known: dict[Texts, int] = {}
@@ -144,13 +149,12 @@ class _Sets:
 
     def _needed(self, batch: pa.RecordBatch) -> Iterator[Texts | None]:
         """Yield the values of each row; None where the row needs no answer."""
-        call = self._call
-        columns = [batch.column(column).to_pylist() for column in call.arguments[: len(call.ai.fields)]]
+        columns = [batch.column(column).to_pylist() for column in self._columns]
         needed: Iterable[bool] = repeat(object=True, times=batch.num_rows)
-        if call.when is not None:
-            needed = pc.fill_null(batch.column(call.when), fill_value=False).to_pylist()
+        if self._when is not None:
+            needed = pc.fill_null(batch.column(self._when), fill_value=False).to_pylist()
         for wanted, values in zip(needed, zip(*columns, strict=True), strict=True):
-            there = all(values[field] is not None for field in call.ai.required)
+            there = all(values[field] is not None for field in self._call.required)
             yield values if wanted and there and any(value is not None for value in values) else None
 
 
@@ -159,13 +163,36 @@ def _order(values: Texts) -> bytes:
     return blake2b(repr(values).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
+def answered_sets(call: AICall, columns: Sequence[pa.Array], asking: Asking, counters: CallRecord) -> pa.Array:
+    """Return the answers for columns whose values are sets, in one piece; for calls that no operator can take.
+
+    Raises:
+        AnswerError: a value has no answer and the call says `on_error => 'fail'`.
+        CancelledError: the query was cancelled.
+    """
+    over = call.over
+    if over is None or over.whole:
+        raise InternalError(f"{call.text} needs all rows")
+    rows = pa.RecordBatch.from_arrays([*columns], [str(place) for place in range(len(columns))])
+    sets = _Sets(call, range(len(columns)), None, runner_of(over.method), Asker(call, asking, counters))
+    sets.add(rows)
+    counters.note(sets.rows, len(sets.known))
+    sets.answer()
+    return _column(call, sets.answers_of(rows), counters)
+
+
 def _answered(
     call: StageCall, batch: pa.RecordBatch, answers: Sequence[Any], schema: pa.Schema, counters: CallRecord
 ) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([*batch.columns, _column(call.ai, answers, counters)], schema=schema)
+
+
+def _column(call: AICall, answers: Sequence[Any], counters: CallRecord) -> pa.Array:
+    """Return the answers of rows as a column, and count the rows."""
     values, failed = [], 0
     for answer in answers:
         error = answer.error if isinstance(answer, Failure) else None
         failed += error is not None
-        values.append(None if answer is None else sql_value(call.ai, None if error else answer, error))
-    counters.add(rows=batch.num_rows, failed_rows=failed)
-    return pa.RecordBatch.from_arrays([*batch.columns, answer_column(values, call.ai.type)], schema=schema)
+        values.append(None if answer is None else sql_value(call, None if error else answer, error))
+    counters.add(rows=len(answers), failed_rows=failed)
+    return answer_column(values, call.type)

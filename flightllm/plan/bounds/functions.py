@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 from typing import Literal
 
+from flightllm.functions.group_texts import GROUP_KEYED, GROUP_TEXTS, KEYED_TEXT
 from flightllm.functions.whole_numbers import ADDED, CHAINED, MULTIPLIED, SUBTRACTED, SUMMED
 from flightllm.plan.bounds import rules as r
 
 SCALARS: Mapping[str, r.Rule] = {
+    GROUP_KEYED: r.grouped,
+    GROUP_TEXTS: r.grouped,
+    KEYED_TEXT: r.added,
     "abs": r.fixed,
     "acos": r.fixed,
     "acosh": r.fixed,

@@ -297,6 +297,15 @@ def written(call: FunctionCall, budget: BoundsTally) -> ValueBounds:
     )
 
 
+def grouped(call: FunctionCall, budget: BoundsTally) -> ValueBounds:
+    """Bound the sorted texts of a list as one text."""
+    given = call.arg(0)
+    size, total = given.bytes + given.items, given.total * 2 + 64 * call.times
+    return made(
+        call, budget, ValueBounds(size, total=total), _TEXT_ITEM * min(given.items * call.times, given.total / 8)
+    )
+
+
 def formatted(call: FunctionCall, budget: BoundsTally) -> ValueBounds:
     """Bound a date written as text in a given format."""
     return made(call, budget, ValueBounds(call.arg(1).bytes * 32 + 32), call.arg(1).bytes * 8 * call.times)

@@ -18,7 +18,7 @@ from flightllm.errors import BudgetExceededError, FlightLLMError
 from flightllm.llm.engine import Request
 from flightllm.session.database import Database
 from flightllm.session.session import Session
-from tests.databases import ask, explained, open_database, small_database
+from tests.databases import ask, ask_both, explained, open_database, small_database
 from tests.using_engines import Scripted, using
 
 CONTEXT = 1_024
@@ -349,3 +349,34 @@ def test_two_hundred_edits(tmp_path: Path, *, deleted: bool) -> None:
 def test_options_of_the_fake_engine() -> None:
     """The fake engine has no bound by default."""
     assert FakeOptions().context_tokens == 0
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT name, ai_agg(note, 'Likes?') AS a FROM people GROUP BY name",
+        "SELECT product, ai_agg(t, 'Likes?') AS a FROM reviews GROUP BY product",
+        "SELECT ai_agg(note, 'Likes?', on_error => 'struct') AS a FROM people WHERE false",
+        "SELECT ai_summarize_agg(t, citations => id, on_error => 'struct') AS a FROM reviews WHERE id < 40",
+    ],
+)
+def test_without_the_optimizer(session: Session, sql: str) -> None:
+    """The rows are the same as batch functions."""
+    on, off = ask_both(session, sql)
+    assert on.calls == off.calls
+
+
+def test_where_no_operator_can_take_it(session: Session) -> None:
+    """A query that must run in one piece has the aggregate too."""
+    sql = "SELECT unnest([1, 2]) AS n, a FROM (SELECT ai_agg(t, 'Likes?') AS a FROM reviews) q"
+    assert ask(session, sql).table.num_rows == 2
+
+
+def test_known_answers_are_predicted(session: Session) -> None:
+    """EXPLAIN knows that a repeated query asks nothing, and that one new row changes its leaf and those above."""
+    sql = f"SELECT {CALL} FROM reviews"
+    ask(session, sql)
+    edited = f"SELECT {CALL} FROM (SELECT t FROM reviews UNION ALL SELECT 'Review 99: new') q"
+    for text in (sql, edited):
+        plan = json.loads(ask(session, f"EXPLAIN (FORMAT json) {text}").rows[0]["plan"])
+        assert plan["total"]["predicted"]["calls"] == ask(session, text).calls < 8

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ GOOD = "approx_ai_count('Good? {t}', t, within => 0.1"
 @pytest.fixture(scope="module", autouse=True)
 def models() -> Iterator[None]:
     """Put simulated models in the place of the fake ones."""
-    questions = {"Good": LABELS, "Rate": SCORES}
+    questions: dict[str, dict[str, Any]] = {"Good": LABELS, "Rate": SCORES}
     with simulated(
         {
             "demo": Model(questions),
