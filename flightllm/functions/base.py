@@ -169,6 +169,8 @@ class Arguments:
     """Options and literal parameters by name; a `Kind.TEXT` parameter that is not a literal refers to its field."""
     indexes: Callable[[str], Any] | None = None
     """Opens a vector index by name."""
+    fields: tuple[str, ...] = ()
+    """The names of the call's fields, in the order of the call."""
 
     def text(self, name: str) -> str:
         """Return a text parameter or option."""

@@ -327,7 +327,7 @@ class _Binder:
             fields.add(argument)
         if isinstance(prompt, Constant):
             prompt = resolve_template(_text(prompt, "prompt"), fields.names())
-        asked = self._built(Arguments(prompt or "", values, self._indexes))
+        asked = self._built(Arguments(prompt or "", values, self._indexes, fields.names()))
         general = (*COMMON_OPTIONS, CALIBRATE)
         options = {option.name: values.get(option.name) for option in general if self._has(option)}
         required = {item.name for item in fields.items if item.required}

@@ -151,6 +151,8 @@ class AICall:
     """Why no example of the call can do this, for EXPLAIN ANALYZE; empty if some can, or if nobody asks for it."""
     over: "OverSet[AICall] | None" = field(default=None, kw_only=True, repr=False)
     """How the call answers for a set of values at once; None where it answers for each row by itself."""
+    first_rows: int | None = field(default=None, kw_only=True, compare=False, repr=False)
+    """How many of the first rows in the order of the answers a LIMIT needs; negative: of the last. None means all."""
     normalize: frozenset[str] = frozenset()
     """The differences that a comparison of values ignores (see `normalize.py`). Rows whose normalised values are equal
     share one answer. The model sees the row that was sent first."""

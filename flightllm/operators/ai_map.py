@@ -14,6 +14,7 @@ from flightllm.datafusion.run import Batches
 from flightllm.errors import InternalError, UnansweredError
 from flightllm.functions.call import EMBEDDING, MODEL, SEARCH, AICall
 from flightllm.functions.promise import A_FEW_AT_A_TIME
+from flightllm.functions.ranking import RANKED
 from flightllm.llm.cost import Work
 from flightllm.observe.query_record import CallRecord, sums
 from flightllm.operators.arrange import ArgumentColumns, Arranged, How, arrange, growing_sizes
@@ -42,6 +43,7 @@ from flightllm.operators.row_sample import sampled_tuples
 from flightllm.operators.runtime import Runtime, SpooledArguments, with_row_ids
 from flightllm.operators.sample_answers import sample_site
 from flightllm.operators.searches import run_searches
+from flightllm.operators.sets.rank_forecast import methods_text
 from flightllm.operators.sets.run import run_set
 from flightllm.plan.stages import Operator, StageCall
 from flightllm.quality.forecast import Seen
@@ -341,6 +343,7 @@ class _Pass:
                     yield prompt_batch.finish(places, schema)
         finally:
             self._note_budgets(sites)
+            self._note_methods()
 
     @property
     def _promises(self) -> bool:
@@ -652,6 +655,13 @@ class _Pass:
         for site, counters in zip(sites, self._counters, strict=True):
             if site.label_budget is not None and self._binding.asked_share is None:
                 counters.promise = site.label_budget.figures()
+
+    def _note_methods(self) -> None:
+        """Note in a dry run what the other methods of ranking would cost."""
+        for call, counters in zip(self._calls, self._counters, strict=True):
+            if self._binding.asked_share is not None and RANKED in call.ai.reading.split():
+                counted = counters.counts()["distinct_prompts"]
+                counters.note(0, 0, methods=methods_text(counted, call.ai.first_rows, None))
 
     def _note(self, rows: int, arranged: Arranged) -> None:
         by_sql = "rows, by DataFusion" if arranged.keeps_field_order else "fixed, by DataFusion"

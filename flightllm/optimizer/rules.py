@@ -19,6 +19,7 @@ from flightllm.optimizer.join_by_values import join_by_values
 from flightllm.optimizer.limit_before_ai import limit_before_ai
 from flightllm.optimizer.merge_operators import merge_operators
 from flightllm.optimizer.project_after_ai import project_after_ai
+from flightllm.optimizer.rank_first import rank_first
 from flightllm.optimizer.reuse_calls import reuse_calls
 from flightllm.optimizer.semi_join_before_ai import semi_join_before_ai
 from flightllm.optimizer.sort_before_ai import sort_before_ai
@@ -52,6 +53,7 @@ _LAST_RULES: Mapping[Rule, tuple[Kinds, ...]] = {
     first_of_group: ((AiMap, Aggregate), (AiMap, Filter, Sort, Fetch)),
     first_match: ((AiMap, Filter, Join),),
     first_numbers: ((AiMap, Filter, Project),),
+    rank_first: ((AiMap, Sort, Fetch),),
 }
 LAST_RULES: tuple[Rule, ...] = tuple(_LAST_RULES)
 """Rules applied once, after the other rules no longer change the plan; operators cannot move past their nodes."""

@@ -64,6 +64,7 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
         lines.append(f"prompts: {_ORDERINGS[call.notes['ordering']]}; {_LAYOUTS[call.notes['layout']]}")
         reasons = (("layout_why", "the layout is"), ("idle", "no order of the prompts saves anything:"))
         lines += [f"{said} {call.notes[name]}" for name, said in reasons if call.notes.get(name)]
+    lines += [f"calls {methods}" for methods in filter(None, [call.notes.get("methods")])]
     lines += [*_rows_per_request(call, actual), *_questions_per_request(call, actual)]
     lines += _of_sets(call, actual)
     if actual is not None and (calibration := actual.notes.get("calibration")):

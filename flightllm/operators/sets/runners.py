@@ -15,7 +15,9 @@ _MODULES: Mapping[str, str] = MappingProxyType(
         "agg": "agg",
         "approximate": "approximate",
         "cluster": "cluster",
+        "compare": "compare",
         "dedup": "dedup",
+        "rank": "rank",
         "topic": "topic",
     }
 )
