@@ -73,6 +73,7 @@ SCRIPTS: Final[Mapping[str, Script]] = {
         {"* / on / calls": "lower", "* / on / computed_tokens": "lower", "* / on / seconds": "lower"},
         smallest=("--quick", "--repeats", "1"),
     ),
+    "rank": Script({"methods / * / calls": "lower", "methods / * / recall": "higher"}, sizes=("items", "seeds")),
     "fewest_calls": Script({"window *, * / on": "lower"}, smallest=("--quick", "--repeats", "1")),
     "llm_queries": Script(
         {"totals / * / calls": "lower", "totals / * / computed_tokens": "lower", "totals / * / cpu_seconds": "lower"}

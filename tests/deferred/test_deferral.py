@@ -91,6 +91,9 @@ QUERIES = {
     "a join": "SELECT a.id, b.id AS j FROM t AS a JOIN t AS b ON ai_filter('Same?', a.x, b.x)"
     " WHERE a.id < 4 AND b.id < 4",
     "a LIMIT": "SELECT id FROM t WHERE ai_filter('Good?', x) ORDER BY id LIMIT 3",
+    "an order by comparisons": "SELECT id FROM t ORDER BY ai_rank('Best first', x, method => 'pairwise'), id LIMIT 3",
+    "comparisons in both orders": "SELECT id, ai_compare('Which is better?', x, 'a row', both_orders => true) AS c"
+    " FROM t",
     "an object": "SELECT id, ai_extract(x, ['name', 'year']) AS r FROM t",
 }
 """Queries whose answers decide about other prompts, or about rows."""

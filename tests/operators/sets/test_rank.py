@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flightllm.config import Config, EngineConfig
-from flightllm.errors import AnswerError, InvalidInputError
+from flightllm.errors import AnswerError, BudgetExceededError, CancelledError, InvalidInputError
 from flightllm.llm.engine import Request
 from flightllm.session.database import Database
 from flightllm.session.session import Session
@@ -193,6 +193,34 @@ def test_failures(tmp_path: Path) -> None:
     assert "expected one of first, second" in told["urgency 70"]["error"]
     with pytest.raises(AnswerError, match="expected one of first, second"):
         ask(session, sql.format(", on_error => 'fail'"))
+
+
+def test_budget(session: Session) -> None:
+    """A budget stops the comparisons with an error. Answers that came before it are not bought again."""
+    sql = "SELECT id FROM tickets ORDER BY ai_rank('most urgent first', body, method => 'pairwise') LIMIT 5"
+    with pytest.raises(BudgetExceededError, match="max_calls is 40"):
+        ask(session, sql, max_calls="40")
+    after = ask(session, sql)
+    assert after.calls > 40
+    assert after.cache_hits > 0
+
+
+def test_cancelled(tmp_path: Path) -> None:
+    """A cancelled query ends between two rounds of comparisons."""
+    session = opened(tmp_path, Scripted(judged))
+    result = session.execute("SELECT id FROM tickets ORDER BY ai_rank('x', body, method => 'pairwise')")
+    result.query.cancelled.set()
+    with pytest.raises(CancelledError):
+        list(result.batches)
+
+
+def test_records(session: Session) -> None:
+    """The record of the query has one call site, with the calls of all comparisons."""
+    sql = "SELECT id FROM tickets ORDER BY ai_rank('most urgent first', body, method => 'listwise') LIMIT 5"
+    ran = ask(session, sql)
+    (site,) = ran.record.call_rows()
+    assert (site["function"], site["calls"]) == ("ai_rank", ran.calls)
+    assert site["rows"] == ROWS + 3
 
 
 @pytest.fixture(name="remote")
