@@ -55,6 +55,8 @@ def over_set(criterion: str, fields: Sequence[str], window: int, top: int | None
 
     With `top`, records after the first `top` share the next rank.
     """
+    if len(fields) == 1:  # a record with one field has no line with its name
+        criterion = criterion.replace(reference(fields[0]), "the record")
     questions = {PAIR: SetQuestion(_pair(criterion), (FIRST, SECOND))}
     if window > PAIR_WINDOW:
         questions[WINDOW] = SetQuestion(_window(criterion), (RECORDS,))

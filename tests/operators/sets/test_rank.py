@@ -106,6 +106,12 @@ def test_fields(session: Session, engine: Scripted) -> None:
     assert "\n    [2] urgency 999\n    odd: " in records
 
 
+def test_reference(session: Session, engine: Scripted) -> None:
+    """A criterion can refer to its field by name: prompts call it the record, as they show no name."""
+    ask(session, "SELECT ai_rank('most urgent {body} first', body, method => 'listwise') FROM tickets WHERE id < 9")
+    assert all("most urgent the record first" in one.instruction for one in engine.asked)
+
+
 def test_kept_answers(session: Session) -> None:
     """The second run asks nothing, in another order of the rows too."""
     rank = "ai_rank('most urgent first', body, method => 'listwise')"
