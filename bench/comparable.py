@@ -58,6 +58,9 @@ SCRIPTS: Final[Mapping[str, Script]] = {
     "recovery": Script({"seconds": "lower"}),
     "dedup": Script({"errors / * / calls": "lower", "errors / * / recall": "higher"}, sizes=("rows", "seeds")),
     "cascades": Script({"sources / * / flightllm / share": "lower"}, sizes=("rows", "seeds")),
+    "approximate": Script(
+        {"sources / * / proxy / asked": "lower", "sources / * / proxy / missed": "lower"}, sizes=("rows", "seeds")
+    ),
     "endpoints": Script(
         {"kinds / * / requests_a_row": "lower", "kinds / * / seconds": "lower", "kinds / * / answered": "higher"},
         smallest=("--rows", "2", "--only", "tenth"),

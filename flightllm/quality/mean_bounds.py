@@ -70,7 +70,7 @@ class MeanBounds:
         self.high = max(min(self.high, high), self.low)
 
     def middle(self) -> float:
-        """Return the mean that the draws suggest, each as sure as its bet was; the middle of the interval without one.
+        """Return the mean that the draws suggest, each as sure as its bet was. Before the first draw, it is the middle.
 
         The result lies in the interval.
         """

@@ -25,9 +25,13 @@ _NEARLY_ALL: Final = 0.85
 """Where the interval is likely to need more than this share of units, all are asked: the mean is exact then."""
 _FLOORS: Final = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
 """The least probability of a unit, as a share of the greatest one; the best of these is taken for each wave."""
+_FIRST_FLOORS: Final = (1.0, 0.7)
+"""Those of the first wave, when scores are not yet compared with any answer."""
 _SAFE: Final = 0.9
 """A bet risks at most this share of its capital."""
 _PRIOR_DRAWS: Final = 12
+_KEPT: Final = 0.25
+"""How much of earlier waves counts: their predictions knew less than those of the latest wave."""
 Reason: TypeAlias = Literal["", "narrow", "exact", "label_budget", "budget"]
 """Why no more units are asked: the interval is narrow enough, every unit is known, or a budget is spent."""
 
@@ -130,7 +134,8 @@ class SampledMean:
             return np.empty(0, np.int64)
         left = np.flatnonzero(self._unasked)
         expected, spread = np.clip(expected[left], 0.0, 1.0), np.maximum(spread[left], 1e-3)
-        plans = [(self._plan(left, expected, spread, floor)[0], floor) for floor in _FLOORS]
+        floors = _FLOORS if self._draws else _FIRST_FLOORS
+        plans = [(self._plan(left, expected, spread, floor)[0], floor) for floor in floors]
         needed, floor = min(plans)
         if (size := int(min(self._size(len(left), needed, most), most))) < 1:
             self.stop("label_budget")
@@ -149,7 +154,7 @@ class SampledMean:
             return left
         if not self._draws:
             return min(_FIRST, left)  # the first answers show how many are needed
-        if needed >= _NEARLY_ALL * left:
+        if needed >= _NEARLY_ALL * left and self._draws > _FIRST:
             return left if left <= most else math.ceil(_GROWTH * self._draws)
         likely = max(_CAUTION * needed, _SHARE * self._draws) + _LEAST
         return min(max(_FIRST, math.ceil(_GROWTH * self._draws)), math.ceil(likely), left)
@@ -244,8 +249,8 @@ class SampledMean:
         self._bounds.add(sums, counts, above, below)
         middle = self._bounds.middle()
         errors = inverse * (there * (values - middle) - (expected[:size] - share * middle))
-        self._errors += float((errors**2 / variance).sum())
-        self._foreseen += size
+        self._errors = _KEPT * self._errors + float((errors**2 / variance).sum())
+        self._foreseen = _KEPT * self._foreseen + size
 
     def _close(self) -> None:
         """Narrow the interval to what is possible, and end the asking where nothing more is needed."""

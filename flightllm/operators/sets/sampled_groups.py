@@ -47,7 +47,7 @@ def read_group(texts: Texts, required: Collection[int]) -> Group:
 
 
 def chances(prompts: Sequence[Texts], salt: str) -> Floats:
-    """Return a number in (0, 1) for each prompt, which depends on the prompt and the salt alone.
+    """Return a number in (0, 1) for each prompt, which depends on nothing but the prompt and the salt.
 
     So a rerun asks about the same rows, and a table with some more rows asks about nearly the same ones.
     """

@@ -32,7 +32,7 @@ class Scores(Protocol):
 
 
 def scores_of(asker: Asker, prompts: Sequence[Texts]) -> Scores:
-    """Ask the proxy of a call about all units, if it has one.
+    """Ask the proxy of a call about all units, if the call has a proxy.
 
     Raises:
         EngineError: the proxy is gone.
@@ -48,7 +48,7 @@ def scores_of(asker: Asker, prompts: Sequence[Texts]) -> Scores:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """Scores that each unit has from the start; NaN for none."""
+    """Scores that each unit has from the start; NaN where a unit has no score."""
 
     asker: Asker
     scores: Floats
