@@ -145,7 +145,7 @@ class PredictingEngine(ForwardedExtras):
         self._learned = learned
         self._window = window
         self._tokens = tokens or PromptTokens(engine)
-        self._usual = usual
+        self._usual = {(name, told, _unlimited(parameters)): one for (name, told, parameters), one in usual.items()}
         self._left = most
         self._turn = int(turn * _SEEDS)
         self._shape = engine.prefix_cache
@@ -373,12 +373,17 @@ class PredictingEngine(ForwardedExtras):
     def _text_tokens(self, asked: Asked) -> _Tokens:
         """Return a function to the tokens of a free text: as other calls of the function, else as usual for it."""
         function, instruction, parameters, _ = asked
-        usual = self._usual.get((function, instruction, parameters))
+        usual = self._usual.get((function, instruction, _unlimited(parameters)))
         length = self._learned.length(asked, others=usual is None)
         if length is not None or usual is None:
             return _spread(parameters.max_tokens if length is None else max(1.0, length))
         around = self._answer_tokens("", None)
         return lambda _, request: min(usual(request.fields), max(1, request.limit // _PARTS_OF_LIMIT)) + around
+
+
+def _unlimited(parameters: Parameters) -> Parameters:
+    """Return parameters without their limit: a small context can lower the limit of a call's answers."""
+    return replace(parameters, max_tokens=0)
 
 
 def _spread(mean: float) -> _Tokens:

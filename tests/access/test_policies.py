@@ -17,6 +17,7 @@ from flightllm.session.database import Database
 from flightllm.session.session import Session
 from flightllm.sql.grants import AccessPolicy
 from tests.databases import ask, canonical, explained, open_database, rows
+from tests.using_engines import Scripted, using
 
 PATIENTS = {
     "id": [1, 2, 3, 4],
@@ -404,3 +405,12 @@ def test_information_schema(unchanged: Database) -> None:
     ]
     views = rows(session, "SELECT table_name AS n FROM information_schema.views WHERE table_schema = 'public'")
     assert {row["n"] for row in views} == {"asking", "plain", "stacked"}
+
+
+def test_an_aggregate_over_a_model(database: Database) -> None:
+    """It reads the rows and the values that the user can see, and nothing else reaches the model."""
+    engine = Scripted(lambda request: request.fields[0][1])
+    session = using(database, engine).session(database.access.store.user("alice").principal)
+    (row,) = ask(session, "SELECT ai_agg(note, 'What?', citations => false) AS a FROM managed").rows
+    assert row["a"].split("\n---\n") == ["secret of calm", "secret of well"]
+    assert len(engine.asked) == 1

@@ -94,6 +94,8 @@ QUERIES = {
     "an order by comparisons": "SELECT id FROM t ORDER BY ai_rank('Best first', x, method => 'pairwise'), id LIMIT 3",
     "comparisons in both orders": "SELECT id, ai_compare('Which is better?', x, 'a row', both_orders => true) AS c"
     " FROM t",
+    "groups in levels": "SELECT id % 2 AS g, ai_agg(x || repeat(' word', 20 + 200 * CAST(id % 2 AS INT)), 'Sum up',"
+    " context_tokens => 1024) AS s FROM t GROUP BY 1",
     "an object": "SELECT id, ai_extract(x, ['name', 'year']) AS r FROM t",
 }
 """Queries whose answers decide about other prompts, or about rows."""
@@ -146,6 +148,13 @@ def test_the_rows_are_those_of_the_immediate_query(sql: str, both: tuple[BatchPr
         ),
         ("SELECT ai_gen('two', CAST(id AS TEXT)) AS b FROM t WHERE ai_filter('Good?', x)", 2),
         ("SELECT ai_gen('two', ai_gen('one', x)) AS b FROM t", 2),
+        (
+            (
+                "SELECT id % 2 AS g, ai_agg(x || repeat(' word', 20 + 200 * CAST(id % 2 AS INT)), 'Sum up',"
+                " context_tokens => 1024, max_tokens => 100) AS s FROM t GROUP BY 1"
+            ),
+            3,
+        ),
     ],
 )
 def test_rounds(sql: str, rounds: int, tmp_path: Path) -> None:

@@ -46,6 +46,8 @@ def aggregate(call: VendorCall) -> Iterator[Edit]:
     if text is None:
         raise call.error(f"it needs the text of each row: write {_usage(ours, 'text')}")
     check_places(call, _usage(ours, call.text(text)))
+    if any(_is_aggregate(call, at) for at in range(text.first, text.last)):
+        raise call.error("an aggregate cannot be in an aggregate: write the inner one in a subquery of FROM")
     if call.source.is_symbol(text.last - 1, "*") and text.last - text.first <= 3:
         raise call.error(f"it reads one text a row, and a star is many: write {_usage(ours, 'column')}")
     given = [given for given in call.arguments if given.first != text.first]
@@ -110,6 +112,13 @@ def check_places(call: VendorCall, usage: str) -> None:
     ordered = any(source.is_word(at, "order") and source.is_word(at + 1, "by") for at in _own_tokens(call))
     if ordered or source.is_word(after, "within"):
         raise call.error(f"the order of rows never changes its answer: leave ORDER BY out, as in {usage}")
+
+
+def _is_aggregate(call: VendorCall, at: int) -> bool:
+    """Return whether an aggregate over a model begins at a token of a call that has no subquery."""
+    source = call.source
+    queries = any(source.is_word(place, "select") for place in range(call.opening, call.closing))
+    return not queries and source.is_word(at, "ai_agg", _SUMMARY) and source.is_symbol(at + 1, "(")
 
 
 def _own_tokens(call: VendorCall) -> Iterator[int]:
