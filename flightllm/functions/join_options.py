@@ -34,9 +34,10 @@ def read_join(values: Mapping[str, Literal], given: AbstractSet[str], fields: in
     for one, reason in _unfit(values).items():
         raise AICallError(f"{one} does not go with {written}: {reason}")
     if name == PAIRS:
-        if named := [one for one in TARGETS if values.get(one) is not None]:
+        promised = (*TARGETS, CONFIDENCE.name)
+        if named := [one for one in promised if values.get(one) not in {None, False}]:
             raise AICallError(
-                f"strategy => 'pairs' asks about every pair, so {named[0]} saves nothing: leave it out, or write"
+                f"strategy => 'pairs' asks about every pair, so {named[0]} => saves nothing: leave it out, or write"
                 " strategy => 'auto'"
             )
         return JoinWish(PAIRS, symmetric)
@@ -54,6 +55,8 @@ def _unfit(values: Mapping[str, Literal]) -> dict[str, str]:
         found["label_budget"] = "set flightllm.max_calls instead"
     if values.get(CONFIDENCE.name) is True:
         found["confidence => true"] = "a join returns pairs, and no probability of each"
+    if values.get("labels") is not None:
+        found["labels"] = "a learned filter decides each row without its model"
     if values.get("fresh"):
         found["fresh => true"] = "equal pairs share one answer"
     if values.get("calibrate") == "batch":

@@ -69,6 +69,8 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
     lines += _of_sets(call, actual)
     if actual is not None and (calibration := actual.notes.get("calibration")):
         lines.append(f"calibrated {calibration}")
+    if told := (actual or call).notes.get("join"):
+        lines.append(f"join: {told}")
     prompts = sum(count for _, count in call.orders)
     for order, count in call.orders[:_SHOWN_ORDERS]:
         lines.append(f"fields in order: {', '.join(order) or 'none'} ({_share(count / prompts)})")

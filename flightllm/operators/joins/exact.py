@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from substrait.plan_pb2 import Plan
 
+from flightllm.observe.query_record import CallRecord
 from flightllm.operators.ai_map import run_operator
 from flightllm.operators.call_context import LimitTracker
 from flightllm.operators.joins.candidates import Candidates, folded
@@ -59,6 +60,15 @@ class AskedPairs:
                 for batch in answered:
                     found = np.asarray(batch.filter(pc.fill_null(batch.column(1), fill_value=False)).column(0))
                     yield both_ways(found, count) if symmetric else found
+
+    def counters(self) -> CallRecord:
+        """Return the call site of the join's call."""
+        runtime, join = self.runtime, self.join
+        if join.name not in runtime.counters:
+            ai = join.ai
+            site = runtime.record.call_site(ai.function, ai.text, join.name, ai.backend, ai.model)
+            runtime.counters[join.name] = [site]
+        return runtime.counters[join.name][0]
 
     @property
     def _operator(self) -> Operator:

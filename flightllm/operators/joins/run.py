@@ -12,6 +12,7 @@ from flightllm.operators.call_context import LimitTracker
 from flightllm.operators.joins.candidates import AllPairs, Candidates, merged
 from flightllm.operators.joins.exact import AskedPairs
 from flightllm.operators.joins.values import Ints, Values, numbered
+from flightllm.operators.joins.ways import Ways
 from flightllm.operators.runtime import Runtime
 from flightllm.plan.stages import PairJoin
 
@@ -45,7 +46,11 @@ def run_join(
     candidates = _candidates(join, values, runtime)
     asked = AskedPairs(join, values, runtime)
     symmetric = wish is not None and wish.symmetric
-    with closing(asked.matching(candidates, tracker, symmetric=symmetric)) as found:
+    if wish is not None and wish.targets is not None:
+        matching = Ways(asked, candidates, wish, asked.counters()).matching(tracker)
+    else:
+        matching = asked.matching(candidates, tracker, symmetric=symmetric)
+    with closing(matching) as found:
         yield from _rows(join, found, values, runtime, at_once=tracker.limited)
 
 

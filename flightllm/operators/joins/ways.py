@@ -1,0 +1,166 @@
+"""Choose among the ways to find a join's pairs: run one, prove its verdicts, and fall back where the proof fails."""
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from flightllm.functions.join_wish import AUTO, MAP, PAIRS, PIVOT, JoinWish
+from flightllm.observe.promise_figures import promise_figures
+from flightllm.observe.query_record import CallRecord
+from flightllm.operators.call_context import LimitTracker, ModelBinding
+from flightllm.operators.joins.asked import PairOracle
+from flightllm.operators.joins.candidates import Candidates
+from flightllm.operators.joins.classes import Classes
+from flightllm.operators.joins.exact import AskedPairs
+from flightllm.operators.joins.mapped import FORESEEN, Mapper
+from flightllm.operators.joins.pivot import by_pivot, pivot_prompts
+from flightllm.operators.joins.proved import Proof
+from flightllm.operators.joins.values import Ints
+
+_PROOF: Final = 100
+"""The least questions that a proof takes, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """The ways to find the pairs of one join."""
+
+    asked: AskedPairs
+    candidates: Candidates
+    wish: JoinWish
+    counters: CallRecord
+
+    def matching(self, tracker: LimitTracker) -> Generator[Ints]:
+        """Yield the pairs that match.
+
+        Raises:
+            EngineError: the engine is gone, or a prompt failed and the call says `on_error => 'fail'`.
+            BudgetExceededError: the budget is spent, and the session wants the query to fail then.
+            CancelledError: the query was cancelled.
+        """
+        symmetric, told = self.wish.symmetric, []
+        if tracker.limited:
+            told.append("a LIMIT asks about few pairs, so the strategy is 'pairs'")
+        elif self._binding.collects:
+            told.append("a deferred statement asks for all answers at once, so the strategy is 'pairs'")
+        else:
+            for way in self._order():
+                proof = yield from self._tried(way, told)
+                if proof:
+                    return
+        self._note("pairs", told)
+        yield from self.asked.matching(self.candidates, tracker, symmetric=symmetric)
+        if self._refused:
+            self._cut_off()
+        elif not self._foresees:
+            self.counters.promise = self._exact("; ".join(told) or "All pairs are asked.")
+
+    def _cut_off(self) -> None:
+        """Say that nothing is promised, because the budget has cut off the questions."""
+        self.counters.promise = {**self._exact(self._refused), "held": False}
+        self.asked.runtime.record.warn(
+            f"{self.asked.join.ai.text}: the promise {self.wish.targets} is not held, and pairs without an answer are"
+            f" left out: {self._refused}"
+        )
+
+    def _tried(self, way: str, told: list[str]) -> Generator[Ints, None, bool]:
+        """Yield the pairs that a way finds, if its proof holds; return whether the join is done."""
+        oracle = PairOracle(self.asked, self.counters, self.wish.symmetric)
+        classes, how = self._run(way, oracle)
+        if classes is None:
+            told.append(f"strategy '{way}' is left: {how}")
+            return False
+        most = max(_PROOF, self.prices[PAIRS] // 2)
+        proof = Proof(way, self.candidates, classes, oracle, self.wish, most, self._foresees)
+        held = proof.prove()
+        if not held and self._refused:
+            self._cut_off()
+            yield np.unique(oracle.answers()[0])
+            return True
+        if not held:
+            told.append(f"strategy '{way}' is not proved: {proof.reason}")
+            return False
+        self._note(f"{way}{how}", told)
+        self.counters.add(rows=self.candidates.distinct)
+        self.counters.promise = proof.figures or None
+        yield from proof.matching()
+        return True
+
+    def _run(self, way: str, oracle: PairOracle) -> tuple[Classes | None, str]:
+        """Return the verdicts of a way and their basis, or None and the reason."""
+        values, candidates = self.asked.values, self.candidates
+        if way == PIVOT:
+            return by_pivot(candidates, values, oracle, alike=self._alike), ""
+        mapper = Mapper(self.asked.join, values, self.asked.runtime, self._alike)
+        found, why = mapper.find(candidates)
+        if self._foresees:
+            found = FORESEEN
+        if found is None:
+            return None, why
+        return mapper.classes(found, candidates), f" by the question {found}"
+
+    def _order(self) -> Iterator[str]:
+        """Yield the ways to try, in their order; nothing where all pairs cost less."""
+        prices = self.prices
+        if self.wish.strategy != AUTO:
+            if self.wish.strategy != PAIRS and prices[self.wish.strategy] < prices[PAIRS]:
+                yield self.wish.strategy
+            return
+        yield from (way for way in (MAP, PIVOT) if prices[way] < prices[PAIRS])
+
+    @property
+    def prices(self) -> dict[str, int]:
+        """Return about how many questions each way asks, the proof included."""
+        left, right = self.candidates.left, self.candidates.right
+        each = len(np.union1d(left, right)) if self._alike else len(left) + len(right)
+        pairs = self.candidates.distinct
+        if self.wish.symmetric:
+            both = len(np.intersect1d(left, right))
+            pairs -= min(pairs // 2, both * (both - 1) // 2)
+        return {
+            PAIRS: pairs,
+            MAP: each + 1 + _PROOF,
+            PIVOT: pivot_prompts(self.candidates, alike=self._alike) + _PROOF,
+        }
+
+    def _note(self, taken: str, told: list[str]) -> None:
+        """Say for EXPLAIN which way is taken, why, and what each way costs."""
+        prices = ", ".join(f"{way} {count:,}" for way, count in self.prices.items())
+        why = "".join(f"; {one}" for one in told)
+        self.counters.note(0, 0, join=f"strategy {taken}{why}; questions of each strategy, about: {prices}")
+
+    def _exact(self, reason: str) -> dict[str, object]:
+        """Return the figures of a join whose pairs are all asked."""
+        pairs, rows = self.candidates.distinct, self.candidates.rows
+        return promise_figures(
+            proxy="none",
+            targets=str(self.wish.targets),
+            rows=rows,
+            prompts=pairs,
+            known=0,
+            asked=rows,
+            asked_prompts=pairs,
+            unanswered=0,
+            unseen_errors=0,
+            held=True,
+            reason=reason,
+        )
+
+    @property
+    def _alike(self) -> bool:
+        return len(self.asked.join.sides[0]) == len(self.asked.join.sides[1])
+
+    @property
+    def _binding(self) -> ModelBinding:
+        return self.asked.runtime.bindings[self.asked.join.ai.binding]
+
+    @property
+    def _foresees(self) -> bool:
+        return self._binding.asked_share is not None
+
+    @property
+    def _refused(self) -> str:
+        budget = self._binding.budget
+        return "" if budget is None or budget.refusal is None else budget.refusal
