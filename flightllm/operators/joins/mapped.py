@@ -63,7 +63,7 @@ class Property:
     def __str__(self) -> str:
         """Return the property in words."""
         labels = ", ".join(self.labels)
-        relation = "the same label" if self.same else "different labels"
+        relation = "values with the same label" if self.same else "values with different labels"
         both = f"'{self.left}'" if self.left == self.right else f"'{self.left}' and '{self.right}'"
         return f"{both} with the labels {labels}; {relation} match"
 

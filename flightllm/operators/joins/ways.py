@@ -96,7 +96,7 @@ class Ways:
         mapper = Mapper(self.asked.join, values, self.asked.runtime, self._alike)
         found, why = mapper.find(candidates)
         if self._foresees:
-            found = FORESEEN
+            return mapper.classes(FORESEEN, candidates), " by a property that the model finds"
         if found is None:
             return None, why
         return mapper.classes(found, candidates), f" by the question {found}"
