@@ -81,6 +81,11 @@ def _is_blank(element: str, mark: str) -> bool:
     return not text.strip()
 
 
+def is_group(text: str) -> bool:
+    """Return whether a text was made by the functions of this module."""
+    return text.startswith((_MARK, _KEYED_MARK))
+
+
 def read_group(group: str) -> list[tuple[str, list[str]]]:
     """Return the distinct texts of a group in their order, each with the sorted keys of its rows.
 
@@ -89,7 +94,7 @@ def read_group(group: str) -> list[tuple[str, list[str]]]:
     Raises:
         ValueError: the text is not a group.
     """
-    if not group.startswith((_MARK, _KEYED_MARK)):
+    if not is_group(group):
         raise ValueError("not a group of texts")
     found = dict[str, list[str]]()
     if group.startswith(_MARK):

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from flightllm.errors import UnansweredError
+from flightllm.errors import InvalidInputError, UnansweredError
 from flightllm.functions.aggregated import COMBINE, EXTRACT, ONE, WRITE
+from flightllm.functions.group_texts import is_group
 from flightllm.operators.sets.asker import Asker, Reply
 from flightllm.operators.sets.base import Failure, SetValues
 from flightllm.operators.sets.citations import Note, Sentence, cited
@@ -67,7 +68,7 @@ def answers(values: SetValues, asker: Asker) -> Sequence[Any]:
     """Return the answer for each group.
 
     Raises:
-        InvalidInputError: the model's context is too small.
+        InvalidInputError: the model's context is too small, or no query has collected the texts.
         AnswerError: a call failed, and the query must fail then.
         UnansweredError: a deferred statement gets the answers in a later pass.
     """
@@ -86,6 +87,11 @@ class _Aggregate:
 
     def of(self, texts: Sequence[str]) -> list[Any]:
         most = min(self._room.leaf, self._room.whole)
+        if not all(map(is_group, texts)):
+            raise InvalidInputError(
+                f"{self._asker.call.text}: an aggregate over a model works in a query only: write it in SELECT,"
+                " and not in a function or a client's plan"
+            )
         trees = [_Tree(Group(text, most, self._count)) for text in texts]
         self._ask([prompt for tree in trees for prompt in self._first(tree, most)])
         self._note(trees)

@@ -380,3 +380,10 @@ def test_known_answers_are_predicted(session: Session) -> None:
     for text in (sql, edited):
         plan = json.loads(ask(session, f"EXPLAIN (FORMAT json) {text}").rows[0]["plan"])
         assert plan["total"]["predicted"]["calls"] == ask(session, text).calls < 8
+
+
+def test_in_a_function(session: Session) -> None:
+    """A function of SQL has no group, so the aggregate in it is a clear error, and reads no row by itself."""
+    session.update("CREATE OR REPLACE FUNCTION liked(t) AS ai_agg(t, 'What?')")
+    with pytest.raises(FlightLLMError, match="works in a query only: write it in SELECT"):
+        ask(session, "SELECT liked(note) FROM people")
