@@ -22,7 +22,7 @@ def build(call: Arguments) -> Answer:
     question = f"The texts below belong to one group. Name what they have in common in one to four words.{about}"
     reply = "Answer with the name alone."
     name = text_answer(f"{question} {reply}", max_tokens=24).in_parts(question, reply=reply)
-    over = SetAnswer("cluster", {"name": SetQuestion(name, ("texts",))}, (("k", call.integer("k")),), embeds=True)
+    over = SetAnswer("cluster", {"name": SetQuestion(name, ("text",))}, (("k", call.integer("k")),), embeds=True)
     return Answer("", pa.string(), str, over=over)
 
 

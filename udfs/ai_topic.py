@@ -38,7 +38,7 @@ def build(call: Arguments) -> Answer:
     question = f"Which topic fits the text best? If no topic fits, answer {other}."
     label = text_answer(f"{question}\nTopics: {LABELS_HERE}", max_tokens=64)
     label = label.in_parts(question, task=f"Assign a topic to the text.\n\nThe topics:\n{LABELS_HERE}", reply="")
-    questions = {"propose": SetQuestion(propose, ("texts",)), "label": SetQuestion(label, ("text",))}
+    questions = {"propose": SetQuestion(propose, ("text",)), "label": SetQuestion(label, ("text",))}
     over = SetAnswer("topic", questions, (("k", call.integer("k")), ("other", other)))
     return Answer("", pa.string(), str, over=over)
 

@@ -657,6 +657,8 @@ class _Binder:
         over = answer.over
         if over is None:
             return None
+        if options.get("examples"):
+            raise AICallError("examples answer for one row, and this call answers for all: write instructions => '…'")
         questions = {}
         for key, question in over.questions.items():
             fields = _Fields([_Field(name, "", required=True) for name in question.fields]) if question.fields else own

@@ -96,6 +96,8 @@ QUERIES = {
     " FROM t",
     "groups in levels": "SELECT id % 2 AS g, ai_agg(x || repeat(' word', 20 + 200 * CAST(id % 2 AS INT)), 'Sum up',"
     " context_tokens => 1024) AS s FROM t GROUP BY 1",
+    "topics": "SELECT id, ai_topic(x, k => 4) AS topic FROM t",
+    "duplicates": "SELECT id, ai_dedup('the northern branch of ' || x) AS kept FROM t",
     "an object": "SELECT id, ai_extract(x, ['name', 'year']) AS r FROM t",
 }
 """Queries whose answers decide about other prompts, or about rows."""

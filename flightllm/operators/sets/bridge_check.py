@@ -4,15 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flightllm.functions.call import AICall
-from flightllm.functions.over_set import OverSet
 from flightllm.operators.sets.asker import Asker
 from flightllm.operators.sets.components import bridges, components
-from flightllm.operators.sets.pair_verdicts import PairVerdicts, said
+from flightllm.operators.sets.pair_verdicts import PairMethod, PairVerdicts, said
 
 
 def checked(
-    verdicts: PairVerdicts, texts: Sequence[str], over: OverSet[AICall], asker: Asker, most_calls: int
+    verdicts: PairVerdicts, texts: Sequence[str], method: PairMethod, asker: Asker, most_calls: int
 ) -> PairVerdicts:
     """Ask again about each bridge of the graph of pairs, the least similar one first, with at most `most_calls` calls.
 
@@ -37,12 +35,12 @@ def checked(
     first = found[:most_calls]
     most_calls -= len(first)
     doubted: list[int] = []
-    answers = said(pairs, first, texts, over, asker, question="pair", turned=True)
+    answers = said(pairs, first, texts, method, asker, question="pair", turned=True)
     for unit, answer in zip(first.tolist(), answers, strict=True):
         if answer is False:
             doubted.append(unit)
     third = np.array(doubted[:most_calls], np.int64)
-    kept = said(pairs, third, texts, over, asker, question="again", turned=False)
+    kept = said(pairs, third, texts, method, asker, question="again", turned=False)
     cut = third[[answer is not True for answer in kept]] if len(third) else third
     verdicts.same[cut] = False
     verdicts.calls += len(first) + len(third)

@@ -12,6 +12,7 @@ from flightllm.operators.sets.base import Failure, SetValues
 from flightllm.operators.sets.kmeans import clusters
 from flightllm.operators.sets.late_questions import excerpts
 from flightllm.operators.sets.near_vectors import vectors_of
+from flightllm.operators.sets.one_text import texts_of
 
 _SHOWN, _CHARACTERS = 12, 240
 """The texts by which the model names a cluster, and the characters of each."""
@@ -23,7 +24,7 @@ def answers(values: SetValues, asker: Asker) -> Sequence[Any]:
     over = asker.call.over
     if over is None:
         raise InternalError("ai_cluster is a call over a set")
-    texts = [str(value[0]) for value in values.tuples]
+    texts = texts_of(values)
     found: list[Any] = [Failure(_NO_VECTOR)] * len(texts)
     every = vectors_of(texts, asker)
     there = np.flatnonzero(np.einsum("ij,ij->i", every, every) > 0)

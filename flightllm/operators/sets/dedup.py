@@ -15,15 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.errors import InternalError
-from flightllm.functions.call import AICall
-from flightllm.functions.over_set import OverSet
 from flightllm.operators.sets.asker import Asker
 from flightllm.operators.sets.base import Failure, SetValues
 from flightllm.operators.sets.bridge_check import checked
 from flightllm.operators.sets.candidates import Pairs, best_pairs, similar_pairs
 from flightllm.operators.sets.components import components, kept_of
 from flightllm.operators.sets.near_vectors import near_pairs
-from flightllm.operators.sets.pair_verdicts import PairVerdicts, decided
+from flightllm.operators.sets.one_text import texts_of
+from flightllm.operators.sets.pair_verdicts import PairMethod, PairVerdicts, decided
 
 _PAIRS_PER_TEXT: Final = 2
 CALLS_PER_TEXT: Final = 3
@@ -37,7 +36,7 @@ _FEW: Final = 5
 
 def answers(values: SetValues, asker: Asker) -> Sequence[Any]:
     """Return for each text the text that its group keeps, or a failure where a pair of it got no answer."""
-    given = [str(value[0]) for value in values.tuples]
+    given = texts_of(values)
     forms = [form_of(text) for text in given]
     weights: dict[str, int] = {}
     shown: dict[str, tuple[int, int, str]] = {}
@@ -62,10 +61,12 @@ def _groups(texts: Sequence[str], weights: NDArray[np.int64], asker: Asker) -> l
     if over is None:
         raise InternalError("ai_dedup is a call over a set")
     count = len(texts)
-    pairs = _candidates(texts, over, asker)
-    verdicts = decided(pairs, texts, over, asker)
+    pairs = _candidates(texts, asker, by_meaning=over.option("blocking") == "meaning")
+    rates = (float(over.option(name)) for name in ("precision", "recall", "confidence"))
+    method = PairMethod(over.questions, *rates)
+    verdicts = decided(pairs, texts, method, asker)
     left = CALLS_PER_TEXT * count - verdicts.calls
-    verdicts = checked(verdicts, texts, over, asker, left)
+    verdicts = checked(verdicts, texts, method, asker, left)
     same = verdicts.same
     groups = components(count, pairs.left[same], pairs.right[same])
     _note(asker, texts, groups, verdicts)
@@ -77,19 +78,19 @@ def _groups(texts: Sequence[str], weights: NDArray[np.int64], asker: Asker) -> l
     return kept
 
 
-def _candidates(texts: Sequence[str], over: OverSet[AICall], asker: Asker) -> Pairs:
+def _candidates(texts: Sequence[str], asker: Asker, *, by_meaning: bool) -> Pairs:
     """Return the pairs of texts that can be the same, the most similar ones first."""
     count = len(texts)
     most = _PAIRS_PER_TEXT * count
     least = 0.0 if count <= _FEW else _LEAST_SIMILARITY
     pairs = similar_pairs(texts, most, _NEIGHBOURS, least, asker.cancelled)
-    if over.option("blocking") != "meaning" or count <= _FEW:
+    if not by_meaning or count <= _FEW:
         return pairs
-    by_meaning = near_pairs(texts, _NEIGHBOURS, asker)
+    near = near_pairs(texts, _NEIGHBOURS, asker)
     together = Pairs(
-        np.concatenate([pairs.left, by_meaning.left]),
-        np.concatenate([pairs.right, by_meaning.right]),
-        np.concatenate([pairs.scores, by_meaning.scores]),
+        np.concatenate([pairs.left, near.left]),
+        np.concatenate([pairs.right, near.right]),
+        np.concatenate([pairs.scores, near.scores]),
     )
     together = together.part(np.lexsort((-together.scores, together.right, together.left)))
     fresh = np.ones(len(together), bool)

@@ -1,6 +1,6 @@
 """Decide which pairs of texts are the same: by similarity where that is certified, elsewhere by the model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.functions.call import AICall
-from flightllm.functions.over_set import OverSet
 from flightllm.operators.sets.asker import Asker
 from flightllm.operators.sets.candidates import Pairs
 from flightllm.quality.filter_cascade import FilterCascade
@@ -19,6 +18,17 @@ Ints = NDArray[np.int64]
 _LIKELY: Final = 0.75
 """In a prediction, pairs from this similarity on count as the same."""
 _SEED: Final = 7
+
+
+@dataclass(frozen=True, slots=True)
+class PairMethod:
+    """The questions about a pair, and the targets; see `docs/how-to/group-by-meaning.md`."""
+
+    questions: Mapping[str, AICall]
+    """`pair` is the question, and `again` asks it in other words."""
+    precision: float
+    recall: float
+    confidence: float
 
 
 @dataclass(slots=True)
@@ -35,7 +45,7 @@ class PairVerdicts:
     """The figures so far, for EXPLAIN."""
 
 
-def decided(pairs: Pairs, texts: Sequence[str], over: OverSet[AICall], asker: Asker) -> PairVerdicts:
+def decided(pairs: Pairs, texts: Sequence[str], method: PairMethod, asker: Asker) -> PairVerdicts:
     """Ask waves of pairs until the targets are certified.
 
     Half of the allowed false pairs are left for pairs that nobody decides, because they follow from two others.
@@ -44,20 +54,20 @@ def decided(pairs: Pairs, texts: Sequence[str], over: OverSet[AICall], asker: As
         FlightLLMError: as `Asker.ask`.
     """
     verdicts = PairVerdicts(pairs, np.zeros(len(pairs), bool), np.zeros(len(pairs), bool))
-    precision, recall = over.option("precision"), over.option("recall")
+    precision, recall = method.precision, method.recall
     if precision == recall == 1:
-        ask_pairs(verdicts, np.arange(len(pairs)), texts, over, asker)
+        ask_pairs(verdicts, np.arange(len(pairs)), texts, method, asker)
         verdicts.told = f"{len(pairs):,} asked"
         return verdicts
     targets = Targets(
         recall=recall if recall < 1 else None,
         precision=1 - (1 - precision) / 2 if precision < 1 else None,
-        confidence=over.option("confidence"),
+        confidence=method.confidence,
     )
     unknown = np.full(len(pairs), -1, np.int8)
     cascade = FilterCascade(pairs.scores, np.ones(len(pairs), np.int64), unknown, targets, _SEED)
     while len(units := cascade.next_wave()):
-        ask_pairs(verdicts, units, texts, over, asker)
+        ask_pairs(verdicts, units, texts, method, asker)
         answers = np.where(verdicts.same[units], 1, 0)
         answers[[int(unit) in verdicts.errors for unit in units]] = -1
         cascade.tell(units, answers.astype(np.int8))
@@ -70,14 +80,14 @@ def decided(pairs: Pairs, texts: Sequence[str], over: OverSet[AICall], asker: As
     shown = ", ".join(part for part in certain if part)
     verdicts.told = (
         f"{report.asked_units:,} asked, {accepted:,} accepted and {rejected:,} rejected by similarity;"
-        f" of these pairs certain at {over.option('confidence'):g}: at least {shown}"
+        f" of these pairs certain at {method.confidence:g}: at least {shown}"
     )
     return verdicts
 
 
-def ask_pairs(verdicts: PairVerdicts, units: Ints, texts: Sequence[str], over: OverSet[AICall], asker: Asker) -> None:
+def ask_pairs(verdicts: PairVerdicts, units: Ints, texts: Sequence[str], method: PairMethod, asker: Asker) -> None:
     """Ask about some pairs, and put the answers into `verdicts`."""
-    found = said(verdicts.pairs, units, texts, over, asker, question="pair", turned=False)
+    found = said(verdicts.pairs, units, texts, method, asker, question="pair", turned=False)
     for unit, answer in zip(units.tolist(), found, strict=True):
         verdicts.asked[unit] = True
         if isinstance(answer, str):
@@ -88,7 +98,7 @@ def ask_pairs(verdicts: PairVerdicts, units: Ints, texts: Sequence[str], over: O
 
 
 def said(
-    pairs: Pairs, units: Ints, texts: Sequence[str], over: OverSet[AICall], asker: Asker, *, question: str, turned: bool
+    pairs: Pairs, units: Ints, texts: Sequence[str], method: PairMethod, asker: Asker, *, question: str, turned: bool
 ) -> list[bool | str]:
     """Return for each pair whether the model calls it the same, or why there is no answer.
 
@@ -99,7 +109,7 @@ def said(
     for unit in units.tolist():
         one, other = sorted((texts[pairs.left[unit]], texts[pairs.right[unit]]))
         prompts.append((other, one) if turned else (one, other))
-    replies = asker.ask(over.questions[question], prompts)
+    replies = asker.ask(method.questions[question], prompts)
     if asker.is_dry:
         return [bool(score >= _LIKELY) for score in pairs.scores[units]]
     return [reply.value if reply.value is not None else reply.error or "no answer" for reply in replies]

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from flightllm.errors import InternalError
 from flightllm.functions.call import AICall
-from flightllm.functions.over_set import OverSet
 from flightllm.operators.sets.asker import Asker, Reply
 from flightllm.operators.sets.base import Failure, SetValues
 from flightllm.operators.sets.late_questions import choosing, excerpts, filled
+from flightllm.operators.sets.one_text import texts_of
 
 _SAMPLED, _CHARACTERS = 60, 240
 """The texts of a sample, and the characters of each that the model reads."""
@@ -26,7 +26,7 @@ def answers(values: SetValues, asker: Asker) -> Sequence[Any]:
     if over is None:
         raise InternalError("ai_topic is a call over a set")
     k, other = int(over.option("k")), str(over.option("other"))
-    texts = [str(value[0]) for value in values.tuples]
+    texts = texts_of(values)
     found: list[Any] = [other] * len(texts)
     open_places = list(range(len(texts)))
     topics: list[str] = []
@@ -35,7 +35,7 @@ def answers(values: SetValues, asker: Asker) -> Sequence[Any]:
         wanted = k - k // _KEPT_BACK if turn == 0 else k - len(topics)
         if wanted < 1 or not open_places:
             break
-        reply = _proposal([texts[place] for place in open_places], wanted, topics, over, asker)
+        reply = _proposal([texts[place] for place in open_places], wanted, topics, over.questions["propose"], asker)
         new = _labels(reply.value, wanted, [*topics, other], asker)
         if not new and not topics:
             why = reply.error or "the model proposed no topic"
@@ -53,9 +53,9 @@ def answers(values: SetValues, asker: Asker) -> Sequence[Any]:
     return found
 
 
-def _proposal(texts: Sequence[str], wanted: int, known: Sequence[str], over: OverSet[AICall], asker: Asker) -> Reply:
+def _proposal(texts: Sequence[str], wanted: int, known: Sequence[str], propose: AICall, asker: Asker) -> Reply:
     """Ask for topics of a sample; the texts come in the order of their hashes."""
-    question = filled(over.questions["propose"], str(wanted))
+    question = filled(propose, str(wanted))
     sample = excerpts(texts, _SAMPLED, _CHARACTERS)
     if known:
         sample += f"\n\nThese topics are known, and fit none of the texts: {', '.join(known)}"

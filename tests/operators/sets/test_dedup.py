@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench.dedup import run
-from flightllm.errors import AnswerError, InvalidInputError
+from flightllm.errors import AnswerError, BudgetExceededError, InvalidInputError
 from flightllm.llm.engine import Request
 from flightllm.session.database import Database
 from flightllm.session.session import Session
@@ -156,6 +156,7 @@ def test_an_answer_that_fails(database: Database, on_error: str) -> None:
         ("recall => 0", "recall must be above 0"),
         ("blocking => 'magic'", "spelling"),
         ("precission => 0.9", "did you mean precision"),
+        ("examples => [('a', 'b')]", "write instructions"),
     ],
 )
 def test_wrong_options(database: Database, options: str, error: str) -> None:
@@ -174,6 +175,24 @@ def test_instructions_say_what_the_same_thing_is(database: Database) -> None:
     )
     assert engine.asked
     assert all("Branches are one firm." in request.prompt for request in engine.asked)
+
+
+def test_whole_rows(database: Database) -> None:
+    """A star compares all columns of a row."""
+    session, engine = session_of(database, lambda _: "No")
+    rows = "(VALUES ('Ann Lee', 'Oslo'), ('Ann Lee', 'Rome'), ('Ann Lee', 'Oslo'), ('Ann Lee', NULL)) AS t(name, city)"
+    found = ask(session, f"SELECT ai_dedup(t.*) AS kept FROM {rows}")
+    assert kept(found) == ["Ann Lee, Oslo", "Ann Lee, Rome", "Ann Lee, Oslo", "Ann Lee"]
+    assert len(engine.asked) == 3
+
+
+def test_a_budget_is_checked_before(database: Database) -> None:
+    """A query whose predicted prompts exceed the limit does not run."""
+    session, engine = session_of(database)
+    session.update("SET flightllm.max_calls = '1'")
+    with pytest.raises(BudgetExceededError, match=r"flightllm\.max_calls is 1"):
+        ask(session, SQL)
+    assert not engine.asked
 
 
 def test_exact_targets_ask_each_pair(database: Database, tmp_path: Path) -> None:
