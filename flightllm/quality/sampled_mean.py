@@ -144,7 +144,7 @@ class SampledMean:
         times = self._times[left] / odds
         order = np.argsort(times, kind="stable")
         chosen = order[:size]
-        # What is left of the other times is exponential again, and apart from the draws so far.
+        # The rests of the other times are exponential again, and apart from the draws so far.
         self._times[left] = np.maximum(self._times[left] - times[chosen[-1]] * odds, 1e-300)
         self._wave = _Wave(left[order], expected[order], spread[order], odds[order], self._answered)
         return left[chosen]

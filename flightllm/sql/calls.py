@@ -249,7 +249,7 @@ class _Extractor:
         return bound.call.type, self._stub(self._with_lists(bound))
 
     def _last(self, index: int) -> int:
-        """Return the last token of a call, which is that of its FILTER where an aggregate has one."""
+        """Return the last token of a call, or that of the FILTER of an aggregate."""
         closing = self._scopes.closing[index + 1]
         function = self._catalog.registry.get(self._tokens[index].text)
         if function is None or not function.aggregate or not self._has_filter(closing + 1):
@@ -267,7 +267,7 @@ class _Extractor:
             AICallError: the call has no field.
         """
         if not bound.arguments:
-            raise AICallError(f"{bound.call.text} needs a field: without one, every row has the same answer")
+            raise AICallError(f"{bound.call.text} needs a field, because all rows would have the same answer")
         found = self._tokens[first:last]
         condition = self.render(first, last, found[0].start, found[-1].end, depth - 1) if found else ""
         return replace(bound, arguments=tuple(values_of_group(one, condition) for one in bound.arguments))

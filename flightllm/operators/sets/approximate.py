@@ -49,7 +49,7 @@ def waves(values: SetValues, asker: Asker) -> Iterator[Sequence[Any]]:
         return
     asking = _Asking(asker, [read_group(texts, asker.call.required) for texts in values.tuples])
     while asking.wave():
-        if not asking.done:
+        if not asking.done and not asking.collects:
             yield asking.results(final=False)
     asking.tell()
     yield asking.results(final=True)
@@ -99,6 +99,11 @@ class _Asking:
     def done(self) -> bool:
         """Return whether no group needs more answers."""
         return all(state.mean.done for state in self._states)
+
+    @property
+    def collects(self) -> bool:
+        """Return whether the statement is deferred, so that nobody waits for rows that are not final."""
+        return self._binding.collects
 
     def wave(self) -> bool:
         """Ask about some units of all groups; return False if every unit is asked that must be."""
@@ -210,7 +215,7 @@ class _Asking:
         An earlier run of the call leaves its sample in the cache. A rerun draws the same sample, which costs nothing
         then, so such answers are left to it.
         """
-        if self._binding.collects or not self._prompts:
+        if self.collects or not self._prompts:
             return None
         found = known_answers(self.asker, self._question, self._prompts)
         values = np.array([np.nan if value is None else self._unit_value(value) for value in found])
@@ -259,8 +264,8 @@ class _Asking:
         """Return an answer as a number in [0, 1]; NaN for no answer, which adds 0 to a sum."""
         if value is None and self._kind != "sum":
             return math.nan
-        unit: float = (float(value or 0) - self._option("low")) / self._range
-        return min(max(unit, 0.0), 1.0)
+        value = value or 0
+        return float(min(max((float(value) - self._option("low")) / self._range, 0.0), 1.0))
 
     def _half(self, state: _State) -> float:
         found = state.mean.estimate()

@@ -3,16 +3,17 @@
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from flightllm.access.store import User
+from flightllm.common.principal import Principal
 from flightllm.config import EmbeddingConfig
 from flightllm.errors import AICallError, BudgetExceededError, FlightLLMError, InvalidInputError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import ask, explained, open_database
-from tests.simulated import Model, VectorModel, simulated
+from tests.simulated import Labels, Model, VectorModel, simulated
 
 ROWS = 1_500
 LABELS = {f"text {n}": n * 7919 % 10 < 3 for n in range(ROWS)}
@@ -25,7 +26,7 @@ GOOD = "approx_ai_count('Good? {t}', t, within => 0.1"
 @pytest.fixture(scope="module", autouse=True)
 def models() -> Iterator[None]:
     """Put simulated models in the place of the fake ones."""
-    questions: dict[str, dict[str, Any]] = {"Good": LABELS, "Rate": SCORES}
+    questions: dict[str, Labels] = {"Good": LABELS, "Rate": SCORES}
     with simulated(
         {
             "demo": Model(questions),
@@ -109,6 +110,19 @@ def test_vectors_are_a_proxy(tmp_path: Path) -> None:
     assert found["low"] <= TRUTH <= found["high"]
     assert found["asked"] < 300
     assert {row["function"] for row in ran.record.call_rows()} == {"approx_ai_count", "ai_embed"}
+
+
+def test_a_row_filter_hides_rows(tmp_path: Path) -> None:
+    """A user who sees a part of a table gets the count of that part, and no more rows are told."""
+    with closing(_open(tmp_path)) as database:
+        database.access.store.add_user(User("ann", "readonly"))
+        admin = database.session()
+        for statement in ("GRANT SELECT ON TABLE r TO ann", "CREATE ROW FILTER ON r TO ann AS g = 0"):
+            admin.update(statement)
+        ann = database.session(Principal("ann", "readonly"))
+        found = ask(ann, f"SELECT {GOOD}, bounds => true) AS n FROM r").rows[0]["n"]
+    assert found["rows"] == ROWS / 3
+    assert found["low"] <= sum(LABELS[f"text {n}"] for n in range(0, ROWS, 3)) <= found["high"]
 
 
 def test_groups_and_filter(session: Session) -> None:
