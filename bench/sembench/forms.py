@@ -2,8 +2,9 @@
 
 The form `natural` asks what SemBench asks, with the same question about a review wherever one is asked. The film of Q5
 to Q7 and Q9 has each review twice, so ten rows of a natural form can be three pairs. `once` takes each review once, and
-names each pair once. `map` asks about each review by itself, and joins the answers. `packed` asks about eight reviews
-in a request. That costs fewer input tokens, and a real model can be less right about them.
+names each pair once. `map` asks about each review by itself, and joins the answers. `auto` lets the server find such a
+plan, and prove it on sampled pairs. `packed` asks about eight reviews in a request. That costs fewer input tokens, and
+a real model can be less right about them.
 """
 
 from __future__ import annotations
@@ -86,7 +87,11 @@ FORMS: Final[Mapping[str, Mapping[str, str]]] = {
         "once": _pairs_once(_OPPOSITE, " LIMIT 10"),
         "map": _mapped("<>", _SOME, " LIMIT 10"),
     },
-    "Q7": {NATURAL: _pairs(_OPPOSITE), "map": _mapped("<>", _ALL)},
+    "Q7": {
+        NATURAL: _pairs(_OPPOSITE),
+        "map": _mapped("<>", _ALL),
+        "auto": _pairs(_OPPOSITE, options=", strategy => 'auto'"),
+    },
     "Q8": {NATURAL: _BY_LABEL, "packed": _packed(_BY_LABEL)},
     "Q9": {NATURAL: _SCORES, "packed": _packed(_SCORES)},
     "Q10": {NATURAL: _MEANS, "packed": _packed(_MEANS)},
