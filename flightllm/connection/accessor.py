@@ -98,6 +98,38 @@ class FrameAI:
         column = self._column(column)
         return self._series(self._answers(f"ai_classify({quoted(column)}, {items})", [column], connection))
 
+    def agg(self, column: str, instruction: str, *, connection: "Connection | None" = None) -> str | None:
+        """Return the model's answer about all texts of a column together; None if there are no texts.
+
+        Raises:
+            FlightLLMError: the frame has no such column, or the query fails.
+        """
+        column = self._column(column)
+        found = self._answers(f"ai_agg({quoted(column)}, {_text(instruction)})", [column], connection, by_row=False)
+        return None if found[0] is None else str(found[0])
+
+    def topic(self, column: str, k: int = 8, *, connection: "Connection | None" = None) -> Any:
+        """Return a series with the topic of each text, one of at most `k` that the model finds; errors as for `agg`."""
+        column = self._column(column)
+        return self._series(self._answers(f"ai_topic({quoted(column)}, k => {int(k)})", [column], connection))
+
+    def dedup(self, column: str, *, connection: "Connection | None" = None) -> Any:
+        """Return a series that has for each text the spelling kept for the same thing; errors as for `agg`."""
+        column = self._column(column)
+        return self._series(self._answers(f"ai_dedup({quoted(column)})", [column], connection))
+
+    def rank(self, criterion: str, top: int | None = None, *, connection: "Connection | None" = None) -> Any:
+        """Return the rows in the order of a criterion such as 'most urgent first: {body}', the first `top` of them.
+
+        Raises:
+            FlightLLMError: the criterion names no column, or the query fails.
+        """
+        places = self._asked("ai_rank", criterion, connection)
+        order = sorted((place for place in range(len(places)) if places[place] is not None), key=places.__getitem__)
+        order += [place for place, rank in enumerate(places) if rank is None]
+        chosen = order if top is None else order[:top]
+        return self._frame.iloc[chosen] if self._is_pandas else self._frame[chosen]
+
     @property
     def _is_pandas(self) -> bool:
         return type(self._frame).__module__.startswith("pandas")
@@ -122,8 +154,10 @@ class FrameAI:
             name = alike[0]
         return name
 
-    def _answers(self, call: str, columns: Sequence[str], connection: "Connection | None") -> list[Any]:
-        """Return the value of a call for each row; only `columns` are sent."""
+    def _answers(
+        self, call: str, columns: Sequence[str], connection: "Connection | None", *, by_row: bool = True
+    ) -> list[Any]:
+        """Return the value of a call for each row, or of an aggregate for all rows; only `columns` are sent."""
         import pyarrow as pa
 
         from flightllm.connection.connection import Connection
@@ -139,7 +173,8 @@ class FrameAI:
         name = f"_ai_frame_{next(_numbers)}"  # of its own, because several threads can use the connection
         connection.register(name, table.append_column(_ROW, pa.array(range(table.num_rows))))
         try:
-            found = connection.sql(f"SELECT {call} AS answer FROM {name} ORDER BY {_ROW}").arrow()
+            order = f" ORDER BY {_ROW}" if by_row else ""
+            found = connection.sql(f"SELECT {call} AS answer FROM {name}{order}").arrow()
         finally:
             connection.unregister(name)
         return list(found.column(0).to_pylist())

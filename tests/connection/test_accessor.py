@@ -50,6 +50,26 @@ def test_polars(embedded: Connection) -> None:
     assert hasattr(pl.DataFrame(ROWS), "ai")
 
 
+@pytest.mark.parametrize(
+    "frame", [pd.DataFrame(ROWS, index=["x", "y", "y"]), pl.DataFrame(ROWS)], ids=["pandas", "polars"]
+)
+def test_all_rows_together(embedded: Connection, frame: Any) -> None:
+    """Calls over all rows give what SQL gives; rows without a rank come last."""
+    ai = FrameAI(frame)
+    embedded.register("rows", pd.DataFrame(ROWS))
+    told = ai.agg("body", "What do they say?", connection=embedded)
+    assert [(told,)] == embedded.sql("SELECT ai_agg(body, 'What do they say?') FROM rows").fetchall()
+    for name in ("topic", "dedup"):
+        found = getattr(ai, name)("body", connection=embedded)
+        expected = embedded.sql(f"SELECT ai_{name}(body) FROM rows ORDER BY id").fetchall()
+        assert [None if pd.isna(one) else one for one in found] == [one for (one,) in expected]
+    ranked = ai.rank("most urgent first: {body}", connection=embedded)
+    ordered = "SELECT id FROM rows ORDER BY ai_rank('most urgent first: {body}', body), id"
+    assert ranked["id"].to_list() == [one for (one,) in embedded.sql(ordered).fetchall()]
+    assert len(ai.rank("most urgent first: {body}", 1, connection=embedded)) == 1
+    assert FrameAI(frame[:0]).agg("body", "What do they say?", connection=embedded) is None
+
+
 def test_mistakes(embedded: Connection) -> None:
     """A prompt without a column, and an unknown column, are errors that say what to write."""
     ai = FrameAI(pd.DataFrame(ROWS))
