@@ -22,6 +22,7 @@ from flightllm.plan.nodes import (
     AiJoin,
     AiMap,
     Call,
+    Fetch,
     Filter,
     Join,
     Node,
@@ -43,6 +44,8 @@ def join_by_values(root: Node, functions: Functions, *, every: bool = True) -> N
         AICallError: a call names a strategy, and it joins no two inputs.
     """
     changed = transform(root, lambda node: _joined(node, functions, every=every))
+    if every and not any(isinstance(node, Fetch) for node in walk(changed)):
+        changed = transform(changed, lambda node: _compared(node, functions))
     for node in walk(changed):
         for call in node.calls if isinstance(node, AiMap) else ():
             if call.ai.join is not None:
@@ -132,6 +135,25 @@ def _joined(node: Node, functions: Functions, *, every: bool) -> Node:
     result: Node = Project(pairs, (*sides.columns, _TRUE))
     rest = functions.conjunction(others)
     return result if rest is None else Filter(result, rest)
+
+
+def _compared(node: Node, functions: Functions) -> Node:
+    """Put the calls below a cross join whose answers a filter compares, so that the filter joins the answers.
+
+    Filter(f(a.x) = f(b.y), AiMap(f(a.x), f(b.y), Cross(a, b)))  →  Join(AiMap(f(a.x), a), AiMap(f(b.y), b), equal)
+
+    Each row of a cross join has a partner, so there are as many calls as before. A LIMIT would need fewer of them.
+    """
+    if not isinstance(node, Filter) or not isinstance(node.input, AiMap):
+        return node
+    sides = _taken_apart(node.input, functions, calls=True)
+    condition = None if sides is None or sides.conditions else over_input(node.condition, sides.columns, functions)
+    if sides is None or condition is None or functions.is_volatile(condition):
+        return node
+    operands = functions.operands(condition, "and")
+    if not any(sides.side(o) is None for o in operands):
+        return node
+    return Project(Join(sides.left, sides.right, JoinRel.JOIN_TYPE_INNER, condition), tuple(sides.columns))
 
 
 def _suits(call: Call, *, every: bool) -> bool:

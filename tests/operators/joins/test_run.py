@@ -122,6 +122,25 @@ def test_one_side_has_a_call_too(session: Session) -> None:
     assert ask(session, sql).calls == len(WORDS) + len({frozenset((x, y)) for x in ("ant", "bee") for y in KIND})
 
 
+@pytest.mark.parametrize("sign", ["=", "<>"])
+@pytest.mark.parametrize("beside", ["", " AND a.k = 1"])
+def test_answers_are_compared(session: Session, sign: str, beside: str) -> None:
+    """Calls about one side each are asked below the join, once for each value, and no pair is made for them."""
+    call = "ai_filter('Is {t} an insect?', t => %s)"
+    sql = f"SELECT a.id AS i, b.id AS j FROM a JOIN b ON {call % 'a.x'} {sign} {call % 'b.y'}{beside}"
+    pairs = [
+        (i, j)
+        for i, x, k in LEFT
+        for j, y, _ in RIGHT
+        if x and y and (INSECT[x] == INSECT[y]) == (sign == "=") and (k == 1 or not beside)
+    ]
+    assert found(session, sql) == sorted(pairs, key=str)
+    session.update("TRUNCATE system.cache")
+    assert ask(session, sql).calls == len(KIND)
+    assert len([title for title in plan_lines(session, sql) if title.startswith("ai operator")]) == 2
+    assert found(session, sql, rules="off") == sorted(pairs, key=str)
+
+
 def test_calls(session: Session) -> None:
     """Each distinct pair of values is asked once; a symmetric pair once in both orders; a known pair never."""
     left, right = ({x for _, x, _ in rows if x} for rows in (LEFT, RIGHT))
