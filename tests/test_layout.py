@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "flightllm"
 FOLDERS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
 MOST_MODULES = 8
-MOST_PASSED = 105
+MOST_PASSED = 106
 """The most files that a reader must open to follow one query."""
 LOCKED = re.compile(r"functools(\.| import .*)\bcached_property\b")
 

@@ -114,7 +114,8 @@ class StagedQuery:
         self.merges_joins = MERGE_JOINS in self._joins
         self._context = self._set_up(parallel=True)
         self._stage: Relational = Cutter(self._context, read.functions).cut(root)
-        check_streams(self._stage, read.calls.values(), stores=services.stores)
+        if any(call.over is not None for call in read.calls.values()):
+            check_streams(self._stage, read.calls.values(), stores=services.stores)
         self.planned_schema = frame.schema()
         self.schema = pa.schema([*shown(frame, extracted, first.schema), *added])
         self._fits = FirstFits(self.extracted, settings)
