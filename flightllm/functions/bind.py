@@ -59,7 +59,7 @@ _PROMISING = (*_PROMISED, CONFIDENCE.name)
 """The options that a promise can have."""
 _JOINING = tuple(option.name for option in JOINING)
 """The options of a join."""
-_PROMISERS = "ai_filter, ai_classify, ai_score and ai_sentiment"
+_PROMISERS = "ai_filter, ai_match, ai_classify, ai_score and ai_sentiment"
 """The functions that take the options of a promise."""
 
 
