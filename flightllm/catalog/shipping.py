@@ -71,8 +71,10 @@ def shipped(catalog: Catalog, text: str) -> Shipped:
     system = store.system.schemas if store.system else {}
     words = " ".join([text, *(entry.query for entry in seen)]).lower()
     asked = [name for name in system if SYSTEM_SCHEMA in words and name.lower() in words]
+    own = (entry.name.schema for entry in seen)
     return Shipped(
-        tuple(schema for schema in store.schemas() if schema != SYSTEM_SCHEMA),
+        # the store does not list the schemas of temporary tables
+        tuple(schema for schema in dict.fromkeys([*store.schemas(), *own]) if schema != SYSTEM_SCHEMA),
         tuple(_readable(seen, entries)),
         tuple(_readable(below.values(), base)),
         dict(system),

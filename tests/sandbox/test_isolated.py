@@ -281,6 +281,15 @@ def test_changes(session: Session) -> None:
     assert len(_rows(session, "SELECT * FROM target")) == len(rows)
 
 
+@pytest.mark.usefixtures("everything_isolated")
+def test_temporary_tables(session: Session) -> None:
+    """A process of its own sees the temporary tables of the session, also for a part of a query with AI calls."""
+    session.update("CREATE TEMP TABLE mine AS SELECT n FROM made WHERE n < 4")
+    assert _rows(session, "SELECT n FROM mine ORDER BY n").to_pylist() == [{"n": 1}, {"n": 2}, {"n": 3}]
+    said = _rows(session, "SELECT n, ai_gen('Of {n}?', n) AS said FROM mine ORDER BY n")
+    assert [row["n"] for row in said.to_pylist() if row["said"]] == [1, 2, 3]
+
+
 def test_views_and_plans(session: Session) -> None:
     """A view whose text has no bound is made and described without computing it, and EXPLAIN says where it runs."""
     session.update(f"CREATE OR REPLACE VIEW heavy AS {LARGE.replace('count(*)', 'count(*) AS n')}")
