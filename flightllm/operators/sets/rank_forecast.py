@@ -57,10 +57,14 @@ def calls_of(items: int, wanted: int, window: int) -> int:
 
 
 def methods_text(items: int, wanted: int | None, window: int | None) -> str:
-    """Say how many calls each method takes for the first `wanted` of some items; None: all items."""
+    """Say how many calls each method takes for the first `wanted` of some items; None: all items.
+
+    `window` is the window of the call's own method; without it, or with that of pairs, lists have the usual window.
+    """
     most = items if wanted is None else min(abs(wanted), items)
     what = "all" if most == items else f"the first {most:,}"
-    listed, pairs = calls_of(items, most, window or _USUAL_WINDOW), calls_of(items, most, PAIR_WINDOW)
+    several = _USUAL_WINDOW if window is None or window == PAIR_WINDOW else window
+    listed, pairs = calls_of(items, most, several), calls_of(items, most, PAIR_WINDOW)
     return (
         f"to rank {what} of {items:,} distinct values: pointwise {items:,} calls, listwise about {listed:,}, pairwise"
         f" about {pairs:,}"

@@ -11,6 +11,7 @@ import pytest
 from flightllm.config import Config, EngineConfig
 from flightllm.errors import AnswerError, BudgetExceededError, CancelledError, InvalidInputError
 from flightllm.llm.engine import Request
+from flightllm.operators.sets.rank_forecast import methods_text
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import ask, explained, open_database
@@ -169,6 +170,12 @@ def test_prediction_of_pointwise(session: Session) -> None:
     """EXPLAIN of the pointwise method also names the calls of the others."""
     text = explained(session, "SELECT id FROM tickets ORDER BY ai_rank('most urgent first', body) LIMIT 5")
     assert "the first 5 of 120 distinct values: pointwise 120 calls, listwise about" in text["calls of s0"]
+
+
+def test_prediction_of_pairwise() -> None:
+    """The pairwise method names the same calls of the other methods as the pointwise one."""
+    assert methods_text(120, 5, 2) == methods_text(120, 5, None)
+    assert methods_text(120, 5, 4) != methods_text(120, 5, None)
 
 
 def test_long_windows(tmp_path: Path) -> None:
