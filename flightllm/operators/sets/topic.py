@@ -36,7 +36,7 @@ def answers(values: SetValues, asker: Asker) -> Sequence[Any]:
         if wanted < 1 or not open_places:
             break
         reply = _proposal([texts[place] for place in open_places], wanted, topics, over.questions["propose"], asker)
-        new = _labels(reply.value, wanted, [*topics, other], asker)
+        new = _labels(reply, wanted, [*topics, other])
         if not new and not topics:
             why = reply.error or "the model proposed no topic"
             return [Failure(f"the texts have no topics: {why}")] * len(texts)
@@ -63,12 +63,12 @@ def _proposal(texts: Sequence[str], wanted: int, known: Sequence[str], propose: 
     return reply
 
 
-def _labels(answer: Any, wanted: int, taken: Iterable[str], asker: Asker) -> list[str]:
-    """Return the topics of an answer without those that are taken; in a prediction, topics of usual length."""
-    if asker.is_dry:
+def _labels(reply: Reply, wanted: int, taken: Iterable[str]) -> list[str]:
+    """Return the topics of an answer without those that are taken; of a predicted one, topics of usual length."""
+    if reply.predicted:
         first = len(list(taken))
         return [f"predicted topic {number}" for number in range(first, first + wanted)]
-    proposed = answer["topics"] if isinstance(answer, dict) else []
+    proposed = reply.value["topics"] if isinstance(reply.value, dict) else []
     known = {label.casefold() for label in taken}
     found: list[str] = []
     for one in proposed or ():

@@ -90,6 +90,15 @@ def test_explain_predicts_the_calls(database: Database) -> None:
     assert "3 topics from a sample" in str(explained(session, f"ANALYZE {SQL}"))
 
 
+def test_explain_knows_the_topics(database: Database) -> None:
+    """The forecast of a second run asks nothing, because it reads the topics that the first run found."""
+    session, _ = session_of(database)
+    ask(session, SQL)
+    session.set_option("max_calls", "1")
+    assert explained(session, SQL)["total"].splitlines()[1].split()[2] == "0"
+    assert ask(session, SQL).calls == 0
+
+
 @pytest.mark.parametrize("where", ["false", "text IS NULL"])
 def test_no_text(database: Database, where: str) -> None:
     """No row and rows of NULL need no topic."""
