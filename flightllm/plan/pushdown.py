@@ -3,14 +3,16 @@
 DataFusion's own rule is off while a query is planned, because it would push AI predicates below joins too. Plain
 predicates must still reduce the rows that a call sees, so this module pushes them down before calls become operators.
 It pushes them through projections, sorts, unions, group keys and window partitions. It pushes them into the sides of
-joins, and across equal join keys to the other side.
+joins, and across equal join keys to the other side. A call over a set of rows stops them: with fewer rows, it would
+give other answers.
 """
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from substrait.algebra_pb2 import Expression, JoinRel, SetRel
 
+from flightllm.functions.call import AICall
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import (
@@ -41,13 +43,14 @@ _STRICT = frozenset({"equal", "not_equal", "lt", "lte", "gt", "gte", "is_not_nul
 _UNIONS = frozenset({SetRel.SET_OP_UNION_ALL, SetRel.SET_OP_UNION_DISTINCT})
 
 
-def push_down(root: Node, functions: Functions, calls: Container[str]) -> Node:
+def push_down(root: Node, functions: Functions, calls: Mapping[str, AICall]) -> Node:
     """Return the tree with predicates without AI calls pushed down as far as possible, in parts that have AI calls."""
+    over_sets = frozenset(name for name, call in calls.items() if call.over is not None and call.over.whole)
 
     def asks(node: Node) -> bool:
         return any(functions.name(e) in calls for x in _expressions(node) for e in ex.walk(x))
 
-    return _PushDown(functions, calls, asks).inside(root)
+    return _PushDown(functions, calls, asks, over_sets).inside(root)
 
 
 def push_down_to(root: Node, functions: Functions, reads: Callable[[Node], bool]) -> Node:
@@ -56,10 +59,17 @@ def push_down_to(root: Node, functions: Functions, reads: Callable[[Node], bool]
 
 
 class _PushDown:
-    def __init__(self, functions: Functions, calls: Container[str], is_target: Callable[[Node], bool]) -> None:
+    def __init__(
+        self,
+        functions: Functions,
+        calls: Container[str],
+        is_target: Callable[[Node], bool],
+        over_sets: Container[str] = (),
+    ) -> None:
         self._functions = functions
         self._calls = calls
         self._is_target = is_target
+        self._over_sets = over_sets
 
     def inside(self, node: Node) -> Node:
         """Push down the predicates inside `node`, with no predicate from above."""
@@ -79,8 +89,13 @@ class _PushDown:
                 own = self._functions.operands(node.condition, "and")
                 plain = [c for c in own if self._may_move(c)]
                 fixed = [c for c in own if not self._may_move(c)]
+                if self._has_any(fixed, self._over_sets):
+                    input_, stay = self.sink(node.input, plain)
+                    return self._filtered(input_, stay + fixed), conjuncts
                 input_, stay = self.sink(node.input, plain + conjuncts, [*fixed, *above])
                 return self._filtered(input_, stay + fixed), []
+            case Project() | Sort() | Aggregate() if self._has_any(_expressions(node), self._over_sets):
+                return with_children(node, (self.inside(node.input),)), conjuncts
             case Sort():
                 return Sort(self._filtered(*self.sink(node.input, conjuncts)), node.rel), []
             case Project():
@@ -191,10 +206,10 @@ class _PushDown:
         return moved, stay
 
     def _may_move(self, expression: Expression) -> bool:
-        return not self._has_call([expression]) and not self._functions.is_volatile(expression)
+        return not self._has_any([expression], self._calls) and not self._functions.is_volatile(expression)
 
-    def _has_call(self, expressions: Iterable[Expression]) -> bool:
-        return any(self._functions.name(e) in self._calls for x in expressions for e in ex.walk(x))
+    def _has_any(self, expressions: Iterable[Expression], calls: Container[str]) -> bool:
+        return any(self._functions.name(e) in calls for x in expressions for e in ex.walk(x))
 
     def _holds_target(self, node: Node) -> bool:
         return any(map(self._is_target, walk(node)))

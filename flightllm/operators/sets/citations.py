@@ -73,11 +73,9 @@ def _parts(text: str) -> list[str]:
 def _numbers(part: str) -> list[int]:
     found = list[int]()
     for mark in _MARK.findall(part):
-        rest = mark
         for first, last in _RANGE.findall(mark):
             found += range(int(first), min(int(last), int(first) + _WIDEST_RANGE) + 1)
-            rest = rest.replace(f"{first}", "", 1).replace(f"{last}", "", 1)
-        found += [int(number) for number in re.findall(r"\d+", rest)]
+        found += [int(number) for number in re.findall(r"\d+", _RANGE.sub(" ", mark))]
     return found
 
 

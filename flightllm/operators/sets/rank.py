@@ -26,13 +26,14 @@ def answers(values: SetValues, asker: Asker) -> Sequence[Any]:
         raise InternalError(f"{asker.call.text} is not over a set")
     count, window = len(values.tuples), int(over.option("window"))
     given = over.option("top")
-    wanted = min(one for one in (count, given, None if needed is None else abs(needed)) if one is not None)
+    backwards = needed is not None and needed < 0 and given is None
+    limit = None if needed is None or (needed < 0 and not backwards) else abs(needed)  # the last rows lie behind `top`
+    wanted = min(one for one in (count, given, limit) if one is not None)
     if asker.is_dry:
         asker.counters.note(0, 0, methods=methods_text(count, wanted, window))
     # a window that fails is cut in two, so its error must not end the query; a value without an answer does
     lenient = Asker(replace(asker.call, on_error="struct"), asker.runtime, asker.counters)
     records = Records([_shown(one, over) for one in values.tuples], lenient, over)
-    backwards = needed is not None and needed < 0 and given is None
     compare: Compare = _turned(records) if backwards else records
     found = rank(count, wanted, window, compare)
     return _ranks(values, list(found.first[:wanted]), found.unanswered, records.error, backwards=backwards)

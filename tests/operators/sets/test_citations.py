@@ -19,6 +19,8 @@ def _rows(note: Note) -> list[tuple[str, tuple[int, ...]]]:
         ("- Good [1]\n- Bad [3]\n", [("- Good", (10,)), ("- Bad", (30,))]),
         ("Both [1][2] say so.", [("Both say so.", (10, 20))]),
         ("All of them [1-3].", [("All of them.", (10, 20, 30))]),
+        ("Some [23, 2-3].", [("Some.", (20, 30))]),
+        ("Others [13, 3-3, 2].", [("Others.", (30, 20))]),
         ("\u597d\u30101\u3011\u3002\u5dee[2]\u3002", [("\u597d\u3002", (10,)), ("\u5dee\u3002", (20,))]),
         ("Cheap, e.g. 3.5 dollars [text 2].", [("Cheap, e.g. 3.5 dollars.", (20,))]),
         ("No number here. A wrong one [7]. A right one [2, 9]!", [("A right one!", (20,))]),

@@ -92,6 +92,42 @@ def test_top(session: Session) -> None:
     assert set(ranks[4:]) == {5.0}
 
 
+def test_top_of_the_last(session: Session) -> None:
+    """The last rows lie behind the first `top`, so a LIMIT after DESC moves no row of these."""
+    rank = "ai_rank('most urgent first', body, method => 'listwise', top => 5)"
+    sql = f"SELECT id, {rank} AS r FROM tickets WHERE body IS NOT NULL ORDER BY r DESC, id"
+    every = [tuple(row.values()) for row in ask(session, sql).rows]
+    assert [tuple(row.values()) for row in ask(session, f"{sql} LIMIT 3").rows] == every[:3]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM ranked WHERE id > 60",
+        "SELECT r.* FROM ranked r JOIN ranked s ON r.id = s.id WHERE s.id > 60",
+        "SELECT r.* FROM ranked r JOIN tickets s ON r.id = s.id WHERE s.id > 60",
+        "SELECT * FROM ranked WHERE id IN (SELECT id FROM tickets WHERE id > 60)",
+        "SELECT * FROM (SELECT * FROM ranked WHERE r < 1000) WHERE id > 60",
+    ],
+)
+def test_a_filter_above_a_subquery(session: Session, sql: str) -> None:
+    """A filter on the result of a subquery changes no rank in it: the set has the rows of the subquery."""
+    rank = "ai_rank('most urgent first', body, method => 'listwise')"
+    session.update(f"CREATE VIEW ranked AS SELECT id, {rank} AS r FROM tickets WHERE body IS NOT NULL")
+    every = {row["id"]: row["r"] for row in ask(session, "SELECT * FROM ranked").rows}
+    found = {row["id"]: row["r"] for row in ask(session, sql).rows}
+    assert found == {id_: r for id_, r in every.items() if id_ > 60}
+
+
+def test_a_filter_on_groups(session: Session) -> None:
+    """HAVING comes after the groups, so it changes no rank."""
+    rank = "ai_rank('most urgent first', body, method => 'listwise')"
+    sql = f"SELECT odd, {rank} AS r FROM tickets WHERE body IS NOT NULL GROUP BY odd, {rank}"
+    every = {tuple(row.values()) for row in ask(session, sql).rows}
+    found = {tuple(row.values()) for row in ask(session, f"{sql} HAVING odd = 1").rows}
+    assert found == {row for row in every if row[0] == 1}
+
+
 def test_further_keys(session: Session) -> None:
     """Rows with equal texts follow the next key."""
     rank = "ai_rank('most urgent first', body, method => 'listwise')"
