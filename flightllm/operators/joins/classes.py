@@ -43,6 +43,9 @@ class Verdicts(Protocol):
     def pairs_of(self, ranks: Ints) -> Ints:
         """Return the pairs of values of pairs of rows, which are numbered from 0."""
 
+    def rows_of(self, pairs: Ints) -> Ints:
+        """Return the number of pairs of rows of each of some pairs of values, which have the verdict."""
+
     def blocks(self, size: int) -> Iterator[Ints]:
         """Yield all pairs of values with the verdict, about `size` at a time."""
 
@@ -68,6 +71,10 @@ class _OfSome:
 
     def pairs_of(self, ranks: Ints) -> Ints:
         return self.pairs[np.searchsorted(self.ends, ranks, "right")]
+
+    def rows_of(self, pairs: Ints) -> Ints:
+        places = np.searchsorted(self.pairs, pairs)
+        return self.ends[places] - np.where(places > 0, self.ends[places - 1], 0)
 
     def blocks(self, size: int) -> Iterator[Ints]:
         for start in range(0, len(self.pairs), size):
@@ -127,6 +134,14 @@ class _OfAll:
             rights = right[b][0][np.searchsorted(right[b][1], within % width, "right")]
             result[here] = lefts * count + rights
         return result
+
+    def rows_of(self, pairs: Ints) -> Ints:
+        left, right = self._counts
+        return left[pairs // len(left)] * right[pairs % len(left)]
+
+    @cached_property
+    def _counts(self) -> tuple[Ints, Ints]:
+        return self.candidates.values.counts(0), self.candidates.values.counts(1)
 
     def blocks(self, size: int) -> Iterator[Ints]:
         left, right = self._sides

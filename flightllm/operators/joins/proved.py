@@ -104,14 +104,9 @@ class Proof:
 
     def _ask_all(self, verdicts: Verdicts) -> tuple[int, int]:
         """Ask about all pairs with a verdict; return the pairs of rows that match, and all pairs of rows."""
-        if not verdicts.rows:
-            return 0, 0
-        for block in verdicts.blocks(_BLOCK):
-            self.oracle.ask(block)
         yes = 0
-        for start in range(0, verdicts.rows, _BLOCK):
-            ranks = np.arange(start, min(start + _BLOCK, verdicts.rows))
-            yes += int((self.oracle.ask(verdicts.pairs_of(ranks)) == YES).sum())
+        for block in verdicts.blocks(_BLOCK):
+            yes += int(verdicts.rows_of(block[self.oracle.ask(block) == YES]).sum())
         return yes, verdicts.rows
 
     def _refused(self) -> str:

@@ -1,0 +1,35 @@
+"""Verdicts by classes: the pairs of rows of each pair of values, of all pairs and of some of them."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from flightllm.operators.joins.candidates import AllPairs, Candidates, merged
+from flightllm.operators.joins.classes import ACCEPT, ASK, REJECT, Classes, with_verdict
+from flightllm.operators.joins.values import Values
+
+
+def _candidates(*, some: bool) -> Candidates:
+    """Return the pairs of six left and five right rows over four values, all or those with a lower left number."""
+    values = Values()
+    left = values.number([("a",), ("b",), ("a",), ("c",), ("b",), ("a",)], 0)
+    right = values.number([("c",), ("d",), ("a",), ("d",), ("d",)], 1)
+    if not some:
+        return AllPairs(np.unique(left), np.unique(right), values)
+    pairs = [(a, b) for a in left.tolist() for b in right.tolist() if a < b]
+    columns = [pa.array(column, pa.int64()) for column in zip(*pairs, strict=True)]
+    return merged([pa.RecordBatch.from_arrays(columns, ["a", "b"])], values)
+
+
+@pytest.mark.parametrize("some", [False, True])
+@pytest.mark.parametrize("verdict", [ACCEPT, REJECT, ASK])
+def test_rows_of_pairs(*, some: bool, verdict: int) -> None:
+    """The rows of each pair of values are as many as the ranks that lead to it."""
+    classes = Classes(
+        np.array([0, 1, 0, 1]), np.array([0, 1, 1, 0]), np.array([[ACCEPT, REJECT], [ASK, ACCEPT]], np.int8)
+    )
+    found = with_verdict(_candidates(some=some), classes, verdict)
+    pairs = np.concatenate([np.empty(0, np.int64), *found.blocks(3)])
+    by_rank, counts = np.unique(found.pairs_of(np.arange(found.rows)), return_counts=True)
+    assert sorted(pairs.tolist()) == by_rank.tolist()
+    assert found.rows_of(by_rank).tolist() == counts.tolist()
