@@ -188,15 +188,15 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
     `operators` are the relational operators of a stage.
 
     A call has `model` (null for the server's own), `role`, `predicted_share`, `promise`, `answers` ('learned' or
-    'assumed'), `ordering`, `layout`, `layout_reason`, `rows_per_request`, `questions_per_request`, `no_saving`, `tree`,
-    `steps`, `methods` and `field_orders`. The role of a proxy's calls is 'proxy', and of others null.
-    `predicted_share` is the share of prompts that the model of a promise gets, and null without prompts. ANALYZE gives
-    `promise` its figures, see `CallRecord.promise`. `no_saving` says why no order of the prompts saves anything.
+    'assumed'), `ordering`, `layout`, `layout_reason`, `rows_per_request`, `questions_per_request`, `no_saving` and
+    `field_orders`. It also has `tree`, `steps` and `methods`. The role of a proxy's calls is 'proxy', and of others
+    null. `predicted_share` is the share of prompts that the model of a promise gets, and null without prompts. ANALYZE
+    gives `promise` its figures, see `CallRecord.promise`. `no_saving` says why no order of the prompts saves anything.
     `rows_per_request` says how many rows share a request, or why each row is asked by itself. `questions_per_request`
     says the same of questions about one row. Both are null where nobody wishes this. `tree` says how an aggregate over
-    a model cuts its groups, `steps` what another call over a set does, and `methods` how many calls each method of
-    ranking takes; they are null for other calls. A saving is the query's work without a rule, minus its work with the
-    rule.
+    a model cuts its groups, and `steps` says what another call over a set does. `methods` says how many calls each
+    method of ranking takes. They are null for other calls. A saving is the query's work without
+    a rule, minus its work with the rule.
 
     Figures are under `predicted` and, after ANALYZE, under `actual`; without ANALYZE, `actual` is null.
     `prefix_hit_rate` is between 0 and 1; `price` is null where no prices are configured. `estimated` counts the answers
