@@ -8,6 +8,7 @@ import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, Final
 
 import numpy as np
@@ -69,6 +70,16 @@ class _State:
         return slice(self.first, self.first + len(self.group.prompts))
 
 
+def _beside(salt: str, known: Floats) -> str:
+    """Return the salt of a sample beside known answers.
+
+    Earlier samples left these answers. With their salt, the units left over would be those that they did not want, and
+    no sample. So other known answers make another salt.
+    """
+    there = blake2b(np.packbits(~np.isnan(known)).tobytes(), digest_size=8).hexdigest()
+    return f"{salt} beside {there}"
+
+
 @dataclass
 class _Asking:
     """The waves of one call."""
@@ -93,7 +104,7 @@ class _Asking:
         self._scores: Scores = scores_of(self.asker, self._prompts)
         salt = repr((self._question.instruction, self._question.fields, self._question.model))
         self._known = self._find_known(salt)
-        self._states = self._started(salt if self._known is None else f"{salt} beside known answers", self._known)
+        self._states = self._started(salt if self._known is None else _beside(salt, self._known), self._known)
 
     @property
     def done(self) -> bool:

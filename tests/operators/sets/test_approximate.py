@@ -1,15 +1,18 @@
 """Approximate aggregates through SQL: values, intervals, calls, budgets, and what they refuse."""
 
+import math
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from flightllm.access.store import User
 from flightllm.common.principal import Principal
 from flightllm.config import EmbeddingConfig
 from flightllm.errors import AICallError, BudgetExceededError, FlightLLMError, InvalidInputError
+from flightllm.operators.sets.approximate import _beside
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import ask, explained, open_database
@@ -288,3 +291,10 @@ def test_explain_predicts_and_analyze_tells(session: Session) -> None:
     assert f"{ROWS:,}" in plan
     rows = ask(session, f"EXPLAIN ANALYZE {text}").rows
     assert "the interval is ±" in "\n".join(row["plan"] for row in rows)
+
+
+def test_a_sample_beside_known_answers_is_a_new_one() -> None:
+    """The salt depends on the answers that are known, and on nothing else about them."""
+    known = np.array([1.0, math.nan, 0.0, math.nan])
+    assert _beside("s", known) == _beside("s", np.array([0.0, math.nan, 0.0, math.nan]))
+    assert _beside("s", known) != _beside("s", np.array([1.0, 0.0, math.nan, math.nan]))
