@@ -91,7 +91,7 @@ def _check_forms(query: AskingQuery, models: Mapping[str | None, OpenModel]) -> 
 def _bindings(query: AskingQuery) -> set[str]:
     """Return the bindings of a query's calls and of their proxies."""
     own = {call.binding for call in query.calls}
-    if any(call.over is not None and call.over.embeds for call in query.calls):
+    if any(one is not None and one.embeds for call in query.calls for one in (call.over, call.join)):
         own.add(EMBEDDING)
     return own.union(*(call.promise.proxies for call in query.calls if call.promise is not None and call.cascades))
 

@@ -8,6 +8,7 @@ from flightllm.quality.targets import Targets
 PAIRS: Final = "pairs"
 MAP: Final = "map"
 PIVOT: Final = "pivot"
+EMBEDDING: Final = "embedding"
 AUTO: Final = "auto"
 
 
@@ -21,6 +22,8 @@ class JoinWish:
     """Whether the answer about (a, b) is also the answer about (b, a)."""
     targets: Targets | None = None
     """The promise of the other ways; None with `pairs`."""
+    embeds: bool = False
+    """Whether the embedding model can find similar values."""
 
     def __str__(self) -> str:
         """Return the options in the words of SQL."""

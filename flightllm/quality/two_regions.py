@@ -123,6 +123,19 @@ class TwoRegions:
             region.errors += errors
 
 
+def draws_needed(size: int, errors: float, sure: int, recall: float, alpha: float) -> int | None:
+    """Return how many draws are likely to prove a recall of rejected rows with about `errors` true ones; None if none.
+
+    `sure` rows are known to be true, and `size` rows are rejected.
+    """
+    regions = TwoRegions(0, size, sure, Targets(recall, confidence=1 - alpha), size)
+    for drawn in _sizes(regions.rejected):
+        found = round(errors * drawn / max(1, size))
+        if regions.held(rejected=Region(size, regions.rejected.bound, drawn, found)):
+            return drawn
+    return None
+
+
 def _sizes(region: Region) -> list[int]:
     """Return sizes of a sample to try, the smallest first."""
     most = max(int(_MOST_SHARE * region.size), region.drawn, min(region.size, _FIRST_WAVE))

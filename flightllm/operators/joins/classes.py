@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from flightllm.common.cached import cached_property
 from flightllm.operators.joins.candidates import AllPairs, Candidates, SomePairs
+from flightllm.operators.joins.near import Rest, weights_of
 from flightllm.operators.joins.values import Ints
 
 ACCEPT: Final = 1
@@ -33,6 +34,17 @@ class Classes:
         return found
 
 
+@dataclass(frozen=True)
+class Near:
+    """Pairs to ask, in ascending order; all other candidates are rejected."""
+
+    pairs: Ints
+
+    def of(self, pairs: Ints) -> NDArray[np.int8]:
+        """Return the verdict about each pair."""
+        return np.where(np.isin(pairs, self.pairs), ASK, REJECT).astype(np.int8)
+
+
 class Verdicts(Protocol):
     """The candidates of a join with one verdict."""
 
@@ -50,8 +62,13 @@ class Verdicts(Protocol):
         """Yield all pairs of values with the verdict, about `size` at a time."""
 
 
-def with_verdict(candidates: Candidates, classes: Classes, verdict: int) -> Verdicts:
+def with_verdict(candidates: Candidates, classes: Classes | Near, verdict: int) -> Verdicts:
     """Return the candidates with a verdict."""
+    if isinstance(classes, Near):
+        if verdict == REJECT:
+            return _Rejected(Rest(candidates, classes.pairs))
+        pairs = classes.pairs if verdict == ASK else classes.pairs[:0]
+        return _OfSome(pairs, np.cumsum(weights_of(candidates, pairs)))
     if isinstance(candidates, AllPairs):
         return _OfAll(candidates, classes, verdict)
     if isinstance(candidates, SomePairs):
@@ -79,6 +96,22 @@ class _OfSome:
     def blocks(self, size: int) -> Iterator[Ints]:
         for start in range(0, len(self.pairs), size):
             yield self.pairs[start : start + size]
+
+
+@dataclass(frozen=True)
+class _Rejected:
+    rest: Rest
+
+    @property
+    def rows(self) -> int:
+        return self.rest.rows
+
+    def pairs_of(self, ranks: Ints) -> Ints:
+        return self.rest.pairs_of(ranks)
+
+    def blocks(self, size: int) -> Iterator[Ints]:
+        for start in range(0, self.rows, size):
+            yield np.unique(self.pairs_of(np.arange(start, min(start + size, self.rows))))
 
 
 @dataclass(frozen=True)

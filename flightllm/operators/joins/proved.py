@@ -1,7 +1,7 @@
 """Find the pairs by a way that asks few questions, and prove on sampled pairs that its verdicts keep the promise."""
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -12,7 +12,7 @@ from flightllm.functions.join_wish import JoinWish
 from flightllm.observe.promise_figures import promise_figures
 from flightllm.operators.joins.asked import YES, PairOracle
 from flightllm.operators.joins.candidates import Candidates
-from flightllm.operators.joins.classes import ACCEPT, ASK, REJECT, Classes, Draws, Verdicts, with_verdict
+from flightllm.operators.joins.classes import ACCEPT, ASK, REJECT, Classes, Draws, Near, Verdicts, with_verdict
 from flightllm.operators.joins.values import Ints
 from flightllm.quality.targets import Targets
 from flightllm.quality.two_regions import TwoRegions
@@ -28,13 +28,17 @@ class Proof:
 
     way: str
     candidates: Candidates
-    classes: Classes
+    classes: Classes | Near
     oracle: PairOracle
     wish: JoinWish
     most: int
     """The questions that the way saves at most; a longer proof is stopped."""
     foreseen: bool = False
     """Whether this is a dry run, whose answers prove nothing."""
+    attempt: int = 0
+    """How many proofs about the same join failed before; each draws other pairs."""
+    delta: float | None = None
+    """The probability that this proof can be wrong; None for that of the promise."""
     reason: str = ""
     """Why the verdicts are not proved; empty if they are."""
     figures: dict[str, Any] = field(default_factory=dict)
@@ -61,12 +65,15 @@ class Proof:
         accepted, rejected, unsure = (with_verdict(self.candidates, self.classes, v) for v in (ACCEPT, REJECT, ASK))
         self._accepted = accepted
         sure, asked = self._ask_all(unsure)
-        if self.targets.precision is None:  # no pair is accepted unasked
+        targets = self.targets if self.delta is None else replace(self.targets, confidence=1 - self.delta)
+        if targets.precision is None:  # no pair is accepted unasked
             found, more = self._ask_all(accepted)
-            regions = TwoRegions(0, rejected.rows, sure + found, self.targets, self.most)
+            regions = TwoRegions(0, rejected.rows, sure + found, targets, self.most)
             asked += more
         else:
-            regions = TwoRegions(accepted.rows, rejected.rows, sure, self.targets, self.most)
+            if not accepted.rows:  # all of the allowed error is for the rejected pairs
+                targets = replace(targets, precision=None)
+            regions = TwoRegions(accepted.rows, rejected.rows, sure, targets, self.most)
         seed = self._seed()
         draws = Draws(accepted, seed), Draws(rejected, seed + 1)
         while sum(wave := regions.wave()):
@@ -116,7 +123,7 @@ class Proof:
     def _seed(self) -> int:
         """Return the same number for the same question and targets, so that a rerun asks about the same pairs."""
         ai = self.oracle.pairs.join.ai
-        asked = ai.function, ai.instruction, str(self.wish), str(self.targets), self.way
+        asked = ai.function, ai.instruction, str(self.wish), str(self.targets), self.way, self.attempt
         return int.from_bytes(blake2b(repr(asked).encode("utf-8", "surrogatepass"), digest_size=7).digest())
 
     def _figures(self, regions: TwoRegions, asked: int, accepted: int, rejected: int) -> dict[str, Any]:

@@ -6,17 +6,18 @@ from typing import Final
 
 import numpy as np
 
-from flightllm.functions.join_wish import AUTO, MAP, PAIRS, PIVOT, JoinWish
+from flightllm.functions.join_wish import AUTO, EMBEDDING, MAP, PAIRS, PIVOT, JoinWish
 from flightllm.observe.promise_figures import promise_figures
 from flightllm.observe.query_record import CallRecord
 from flightllm.operators.call_context import LimitTracker, ModelBinding
 from flightllm.operators.joins.asked import PairOracle
 from flightllm.operators.joins.candidates import Candidates
-from flightllm.operators.joins.classes import Classes
+from flightllm.operators.joins.classes import Classes, Near
 from flightllm.operators.joins.exact import AskedPairs
 from flightllm.operators.joins.mapped import FORESEEN, Mapper
 from flightllm.operators.joins.pivot import by_pivot, pivot_prompts
 from flightllm.operators.joins.proved import Proof
+from flightllm.operators.joins.similar import ATTEMPTS, Similar, similar_prompts
 from flightllm.operators.joins.values import Ints
 
 _PROOF: Final = 100
@@ -68,25 +69,43 @@ class Ways:
     def _tried(self, way: str, told: list[str]) -> Generator[Ints, None, bool]:
         """Yield the pairs that a way finds, if its proof holds; return whether the join is done."""
         oracle = PairOracle(self.asked, self.counters, self.wish.symmetric)
-        classes, how = self._run(way, oracle)
-        if classes is None:
-            told.append(f"strategy '{way}' is left: {how}")
-            return False
         most = max(_PROOF, self.prices[PAIRS] // 2)
-        proof = Proof(way, self.candidates, classes, oracle, self.wish, most, self._foresees)
-        held = proof.prove()
-        if not held and self._refused:
-            self._cut_off()
-            yield np.unique(oracle.answers()[0])
-            return True
-        if not held:
-            told.append(f"strategy '{way}' is not proved: {proof.reason}")
-            return False
-        self._note(f"{way}{how}", told)
-        self.counters.add(rows=self.candidates.distinct)
-        self.counters.promise = proof.figures or None
-        yield from proof.matching()
-        return True
+        for attempt, (classes, how) in enumerate(self._runs(way, oracle)):
+            if classes is None:
+                told.append(f"strategy '{way}' is left: {how}")
+                continue
+            proof = Proof(way, self.candidates, classes, oracle, self.wish, most, self._foresees, attempt)
+            proof.delta = self._delta(way)
+            held = proof.prove()
+            if not held and self._refused:
+                self._cut_off()
+                yield np.unique(oracle.answers()[0])
+                return True
+            if held:
+                self._note(f"{way}{how}", told)
+                self.counters.add(rows=self.candidates.distinct)
+                self.counters.promise = proof.figures or None
+                yield from proof.matching()
+                return True
+            told.append(f"strategy '{way}'{how if way == EMBEDDING else ''} is not proved: {proof.reason}")
+        return False
+
+    def _delta(self, way: str) -> float | None:
+        """Return the probability that one proof of a way can be wrong; None for that of the promise."""
+        targets = self.wish.targets
+        return targets.delta / ATTEMPTS if way == EMBEDDING and targets is not None else None
+
+    def _runs(self, way: str, oracle: PairOracle) -> Iterator[tuple[Classes | Near | None, str]]:
+        """Yield the verdicts of a way and their basis, or None and the reason, until a proof holds."""
+        if way != EMBEDDING:
+            yield self._run(way, oracle)
+            return
+        found = False
+        for near in Similar(self.candidates, self.asked.values, oracle, self.wish, self._foresees).cuts():
+            found = True
+            yield near, f" with the {len(near.pairs):,} nearest pairs of values"
+        if not found:
+            yield None, "the nearest values match too seldom"
 
     def _run(self, way: str, oracle: PairOracle) -> tuple[Classes | None, str]:
         """Return the verdicts of a way and their basis, or None and the reason."""
@@ -123,6 +142,7 @@ class Ways:
             PAIRS: pairs,
             MAP: each + 1 + _PROOF,
             PIVOT: pivot_prompts(self.candidates, alike=self._alike) + _PROOF,
+            EMBEDDING: similar_prompts(self.candidates, self.wish),
         }
 
     def _note(self, taken: str, told: list[str]) -> None:

@@ -1,0 +1,135 @@
+"""Ask about the pairs of values with similar vectors, and reject the others.
+
+The nearest pairs are cut into bands, each as large as all bands before it. Some random pairs of each band are asked.
+They tell how many matching pairs the band has, and so how far to ask: a longer list of near pairs costs questions, and
+a shorter one leaves matches in the rest, which makes the proof about the rest longer. The proof draws its own pairs.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from flightllm.errors import InternalError
+from flightllm.functions.call import EMBEDDING
+from flightllm.functions.join_wish import JoinWish
+from flightllm.operators.embedding_proxy import embedding_call
+from flightllm.operators.joins.asked import YES, PairOracle
+from flightllm.operators.joins.candidates import Candidates
+from flightllm.operators.joins.classes import Near
+from flightllm.operators.joins.near import Rest, Vectors, nearest, weights_of
+from flightllm.operators.joins.values import Ints, Values
+from flightllm.operators.sets.asker import Asker
+from flightllm.operators.sets.near_vectors import vectors_of
+from flightllm.quality.two_regions import draws_needed
+
+ATTEMPTS: Final = 2
+"""So many proofs can be tried, each with its share of the allowed error."""
+_PILOT: Final = 48
+"""The pairs of a band that are asked to choose the cut."""
+_MOST_NEAR: Final = 4_000_000
+"""The most pairs that are kept as near: their questions cost far more than their memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Similar:
+    """Finds near pairs to ask about."""
+
+    candidates: Candidates
+    values: Values
+    oracle: PairOracle
+    wish: JoinWish
+    foreseen: bool = False
+    """Whether this is a dry run, whose answers say nothing about the bands."""
+
+    def cuts(self) -> Iterator[Near]:
+        """Yield near pairs that are likely to make a proof possible: the cheapest ones, and then more of them.
+
+        Raises:
+            FlightLLMError: there is no embedding model, it fails, or the questions fail as the call wishes.
+            CancelledError: the query was cancelled.
+        """
+        most = min(self.candidates.distinct // 2, _MOST_NEAR)
+        near = nearest(self.candidates, self._vectors(), most, self.oracle.pairs.runtime.cancelled)
+        ends = _ends(self.candidates, len(near))
+        if not ends:
+            return
+        first = 0 if self.foreseen else self._cheapest(near, ends)
+        while first is not None and first < len(ends):
+            yield Near(np.sort(near[: ends[first]]))
+            first += 2
+
+    def _cheapest(self, near: Ints, ends: list[int]) -> int | None:
+        """Return the band after which the rest is rejected; None where no proof is likely to be cheaper than asking."""
+        weights = weights_of(self.candidates, near)
+        rows = np.array([int(weights[start:end].sum()) for start, end in zip([0, *ends[:-1]], ends, strict=True)])
+        rest = Rest(self.candidates, np.sort(near))
+        rng = np.random.default_rng(_seed(len(near), self.candidates.rows))
+        shares = []
+        for start, end in zip([0, *ends[:-1]], ends, strict=True):
+            places = start + rng.choice(end - start, min(_PILOT, end - start), replace=False)
+            shares.append(float((self.oracle.ask(near[places]) == YES).mean()))
+        far = 0.0
+        if rest.rows:
+            ranks = rng.integers(rest.rows, size=_PILOT)
+            far = float((self.oracle.ask(rest.pairs_of(ranks)) == YES).mean())
+        yes = rows * np.array(shares)
+        recall, delta = self._recall_and_delta
+        best: tuple[int, int] | None = None
+        for band, end in enumerate(ends):
+            sure, missed = int(yes[: band + 1].sum()), float(yes[band + 1 :].sum()) + far * rest.rows
+            size = self.candidates.rows - int(rows[: band + 1].sum())
+            draws = draws_needed(size, missed, sure, recall, delta) if sure else None
+            if draws is not None and (best is None or end + draws < best[0]):
+                best = end + draws, band
+        return None if best is None or best[0] >= self.candidates.distinct else best[1]
+
+    @property
+    def _recall_and_delta(self) -> tuple[float, float]:
+        targets = self.wish.targets
+        if targets is None or targets.recall is None:
+            raise InternalError("a join by similarity promises a recall")
+        return targets.recall, targets.delta / ATTEMPTS
+
+    def _vectors(self) -> Vectors:
+        """Return the vector of each value of a side, by number; equal texts are embedded once."""
+        pairs = self.oracle.pairs
+        ai, runtime = pairs.join.ai, pairs.runtime
+        call = embedding_call(ai)
+        numbers = np.union1d(self.candidates.left, self.candidates.right)
+        counters = runtime.proxy_counters(pairs.join.name, call, EMBEDDING)
+        counters.note(len(numbers), len(numbers))
+        counters.add(rows=len(numbers))
+        texts = ["\n".join(part for part in self.values.found[n] if part is not None) for n in numbers.tolist()]
+        found = vectors_of(texts, Asker(ai, runtime, counters))
+        vectors = np.zeros((len(self.values.found), found.shape[1]), np.float32)
+        vectors[numbers] = found
+        return vectors
+
+
+def similar_prompts(candidates: Candidates, wish: JoinWish) -> int:
+    """Return about how many questions the way asks if each value of the larger side has one match."""
+    most, distinct = max(len(candidates.left), len(candidates.right)), candidates.distinct
+    ends = _ends(candidates, min(distinct // 2, _MOST_NEAR))
+    targets = wish.targets
+    if not ends or targets is None or targets.recall is None:
+        return distinct
+    rest = max(0, candidates.rows - ends[0] * candidates.rows // max(1, distinct))
+    sure = most * candidates.rows // max(1, distinct)
+    draws = draws_needed(rest, 0.0, sure, targets.recall, targets.delta / ATTEMPTS)
+    return distinct if draws is None else ends[0] + (len(ends) + 1) * _PILOT + draws
+
+
+def _ends(candidates: Candidates, kept: int) -> list[int]:
+    """Return the places in the list of near pairs at which a band ends."""
+    size, ends = max(len(candidates.left), len(candidates.right)), []
+    while size <= kept:
+        ends.append(size)
+        size *= 2
+    return ends
+
+
+def _seed(near: int, rows: int) -> int:
+    """Return the same number for the same tables, so that a rerun asks about the same pairs."""
+    return (near * 1_000_003 + rows) % (1 << 62)
