@@ -59,6 +59,8 @@ _PROMISING = (*_PROMISED, CONFIDENCE.name)
 """The options that a promise can have."""
 _JOINING = tuple(option.name for option in JOINING)
 """The options of a join."""
+_ROW_BY_ROW = ("rows_per_request", "questions_per_request", "ordered", "fresh")
+"""The options that mean nothing where a prompt is not about one row."""
 _PROMISERS = "ai_filter, ai_match, ai_classify, ai_score and ai_sentiment"
 """The functions that take the options of a promise."""
 
@@ -659,6 +661,10 @@ class _Binder:
             return None
         if options.get("examples"):
             raise AICallError("examples answer for one row, and this call answers for all: write instructions => '…'")
+        if unused := [name for name in _ROW_BY_ROW if values.get(name)]:
+            raise AICallError(
+                f"{unused[0]} is for calls that ask about each row, and this call asks about a set: leave it out"
+            )
         questions = {}
         for key, question in over.questions.items():
             fields = _Fields([_Field(name, "", required=True) for name in question.fields]) if question.fields else own

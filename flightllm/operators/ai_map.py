@@ -661,7 +661,7 @@ class _Pass:
         for call, counters in zip(self._calls, self._counters, strict=True):
             if self._binding.asked_share is not None and RANKED in call.ai.reading.split():
                 counted = counters.counts()["distinct_prompts"]
-                counters.note(0, 0, methods=methods_text(counted, call.ai.first_rows, None))
+                counters.note(0, 0, steps=methods_text(counted, call.ai.first_rows, None))
 
     def _note(self, rows: int, arranged: Arranged) -> None:
         by_sql = "rows, by DataFusion" if arranged.keeps_field_order else "fixed, by DataFusion"

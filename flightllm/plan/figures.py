@@ -189,14 +189,13 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
 
     A call has `model` (null for the server's own), `role`, `predicted_share`, `promise`, `answers` ('learned' or
     'assumed'), `ordering`, `layout`, `layout_reason`, `rows_per_request`, `questions_per_request`, `no_saving` and
-    `field_orders`. It also has `tree`, `steps` and `methods`. The role of a proxy's calls is 'proxy', and of others
-    null. `predicted_share` is the share of prompts that the model of a promise gets, and null without prompts. ANALYZE
-    gives `promise` its figures, see `CallRecord.promise`. `no_saving` says why no order of the prompts saves anything.
-    `rows_per_request` says how many rows share a request, or why each row is asked by itself. `questions_per_request`
-    says the same of questions about one row. Both are null where nobody wishes this. `tree` says how an aggregate over
-    a model cuts its groups, and `steps` says what another call over a set does. `methods` says how many calls each
-    method of ranking takes. They are null for other calls. A saving is the query's work without
-    a rule, minus its work with the rule.
+    `field_orders`. It also has `steps`. The role of a proxy's calls is 'proxy', and of others null. `predicted_share`
+    is the share of prompts that the model of a promise gets, and null without prompts. ANALYZE gives `promise` its
+    figures, see `CallRecord.promise`. `no_saving` says why no order of the prompts saves anything. `rows_per_request`
+    says how many rows share a request, or why each row is asked by itself. `questions_per_request` says the same of
+    questions about one row. Both are null where nobody wishes this. `steps` says what a call over a set does, or how
+    many calls each method of ranking takes. It is null for other calls. A saving is the query's work without a rule,
+    minus its work with the rule.
 
     Figures are under `predicted` and, after ANALYZE, under `actual`; without ANALYZE, `actual` is null.
     `prefix_hit_rate` is between 0 and 1; `price` is null where no prices are configured. `estimated` counts the answers
@@ -219,11 +218,9 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
                 "layout": call.notes.get("layout"),
                 "rows_per_request": call.notes.get("together"),
                 "questions_per_request": call.notes.get("questions"),
-                "tree": call.notes.get("tree"),
                 "layout_reason": call.notes.get("layout_why") or None,
                 "no_saving": call.notes.get("idle") or None,
-                "steps": (actual or call).notes.get("steps"),
-                "methods": call.notes.get("methods"),
+                "steps": steps(call, actual),
                 "field_orders": [{"fields": list(f), "prompts": n} for f, n in call.orders[:_MOST_ORDERS]],
                 "predicted": _counts(call, costs),
                 "actual": actual and _counts(actual, costs),
@@ -257,6 +254,12 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
 def _part(part: PlanPart, predicted: Figures | None, actual: Figures | None) -> dict[str, Any]:
     rows = {"predicted": predicted and predicted.parts.get(part.name), "actual": actual and actual.parts.get(part.name)}
     return {**asdict(part), "rows": rows}
+
+
+def steps(call: CallFigures, actual: CallFigures | None) -> str | None:
+    """Return what a call over a set does, or what the methods of ranking cost; None for other calls."""
+    told = None if actual is None else actual.notes.get("steps")
+    return told or call.notes.get("steps")
 
 
 def _counts(call: CallFigures, costs: ModelCosts) -> dict[str, Any]:

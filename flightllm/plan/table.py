@@ -6,7 +6,7 @@ from typing import Any
 from flightllm.access.store import DEFAULT_MODEL
 from flightllm.llm.cost import ModelCosts, Work, Works
 from flightllm.plan.cache_texts import bills
-from flightllm.plan.figures import CallFigures, Explained, RuleSaving, Saved
+from flightllm.plan.figures import CallFigures, Explained, RuleSaving, Saved, steps
 
 _COLUMNS = (
     "",
@@ -64,9 +64,8 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
         lines.append(f"prompts: {_ORDERINGS[call.notes['ordering']]}; {_LAYOUTS[call.notes['layout']]}")
         reasons = (("layout_why", "the layout is"), ("idle", "no order of the prompts saves anything:"))
         lines += [f"{said} {call.notes[name]}" for name, said in reasons if call.notes.get(name)]
-    lines += [f"calls {methods}" for methods in filter(None, [call.notes.get("methods")])]
     lines += [*_rows_per_request(call, actual), *_questions_per_request(call, actual)]
-    lines += _of_sets(call, actual)
+    lines += [f"steps: {told}" for told in filter(None, [steps(call, actual)])]
     if actual is not None and (calibration := actual.notes.get("calibration")):
         lines.append(f"calibrated {calibration}")
     if told := (actual or call).notes.get("join"):
@@ -87,13 +86,6 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
         rows.append(_row(name, actual, "", costs))
     promise = [] if actual is None or actual.promise is None else _promise(actual.promise)
     return "\n".join([*lines, *_aligned([_COLUMNS, *rows]), *promise])
-
-
-def _of_sets(call: CallFigures, actual: CallFigures | None) -> list[str]:
-    """Return what a call over a set does, and how sure its figures are."""
-    notes = (actual or call).notes
-    lines = [f"{name}: {notes[name]}" for name in ("tree", "steps") if notes.get(name)]
-    return [*lines, *([actual.notes["interval"]] if actual is not None and actual.notes.get("interval") else [])]
 
 
 def _rows_per_request(call: CallFigures, actual: CallFigures | None) -> list[str]:

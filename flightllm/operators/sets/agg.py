@@ -200,4 +200,4 @@ class _Aggregate:
                 f" {min(self._room.leaf, self._room.whole):,} tokens, {levels:,} levels, up to"
                 f" {self._room.notes:,} notes in a call, {calls:,} calls"
             )
-        self._asker.counters.note(0, 0, tree="; ".join(told) or "no groups")
+        self._asker.counters.note(0, 0, steps="; ".join(told) or "no groups")

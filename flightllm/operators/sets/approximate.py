@@ -149,7 +149,7 @@ class _Asking:
                 self._kind
             ]
             warn(f"{text}: {failed:,} of {self._spent:,} answers failed, and {meaning}")
-        self.asker.counters.note(0, 0, interval=self._told())
+        self.asker.counters.note(0, 0, steps=self._told())
         missed = [state for state in self._states if state.mean.missed]
         if missed:
             widest = max(self._half(state) for state in missed)
@@ -159,8 +159,10 @@ class _Asking:
             warn(f"{text}: the interval is ±{widest:.4g}{where}, not ±{wanted}: {why}")
 
     def _told(self) -> str:
-        """Return what EXPLAIN ANALYZE says of the intervals."""
+        """Return what EXPLAIN says: the prompts, and after a run the widest interval."""
         prompts = sum(state.mean.asked for state in self._states)
+        if self.asker.is_dry:  # an interval of answers that nobody gave tells nothing
+            return f"asks {prompts:,} of {len(self._prompts):,} prompts"
         widest = max(self._half(state) for state in self._states)
         groups = f" in the widest of {len(self._states):,} groups" if len(self._states) > 1 else ""
         return (

@@ -30,7 +30,7 @@ def answers(values: SetValues, asker: Asker) -> Sequence[Any]:
     limit = None if needed is None or (needed < 0 and not backwards) else abs(needed)  # the last rows lie behind `top`
     wanted = min(one for one in (count, given, limit) if one is not None)
     if asker.is_dry:
-        asker.counters.note(0, 0, methods=methods_text(count, wanted, window))
+        asker.counters.note(0, 0, steps=methods_text(count, wanted, window))
     # a window that fails is cut in two, so its error must not end the query; a value without an answer does
     lenient = Asker(replace(asker.call, on_error="struct"), asker.runtime, asker.counters)
     records = Records([_shown(one, over) for one in values.tuples], lenient, over)

@@ -66,6 +66,6 @@ def methods_text(items: int, wanted: int | None, window: int | None) -> str:
     several = _USUAL_WINDOW if window is None or window == PAIR_WINDOW else window
     listed, pairs = calls_of(items, most, several), calls_of(items, most, PAIR_WINDOW)
     return (
-        f"to rank {what} of {items:,} distinct values: pointwise {items:,} calls, listwise about {listed:,}, pairwise"
-        f" about {pairs:,}"
+        f"to rank {what} of {items:,} distinct values, pointwise takes {items:,} calls, listwise about {listed:,},"
+        f" pairwise about {pairs:,}"
     )

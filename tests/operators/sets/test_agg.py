@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flightllm.engines.fake.engine import FakeOptions
-from flightllm.errors import BudgetExceededError, FlightLLMError
+from flightllm.errors import AICallError, BudgetExceededError, FlightLLMError
 from flightllm.llm.engine import Request
 from flightllm.session.database import Database
 from flightllm.session.session import Session
@@ -142,9 +142,10 @@ def test_the_prediction_is_exact(session: Session) -> None:
         plan = json.loads(ask(session, f"EXPLAIN (FORMAT json) {sql}").rows[0]["plan"])
         (call,) = plan["operators"][0]["calls"]
         assert plan["total"]["predicted"]["calls"] == ask(session, sql).calls > 10
-        assert "leaves of up to" in call["tree"]
+        assert "leaves of up to" in call["steps"]
 
 
+@settings(max_examples=20)  # an example runs two queries
 @given(st.randoms(use_true_random=False), st.lists(st.integers(1, 400), min_size=1, max_size=80))
 def test_the_order_of_rows_changes_no_prompt(chosen: random.Random, ids: Sequence[int]) -> None:
     """Rows in any order, and in any partition, give the same prompts."""
@@ -387,3 +388,23 @@ def test_in_a_function(session: Session) -> None:
     session.update("CREATE OR REPLACE FUNCTION liked(t) AS ai_agg(t, 'What?')")
     with pytest.raises(FlightLLMError, match="works in a query only: write it in SELECT"):
         ask(session, "SELECT liked(note) FROM people")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "ai_agg(note, 'Likes?', {})",
+        "ai_summarize_agg(note, {})",
+        "max(ai_topic(note, {}))",
+        "max(ai_dedup(note, {}))",
+        "approx_ai_count('Good? {{note}}', note, {})",
+        "max(ai_compare('better', note, name, both_orders => true, {}))",
+    ],
+)
+@pytest.mark.parametrize(
+    "option", ["rows_per_request => 2", "questions_per_request => 2", "ordered => true", "fresh => true"]
+)
+def test_options_of_calls_about_each_row(session: Session, call: str, option: str) -> None:
+    """An option that means nothing for a set is an error, not ignored."""
+    with pytest.raises(AICallError, match=f"{option.split(maxsplit=1)[0]} is for calls that ask about each row"):
+        ask(session, f"SELECT {call.format(option)} FROM people")

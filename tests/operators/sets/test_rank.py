@@ -194,8 +194,8 @@ def test_prediction(session: Session) -> None:
     document = json.loads(ask(session, f"EXPLAIN (FORMAT JSON) {sql}").rows[0]["plan"])
     predicted = document["total"]["predicted"]["calls"]
     (call,) = document["operators"][0]["calls"]
-    assert call["methods"].startswith(
-        "to rank the first 5 of 120 distinct values: pointwise 120 calls, listwise about "
+    assert call["steps"].startswith(
+        "to rank the first 5 of 120 distinct values, pointwise takes 120 calls, listwise about "
     )
     actual = ask(session, sql).calls
     assert 0.5 * actual < predicted < 2 * actual
@@ -205,7 +205,7 @@ def test_prediction(session: Session) -> None:
 def test_prediction_of_pointwise(session: Session) -> None:
     """EXPLAIN of the pointwise method also names the calls of the others."""
     text = explained(session, "SELECT id FROM tickets ORDER BY ai_rank('most urgent first', body) LIMIT 5")
-    assert "the first 5 of 120 distinct values: pointwise 120 calls, listwise about" in text["calls of s0"]
+    assert "the first 5 of 120 distinct values, pointwise takes 120 calls, listwise about" in text["calls of s0"]
 
 
 def test_prediction_of_pairwise() -> None:
