@@ -109,6 +109,9 @@ class _Rejected:
     def pairs_of(self, ranks: Ints) -> Ints:
         return self.rest.pairs_of(ranks)
 
+    def rows_of(self, pairs: Ints) -> Ints:
+        return weights_of(self.rest.candidates, pairs)
+
     def blocks(self, size: int) -> Iterator[Ints]:
         for start in range(0, self.rows, size):
             yield np.unique(self.pairs_of(np.arange(start, min(start + size, self.rows))))

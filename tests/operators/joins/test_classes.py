@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from flightllm.operators.joins.candidates import AllPairs, Candidates, merged
-from flightllm.operators.joins.classes import ACCEPT, ASK, REJECT, Classes, with_verdict
+from flightllm.operators.joins.classes import ACCEPT, ASK, REJECT, Classes, Near, with_verdict
 from flightllm.operators.joins.values import Values
 
 
@@ -32,4 +32,15 @@ def test_rows_of_pairs(*, some: bool, verdict: int) -> None:
     pairs = np.concatenate([np.empty(0, np.int64), *found.blocks(3)])
     by_rank, counts = np.unique(found.pairs_of(np.arange(found.rows)), return_counts=True)
     assert sorted(pairs.tolist()) == by_rank.tolist()
+    assert found.rows_of(by_rank).tolist() == counts.tolist()
+
+
+@pytest.mark.parametrize("some", [False, True])
+@pytest.mark.parametrize("verdict", [ACCEPT, REJECT, ASK])
+def test_rows_of_near_pairs(*, some: bool, verdict: int) -> None:
+    """It is so for near pairs too, and for the pairs that are not near."""
+    candidates = _candidates(some=some)
+    near = np.sort(np.concatenate(list(candidates.blocks(100)))[::2])
+    found = with_verdict(candidates, Near(near), verdict)
+    by_rank, counts = np.unique(found.pairs_of(np.arange(found.rows)), return_counts=True)
     assert found.rows_of(by_rank).tolist() == counts.tolist()
