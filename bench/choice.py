@@ -61,7 +61,7 @@ def measure(path: Path, given: argparse.Namespace) -> dict[str, Any]:
         for ordering, done in runs.items()
     }
     for name in ("seconds", "cpu_seconds"):
-        better = min(found["none"][name], found["fixed"][name])
+        better = min(found["none"][name], found["rows"][name])
         found[f"{name}_ratio"] = round(found["auto"][name] / max(better, 1e-9), 3)
     return found
 

@@ -1,5 +1,6 @@
 """A command in a real terminal, and what a person sees of it."""
 
+import codecs
 import fcntl
 import os
 import pty
@@ -25,6 +26,7 @@ class Terminal:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.text = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")()  # a piece can end within a letter
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
@@ -50,7 +52,7 @@ class Terminal:
                 return
             if not piece:
                 return
-            self.text += piece.decode()
+            self.text += self._decoder.decode(piece)
 
     def type(self, text: str) -> None:
         """Type a text."""

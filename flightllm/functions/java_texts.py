@@ -100,15 +100,24 @@ def _signed(number: Decimal, form: str, found: re.Match[str]) -> str:
 
 
 def grouped(numbers: pa.Array, digits: pa.Array, types: pa.Array) -> pa.Array:
-    """Return numbers with commas and so many digits after the point; halves are rounded to even digits."""
+    """Return numbers with commas and so many digits after the point; halves are rounded to even digits.
+
+    Raises:
+        SqlError: more digits are asked for than a text of a row should have.
+    """
 
     def one(text: str | None, most: int | None, kind: str) -> str | None:
         if text is None or most is None or most < 0:
             return None
+        if most > _WIDEST:  # one row could take all memory: 2,147,483,647 digits are 2 GiB
+            raise SqlError(
+                f"format_number can write at most {_WIDEST:,} digits after the point, not {most:,}:"
+                " write a smaller number"
+            )
         number = _digits(float(text), most) if kind.startswith("Float") else Decimal(text)
         if not number.is_finite():
             return {"Infinity": "∞", "-Infinity": "-∞"}.get(str(number), "NaN")
-        return format(rounded(number, min(most, _WIDEST), ROUND_HALF_EVEN), f",.{most}f")
+        return format(rounded(number, most, ROUND_HALF_EVEN), f",.{most}f")
 
     rows = zip(numbers.to_pylist(), digits.to_pylist(), types.to_pylist(), strict=True)
     return pa.array([one(*row) for row in rows], pa.string())

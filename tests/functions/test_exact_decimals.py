@@ -30,6 +30,14 @@ def test_grouped() -> None:
     ]
 
 
+@pytest.mark.parametrize("digits", [1_001, 2**31 - 1, 2**63 - 1])
+def test_grouped_has_a_limit(digits: int) -> None:
+    """More digits than a text should have are an error at once, because they could take all memory."""
+    assert grouped(pa.array(["1"]), pa.array([1_000]), pa.array(["Int64"])).to_pylist() == [f"1.{'0' * 1_000}"]
+    with pytest.raises(SqlError, match=rf"at most 1,000 digits after the point, not {digits:,}: write a smaller"):
+        grouped(pa.array(["1"]), pa.array([digits]), pa.array(["Int64"]))
+
+
 def test_java_formats() -> None:
     """Spark's format_string writes all digits of a long number, also of a negative one."""
     texts, kinds = pa.array([["1e+30", f"-{LONG}"]]), pa.array([["Float64", "Decimal128(38, 3)"]])
