@@ -80,10 +80,13 @@ def database(folder: Path) -> Iterator[Database]:
             FROM generate_series(1, 12)"""
     )
     admin.update("CREATE TABLE seen AS SELECT * FROM reviews WHERE id <= 8")
-    for user in (User("root", "admin"), User("ann", "user")):
+    for user in (User("root", "admin"), User("ann", "user"), User("bob", "user")):
         store.add_user(user, PASSWORD)
     admin.update("GRANT SELECT ON reviews TO ann")
     admin.update("CREATE ROW FILTER ON reviews TO ann AS id <= 8")
+    admin.update("GRANT SELECT ON reviews TO bob")
+    admin.update(f"CREATE COLUMN MASK ON reviews(body) TO bob AS replace(body, '{HIDDEN}', 'other')")
+    admin.update(f"CREATE TABLE masked AS SELECT id, product, replace(body, '{HIDDEN}', 'other') AS body FROM reviews")
     yield database
     database.close()
 
@@ -204,6 +207,28 @@ def test_a_row_filter(name: str, log_in: Log, cursor: Any, prompts: Callable[[],
         assert prompts()
         assert not [prompt for prompt in prompts() if HIDDEN in prompt]
     assert found == fetched(cursor, FEATURES[name].replace("reviews", "seen"))
+
+
+@most
+def test_a_mask(name: str, log_in: Log, cursor: Any, prompts: Callable[[], Sequence[str]]) -> None:
+    """A user with a mask gets the set of the masked texts, and no prompt has a word that the mask hides."""
+    with log_in("bob") as bob:
+        found = fetched(bob, FEATURES[name])
+        assert prompts()
+        assert not [prompt for prompt in prompts() if HIDDEN in prompt]
+    assert found == fetched(cursor, FEATURES[name].replace("reviews", "masked"))
+
+
+@most
+@pytest.mark.usefixtures("cursor")
+def test_a_restricted_users_budget(name: str, log_in: Log, prompts: Callable[[], Sequence[str]]) -> None:
+    """A budget holds for a user with a row filter, whose error tells nothing of the hidden rows."""
+    with log_in("ann") as ann:
+        ann.execute("SET flightllm.max_calls = 1")
+        with pytest.raises(adbc.Error, match=r"flightllm\.max_calls is 1") as error:
+            fetched(ann, FEATURES[name])
+        assert HIDDEN not in str(error.value)
+    assert len(prompts()) <= 1
 
 
 @most

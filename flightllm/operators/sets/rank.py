@@ -7,6 +7,7 @@ from typing import Any, Final
 from flightllm.errors import InternalError
 from flightllm.functions.call import AICall
 from flightllm.functions.over_set import OverSet
+from flightllm.functions.ranking import PAIR
 from flightllm.operators.sets.asker import Asker, Texts
 from flightllm.operators.sets.base import Failure, SetValues
 from flightllm.operators.sets.rank_forecast import methods_text
@@ -36,6 +37,9 @@ def answers(values: SetValues, asker: Asker) -> Sequence[Any]:
     records = Records([_shown(one, over) for one in values.tuples], lenient, over)
     compare: Compare = _turned(records) if backwards else records
     found = rank(count, wanted, window, compare)
+    budget = lenient.binding(over.questions[PAIR]).budget
+    if records.error is not None and budget is not None and budget.refusal:
+        return [Failure(budget.refusal)] * count  # the few orders that are known would give wrong ranks
     return _ranks(values, list(found.first[:wanted]), found.unanswered, records.error, backwards=backwards)
 
 
