@@ -118,6 +118,18 @@ _IN_OTHER_WORDS = (
         "window functions cannot be in WHERE, ON or SET: compute them in a subquery of FROM",
     ),
     (
+        re.compile(r"(Aggregate function calls cannot be nested): '.*' is nested inside '(\w+)\(.*", re.DOTALL),
+        r"\1, as in \2(…): write the inner one in a subquery of FROM",
+    ),
+    (
+        re.compile(
+            r"(column .* must appear in the GROUP BY clause or must be part of an aggregate function), currently only"
+            r" .*(?:array_agg|string_agg|__group_).*",
+            re.DOTALL,
+        ),
+        r"\1",
+    ),
+    (
         re.compile(r"Column 'column(\d+)' is declared as non-nullable but contains null values"),
         r"value \1 of a row of VALUES is NULL, but its column is NOT NULL",
     ),

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 _UNITS_PER_BIN = 50
 _FEWEST_BINS, _MOST_BINS = 8, 48

@@ -23,6 +23,7 @@ def test_wrong_types_are_no_bug(catalog: Catalog, call: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "error", "said"),
     [
+        ("SELECT sum(count(*)) FROM (VALUES (1))", SqlError, r"cannot be nested, as in sum\(…\): write the inner one"),
         ("SELECT EXISTS (SELECT 1)", UnsupportedError, r"EXISTS and IN \(SELECT …\) can be in WHERE and HAVING only"),
         ("SELECT CASE WHEN 1 IN (SELECT 1) THEN 2 END", UnsupportedError, r"write \(SELECT count\(\*\) FROM"),
         ("SELECT column1 FROM (VALUES (1)) ORDER BY column1 IN (SELECT 1)", SqlError, "in WHERE and HAVING only"),

@@ -5,6 +5,8 @@ The interval of each group is valid after every wave, so the asking ends once it
 """
 
 import math
+import zlib
+from base64 import b64decode, b64encode
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +24,7 @@ from flightllm.operators.sets.base import Failure, SetValues
 from flightllm.operators.sets.known_answers import known_answers
 from flightllm.operators.sets.sampled_groups import Group, chances, read_group
 from flightllm.operators.sets.sampled_scores import Scores, scores_of
-from flightllm.quality.bins import Floats, Ints
+from flightllm.quality.bins import Flags, Floats, Ints
 from flightllm.quality.prediction import Predicted
 from flightllm.quality.sampled_mean import SampledMean
 
@@ -78,6 +80,25 @@ def _beside(salt: str, known: Floats) -> str:
     """
     there = blake2b(np.packbits(~np.isnan(known)).tobytes(), digest_size=8).hexdigest()
     return f"{salt} beside {there}"
+
+
+def _place_of(salt: str, prompts: Sequence[Texts]) -> bytes:
+    """Return the key under which the answer cache keeps what a run over prompts counted."""
+    found = blake2b(repr(("counted", salt)).encode(), digest_size=32)
+    for prompt in prompts:
+        found.update(repr(prompt).encode("utf-8", "surrogatepass"))
+    return found.digest()
+
+
+def _unpacked(text: str | None, count: int) -> Flags | None:
+    """Return which of `count` values a run counted; None where nothing usable is kept."""
+    if text is None:
+        return None
+    try:
+        found = np.frombuffer(zlib.decompress(b64decode(text)), np.uint8)
+    except (ValueError, zlib.error):
+        return None
+    return np.unpackbits(found, count=count).astype(bool) if len(found) == -(-count // 8) else None
 
 
 @dataclass
@@ -235,9 +256,28 @@ class _Asking:
         there = ~np.isnan(values)
         if there.sum() <= _FEW_KNOWN * len(values) or self._explained(salt, values) >= _EXPLAINED * there.sum():
             return None
+        values = self._as_before(salt, values)
+        there = ~np.isnan(values)
         taken = int(there.sum())
         self.asker.counters.add(distinct_prompts=taken, prompts_expected=taken, cache_hits=taken)
         self._taught, self._values = np.flatnonzero(there).tolist(), values[there].tolist()
+        return values
+
+    def _as_before(self, salt: str, values: Floats) -> Floats:
+        """Return the values that the first run over these prompts counted exactly.
+
+        That run's own sample is in the cache too. A rerun that counted it as well would draw another sample, and buy
+        it. So the cache keeps which values the first run counted. They hold as long as all of them are still there.
+        """
+        there = ~np.isnan(values)
+        if there.all():
+            return values
+        key = _place_of(salt, self._prompts)
+        counted = _unpacked(self._binding.cache.peek([key]).get(key), len(values))
+        if counted is not None and not (counted & ~there).any():
+            return np.where(counted, values, np.nan)
+        if not self.asker.is_dry:
+            self._binding.cache.put(key, b64encode(zlib.compress(np.packbits(there).tobytes())).decode())
         return values
 
     def _explained(self, salt: str, values: Floats) -> float:

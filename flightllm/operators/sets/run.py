@@ -50,7 +50,7 @@ def run_set(
             sets.add(batch)
         counters.note(sets.rows, len(sets.known))
         if (stream := streamer_of(over)) is not None:
-            yield from _streamed(call, rows, schema, sets, stream, counters)
+            yield from _streamed(call, rows, schema, sets, stream, runtime, counters)
             return
         sets.answer()
         for batch in rows():
@@ -76,12 +76,24 @@ def _streamed(
     schema: pa.Schema,
     sets: "_Sets",
     stream: SetStreamer,
+    runtime: Runtime,
     counters: CallRecord,
 ) -> Batches:
-    """Yield all rows after each wave of answers; the wave after it begins once the reader wants more."""
-    for _ in sets.waves(stream):
-        for batch in rows():
-            yield _answered(call, batch, sets.answers_of(batch), schema, counters)
+    """Yield all rows after each wave of answers; the wave after it begins once the reader wants more.
+
+    The record counts the rows of the last wave alone, because each wave has the same rows.
+    """
+    count = failed = 0
+    try:
+        for _ in sets.waves(stream):
+            count = failed = 0
+            for batch in rows():
+                check_cancelled(runtime.cancelled)
+                answers = sets.answers_of(batch)
+                count, failed = count + len(answers), failed + _failures(answers)
+                yield _with_column(batch, _column(call.ai, answers), schema)
+    finally:
+        counters.add(rows=count, failed_rows=failed)
 
 
 class _Sets:
@@ -178,21 +190,30 @@ def answered_sets(call: AICall, columns: Sequence[pa.Array], asking: Asking, cou
     sets.add(rows)
     counters.note(sets.rows, len(sets.known))
     sets.answer()
-    return _column(call, sets.answers_of(rows), counters)
+    answers = sets.answers_of(rows)
+    counters.add(rows=len(answers), failed_rows=_failures(answers))
+    return _column(call, answers)
 
 
 def _answered(
     call: StageCall, batch: pa.RecordBatch, answers: Sequence[Any], schema: pa.Schema, counters: CallRecord
 ) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([*batch.columns, _column(call.ai, answers, counters)], schema=schema)
+    counters.add(rows=len(answers), failed_rows=_failures(answers))
+    return _with_column(batch, _column(call.ai, answers), schema)
 
 
-def _column(call: AICall, answers: Sequence[Any], counters: CallRecord) -> pa.Array:
-    """Return the answers of rows as a column, and count the rows."""
-    values, failed = [], 0
+def _with_column(batch: pa.RecordBatch, column: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([*batch.columns, column], schema=schema)
+
+
+def _failures(answers: Sequence[Any]) -> int:
+    return sum(isinstance(answer, Failure) for answer in answers)
+
+
+def _column(call: AICall, answers: Sequence[Any]) -> pa.Array:
+    """Return the answers of rows as a column."""
+    values = []
     for answer in answers:
         error = answer.error if isinstance(answer, Failure) else None
-        failed += error is not None
         values.append(None if answer is None else sql_value(call, None if error else answer, error))
-    counters.add(rows=len(answers), failed_rows=failed)
     return answer_column(values, call.type)

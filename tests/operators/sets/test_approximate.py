@@ -234,6 +234,23 @@ def test_known_answers_are_counted_exactly(session: Session) -> None:
     assert ran.cache_hits >= ROWS / 2
 
 
+def test_a_rerun_beside_known_answers_buys_nothing(session: Session) -> None:
+    """The second run draws the sample of the first one, also after a prediction, and with more known answers."""
+    text = "SELECT approx_ai_count('Good? {t}', t, within => 0.05, bounds => true) AS n FROM r"
+    ask(session, "SELECT count(*) FROM r WHERE g < 1 AND ai_filter('Good? {t}', t)")
+    explained(session, text)
+    first = ask(session, text)
+    assert first.calls > 0
+    for _ in range(2):
+        again = ask(session, text)
+        assert (again.calls, again.rows) == (0, first.rows)
+    ask(session, "SELECT count(*) FROM r WHERE g = 1 AND ai_filter('Good? {t}', t)")
+    assert ask(session, text).rows == first.rows
+    ask(session, "SELECT count(*) FROM r WHERE ai_filter('Good? {t}', t)")
+    exact = ask(session, text).rows[0]["n"]
+    assert (exact["low"], exact["high"]) == (TRUTH, TRUTH)
+
+
 def test_stream_yields_each_wave(session: Session) -> None:
     """Each wave is a row; the last one is final, and the same as without `stream`."""
     session.update("CREATE TABLE one AS SELECT t FROM r")
@@ -243,6 +260,14 @@ def test_stream_yields_each_wave(session: Session) -> None:
     assert len(rows) > 3
     assert all(row["low"] <= TRUTH <= row["high"] for row in rows)
     assert rows[-1] == ask(session, text.replace("{}", "bounds => true")).rows[0]["n"]
+
+
+def test_streamed_rows_are_counted_once(session: Session) -> None:
+    """The record has the group and its failed answer once, and not once a wave."""
+    ran = ask(session, f"SELECT g, {GOOD}, stream => true) AS n FROM r GROUP BY g")
+    assert len(ran.rows) > 3 * 2
+    text = f"SELECT rows FROM system.ai_calls WHERE query_id = '{ran.record.query_id}'"
+    assert [row["rows"] for row in ask(session, text).rows] == [3]
 
 
 @pytest.mark.parametrize(
