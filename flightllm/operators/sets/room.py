@@ -51,10 +51,9 @@ def room_of(call: AICall, binding: ModelBinding) -> Room:
     """
     if call.over is None:
         raise InvalidInputError(f"{call.text} has no groups")
-    extras, given = extras_of(binding.engine), call.over.option("context_tokens")
-    context = given or extras.context_tokens or UNKNOWN_CONTEXT
-    exact = extras.has_tokenizer or extras.counts_exactly
-    usable = context if exact or context >= sys.maxsize else int(_CAUTION * context)
+    given = call.over.option("context_tokens")
+    context = given or extras_of(binding.engine).context_tokens or UNKNOWN_CONTEXT
+    usable = _usable(context, binding)
     questions = dict(call.over.questions)
     if call.over.option("max_tokens") is None:
         for name, part in ((EXTRACT, _NOTE_PART), (COMBINE, _NOTE_PART), (WRITE, _RESULT_PART), (ONE, _RESULT_PART)):
@@ -71,6 +70,18 @@ def room_of(call: AICall, binding: ModelBinding) -> Room:
             f" {told}, or name a model with a larger context"
         )
     return room
+
+
+def tokens_left(question: AICall, binding: ModelBinding) -> int:
+    """Return the tokens that a prompt of a question has for its text; 0 or less where the context is too small."""
+    context = extras_of(binding.engine).context_tokens or UNKNOWN_CONTEXT
+    return _usable(context, binding) - _taken(question, binding)
+
+
+def _usable(context: int, binding: ModelBinding) -> int:
+    extras = extras_of(binding.engine)
+    exact = extras.has_tokenizer or extras.counts_exactly
+    return context if exact or context >= sys.maxsize else int(_CAUTION * context)
 
 
 def _limited(question: AICall, most: int) -> AICall:

@@ -11,11 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench.dedup import run
+from flightllm.config import EmbeddingConfig
 from flightllm.errors import AnswerError, BudgetExceededError, InvalidInputError
 from flightllm.llm.engine import Request
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import Ran, ask, explained, open_database
+from tests.simulated import VectorModel, simulated
 from tests.using_engines import Scripted, using
 
 FIRMS = ["IBM Corp.", "IBM Corporation", "ibm corp", "Apple Inc", "Apple Inc.", "Apple", "Zeta", None, " Zeta ", "IBM"]
@@ -184,6 +186,33 @@ def test_whole_rows(database: Database) -> None:
     found = ask(session, f"SELECT ai_dedup(t.*) AS kept FROM {rows}")
     assert kept(found) == ["Ann Lee, Oslo", "Ann Lee, Rome", "Ann Lee, Oslo", "Ann Lee"]
     assert len(engine.asked) == 3
+
+
+def test_blocking_by_meaning(tmp_path: Path) -> None:
+    """Names that share no part are candidates because their vectors are near; by spelling nobody asks about them."""
+    pairs = [("automobile", "car"), ("dwelling", "house"), ("physician", "doctor"), ("feline", "cat")]
+    names: list[str | None] = [*(name for pair in pairs for name in pair), "xylophone", "tundra", "quartz"]
+    meant = {frozenset(pair) for pair in pairs}
+    with_names(tmp_path / "firms.parquet", names)
+    places = {name: place for place, pair in enumerate(pairs) for name in pair}
+    vectors = VectorModel({name: places.get(name, 9) for name in names if name}, noise=0.05)
+    tables = {"firms": tmp_path / "firms.parquet"}
+
+    def same(request: Request) -> str:
+        return "Yes" if frozenset(value for _, value in request.fields) in meant else "No"
+
+    with (
+        simulated({}, vectors),
+        closing(open_database(tmp_path, embedding=EmbeddingConfig("fake"), tables=tables)) as database,
+    ):
+        session, _ = session_of(database, same)
+        found = {
+            way: kept(ask(session, f"SELECT id, ai_dedup(name, blocking => '{way}') AS kept FROM firms ORDER BY id"))
+            for way in ("spelling", "meaning")
+        }
+    assert found["spelling"][:2] == ["automobile", "car"]
+    assert found["meaning"][:2] == ["automobile", "automobile"]
+    assert found["meaning"][8:] == names[8:]
 
 
 def test_a_budget_is_checked_before(database: Database) -> None:

@@ -13,7 +13,7 @@ from flightllm.errors import InvalidInputError
 from flightllm.llm.engine import Choice, Request
 from flightllm.session.database import Database
 from flightllm.session.session import Session
-from tests.databases import ask, explained, open_database
+from tests.databases import ask, explained, open_database, small_database
 from tests.using_engines import Scripted, using
 
 KINDS = {"late": "delivery", "broken": "damage", "price": "costs", "login": "account"}
@@ -113,6 +113,18 @@ def test_a_very_long_text(database: Database) -> None:
     session, engine = session_of(database)
     ask(session, "SELECT ai_topic(repeat(text || ' ', 2000)) FROM notes WHERE text IS NOT NULL LIMIT 5")
     assert len(engine.asked[0].prompt) < 30_000
+
+
+def test_a_small_context_has_a_smaller_sample(tmp_path: Path) -> None:
+    """A sample of 60 texts would be four times the context, and the engine refuses such a prompt."""
+    log = tmp_path / "log.jsonl"
+    with closing(small_database(tmp_path, {"context_tokens": 1_024, "log_path": str(log)})) as database:
+        session = database.session()
+        rows = "FROM generate_series(1, 90)"
+        session.update(f"CREATE TABLE long AS SELECT repeat('word ' || value || ' ', 40) AS t {rows}")
+        assert len(ask(session, "SELECT ai_topic(t, k => 3) FROM long").rows) == 90
+    first = json.loads(log.read_text(encoding="utf-8").splitlines()[0])["prompt"]
+    assert 8 < first.count("- word") < 60
 
 
 @pytest.mark.parametrize(
