@@ -60,23 +60,27 @@ def aggregated(call: Arguments, task: str, result: Answer) -> Answer:
             f"This is the task: {task}\nBelow are some of the texts of a larger group. {_LINES} Note what matters in"
             f" them for the task, with numbers and names. Another step does the task with all notes. {words}{cite}",
             "Answer with the notes alone.",
+            cite,
         ),
         COMBINE: _asked(
             notes,
             f"This is the task: {task}\nBelow are notes about some of the texts of a larger group. Between two of them"
             f" is a line ---. Merge them into notes that keep what matters for the task. {words}{keep}",
             "Answer with the notes alone.",
+            keep,
         ),
         WRITE: _asked(
             result,
             f"{task}\nBelow are notes about all texts of a group, which together stand for the texts. Between two of"
             f" them is a line ---.{keep}",
             "Answer with the result alone.",
+            keep,
         ),
         ONE: _asked(
             result,
             f"{task}\nBelow are all texts of a group. {_LINES} Answer for all of them together.{cite}",
             "Answer with the result alone.",
+            cite,
         ),
     }
     fields = {EXTRACT: TEXTS, ONE: TEXTS, COMBINE: NOTES, WRITE: NOTES}
@@ -88,7 +92,9 @@ def aggregated(call: Arguments, task: str, result: Answer) -> Answer:
     return replace(result, output=CITED if citing else result.output, over=over)
 
 
-def _asked(answer: Answer, instruction: str, reply: str) -> Answer:
+def _asked(answer: Answer, instruction: str, reply: str, cite: str) -> Answer:
     known = answer.asked.reply if answer.asked is not None and answer.asked.reply else reply
     told = f"{instruction}\n{known}"
-    return replace(answer, instruction=told).in_parts(instruction, reply=known)
+    # Small models forget a rule that comes before long texts, so the prompt repeats it after the texts.
+    again = f"{known} Write whole sentences. {cite.strip()}" if cite else None
+    return replace(answer, instruction=told).in_parts(instruction, reply=known, again=again)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from flightllm.operators.sets.citation_forms import in_one_form
+
 _NUMBERS: Final = (
     r"[\[\u3010]\s*(?:(?:texts?|rows?|notes?|no\.|#)\s*)?#?\d+(?:\s*(?:,|;|-|\u2013|and|&)\s*#?\d+)*\s*[\]\u3011]"
 )
@@ -52,15 +54,17 @@ class Note:
 def cited(text: str, rows: Mapping[int, int]) -> Note:
     """Read a text with numbers; `rows` has the row of each number.
 
-    Numbers that no row has are dropped. Then so are the sentences without a number: nothing supports them.
+    Numbers that no row has are dropped. Then so are the sentences without a number: nothing supports them. Numbers
+    without a word are dropped too.
     """
     sentences = []
-    for part in _parts(text):
+    for part in _parts(in_one_form(text)):
         known = dict.fromkeys(rows[number] for number in _numbers(part) if number in rows)
         body = part.rstrip()
         if known:
-            plain = _SPACE_BEFORE.sub("", _SPACES.sub("", body)).rstrip()
-            sentences.append(Sentence(plain, part[len(body) :], tuple(known)))
+            plain = _SPACE_BEFORE.sub("", _SPACES.sub("", body)).strip()
+            if re.search(r"\w", plain):  # small models answer with a list of numbers and no word
+                sentences.append(Sentence(plain, part[len(body) :], tuple(known)))
     return Note(sentences)
 
 

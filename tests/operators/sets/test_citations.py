@@ -24,6 +24,7 @@ def _rows(note: Note) -> list[tuple[str, tuple[int, ...]]]:
         ("\u597d\u30101\u3011\u3002\u5dee[2]\u3002", [("\u597d\u3002", (10,)), ("\u5dee\u3002", (20,))]),
         ("Cheap, e.g. 3.5 dollars [text 2].", [("Cheap, e.g. 3.5 dollars.", (20,))]),
         ("No number here. A wrong one [7]. A right one [2, 9]!", [("A right one!", (20,))]),
+        ("[1, 2]", []),
         ("Nothing at all", []),
         ("", []),
     ],
