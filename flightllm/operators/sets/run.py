@@ -81,7 +81,7 @@ def _streamed(
 ) -> Batches:
     """Yield all rows after each wave of answers; the wave after it begins once the reader wants more.
 
-    The record counts the rows of the last wave alone, because each wave has the same rows.
+    The record counts only the rows of the last wave, because each wave has the same rows.
     """
     count = failed = 0
     try:
