@@ -251,6 +251,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Keep quiet."""
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256  # else a burst of requests loses connections, and the engine counts each new try
+
+
 def _uploaded(content_type: str, body: bytes) -> bytes:
     """Return the file of a form."""
     form = email.message_from_bytes(f"content-type: {content_type}\n\n".encode() + body, policy=email.policy.HTTP)
@@ -266,8 +271,7 @@ def batch_provider(**how: Any) -> Iterator[BatchProvider]:
     """Run a stand-in on a free port."""
     provider = BatchProvider(**how)
     handler = type("Handler", (_Handler,), {"provider": provider})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
+    with _Server(("127.0.0.1", 0), handler) as server:
         provider.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
