@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from flightllm.engines.fake.engine import FakeEngine, FakeOptions
 from flightllm.engines.registry import Engines
-from flightllm.llm.engine import Completion, Request
+from flightllm.llm.engine import Completion, Engine, Request
 from flightllm.session.database import Database
 
 
@@ -39,7 +39,7 @@ class Scripted(FakeEngine):
             yield Completion(first.id, self.answer(first))
 
 
-def using(database: Database, engine: FakeEngine) -> Database:
+def using(database: Database, engine: Engine) -> Database:
     """Return the same database on another engine."""
     services = database._services
     engines = Engines(services.config.engine, services.objects.engine, create=lambda _: engine)

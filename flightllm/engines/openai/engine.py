@@ -316,6 +316,11 @@ class OpenAIEngine(PatientEngine, EngineExtras):
         """Return whether `count_tokens` has the model's tokenizer."""
         return has_tokenizer(self._record.provider.name, self._model)
 
+    @property
+    def context_tokens(self) -> int | None:
+        """Return the endpoint's limit for a prompt with its answer, if the options tell it."""
+        return self._options.max_model_len or None
+
     def most_thought(self, mode: str, max_tokens: int) -> int:
         """Return how many tokens a thought can have in a mode; the answer's `max_tokens` does not matter."""
         del max_tokens

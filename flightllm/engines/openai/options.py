@@ -58,12 +58,14 @@ class OpenAIOptions:
     providers, see `batch_rules`. A token there costs `batch_price` times its usual price; the default stands for the
     known price of the provider.
 
+    `max_model_len` is the endpoint's limit for a prompt with its answer, in tokens (0: the tokenizer's, or unknown
+    without a tokenizer).
+
     These options are for vLLM:
 
     - `tokenizer` is the model's folder or hub name, for exact token counts.
     - `kv_events` is the ZeroMQ address of the KV events, `kv_replay` the address that sends past events again.
     - `block_tokens` and `cache_blocks` are the size of the prefix cache's blocks, and their number.
-    - `max_model_len` is vLLM's own limit (0: the tokenizer's).
     - `priority` sends each request's priority.
     - `cache_salt` keeps tenants' prefixes apart.
     - `kv_hints` tells a vLLM with a KV store which starts of prompts recur.
