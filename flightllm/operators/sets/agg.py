@@ -200,4 +200,6 @@ class _Aggregate:
                 f" {min(self._room.leaf, self._room.whole):,} tokens, {levels:,} levels, up to"
                 f" {self._room.notes:,} notes in a call, {calls:,} calls"
             )
+            if self._citing and self._asker.is_dry:
+                told.append("at most these calls: a run makes no call for notes that cite no row")
         self._asker.counters.note(0, 0, steps="; ".join(told) or "no groups")

@@ -231,6 +231,8 @@ def test_citations(tmp_path: Path) -> None:
         "CREATE TABLE many AS SELECT value AS id, 'Review ' || value || repeat(' good', 20) AS t"
         " FROM generate_series(1, 300)"
     )
+    plan = str(ask(session, "EXPLAIN SELECT ai_summarize_agg(t, citations => id) FROM many WHERE id > 100").rows)
+    assert "at most these calls" in plan
     found = first(session, "SELECT ai_summarize_agg(t, citations => id) FROM many WHERE id > 100")
     assert found["value"] == "They like it [1, 2]."
     assert all(100 < int(key) <= 300 for key in found["citations"])
