@@ -363,11 +363,15 @@ def _budget(account: Account, model: OpenModel, prices: Prices | None) -> Reques
 
 
 def _others(query: AskingQuery, cache: Answers, in_flight: InFlightRequests) -> dict[str, ModelBinding]:
-    """Return the binding of the embedding model, by its name; an empty dict if the query does not call it."""
-    if EMBEDDING not in _bindings(query):
+    """Return the binding of the embedding model, by its name; an empty dict if the query does not call it.
+
+    A join that can do without the model learns at its first text that the model is missing.
+    """
+    needed = EMBEDDING in _bindings(query)
+    if not needed and not any(call.join is not None and call.join.can_embed for call in query.calls):
         return {}
     backends, reader = query.services.backends, query.services.rights.answers
-    engine, window = backends.late_embeddings()
+    engine, window = backends.late_embeddings(checked=needed)
     return {EMBEDDING: ModelBinding(engine, cache, in_flight, window, reader=reader, costs=backends.costs)}
 
 

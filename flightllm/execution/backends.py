@@ -54,14 +54,14 @@ class Backends:
         """
         return self.embedder().engine, self._config.max_in_flight
 
-    def late_embeddings(self) -> tuple[Engine, int]:
+    def late_embeddings(self, *, checked: bool = True) -> tuple[Engine, int]:
         """Return the same engine; its model is loaded at the first text, or at the first question about the model.
 
         Raises:
-            MissingExtraError: the extra of the embedding model is not installed.
+            MissingExtraError: the extra of the embedding model is not installed. If not `checked`, the engine says so.
         """
         package = EMBEDDERS[self._config.kind].package
-        if package is not None and find_spec(package) is None:
+        if checked and package is not None and find_spec(package) is None:
             self.embedder()
         elsewhere = EMBEDDERS[self._config.kind].elsewhere
         return _LateEngine(

@@ -344,7 +344,7 @@ class _Binder:
         join = None
         if self._has(JOINING[0]) and not self._given.keys().isdisjoint(_JOINING):
             with _about_values():
-                join = read_join(values, self._given.keys(), len(fields.items), embeds=False)
+                join = read_join(values, self._given.keys(), len(fields.items))
         promise = None
         if join is None and self._has(QUALITY[0]) and any(name in self._given for name in _PROMISING):
             with _about_values():

@@ -6,7 +6,7 @@ from typing import Final
 
 from flightllm.errors import AICallError
 from flightllm.functions.base import CONFIDENCE, JOINING, PROXY, TARGETS, Literal
-from flightllm.functions.join_wish import AUTO, EMBEDDING, PAIRS, JoinWish
+from flightllm.functions.join_wish import PAIRS, JoinWish
 from flightllm.quality.targets import USUAL_CONFIDENCE, Targets
 
 USUAL_RATE: Final = 0.9
@@ -14,11 +14,10 @@ USUAL_RATE: Final = 0.9
 _NAMES = tuple(option.name for option in JOINING)
 
 
-def read_join(values: Mapping[str, Literal], given: AbstractSet[str], fields: int, *, embeds: bool) -> JoinWish | None:
+def read_join(values: Mapping[str, Literal], given: AbstractSet[str], fields: int) -> JoinWish | None:
     """Return the wishes of a call about its join; None if the call names none.
 
     `values` has the call's options, `given` the names of those that the call writes, and `fields` their number.
-    `embeds` tells whether there is an embedding model for `auto`.
 
     Raises:
         AICallError: the options contradict one another, or a target is not between 0 and 1.
@@ -42,7 +41,7 @@ def read_join(values: Mapping[str, Literal], given: AbstractSet[str], fields: in
                 " strategy => 'auto'"
             )
         return JoinWish(PAIRS, symmetric)
-    return JoinWish(name, symmetric, _targets(values), name == EMBEDDING or (name == AUTO and embeds))
+    return JoinWish(name, symmetric, _targets(values))
 
 
 def _unfit(values: Mapping[str, Literal]) -> dict[str, str]:

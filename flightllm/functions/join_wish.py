@@ -22,8 +22,16 @@ class JoinWish:
     """Whether the answer about (a, b) is also the answer about (b, a)."""
     targets: Targets | None = None
     """The promise of the other ways; None with `pairs`."""
-    embeds: bool = False
-    """Whether the embedding model can find similar values."""
+
+    @property
+    def embeds(self) -> bool:
+        """Return whether the call cannot do without the embedding model."""
+        return self.strategy == EMBEDDING
+
+    @property
+    def can_embed(self) -> bool:
+        """Return whether the embedding model can find similar values, if there is one."""
+        return self.strategy in {EMBEDDING, AUTO}
 
     def __str__(self) -> str:
         """Return the options in the words of SQL."""

@@ -84,6 +84,18 @@ def answered(
     """Ask a call about tuples of its fields; yield the place of each with its answer, or with None.
 
     Raises:
+        FlightLLMError: as `replied`.
+    """
+    for place, reply in replied(ai, tuples, runtime, counters):
+        yield place, reply["value"] if isinstance(reply, dict) else reply
+
+
+def replied(
+    ai: AICall, tuples: list[Value], runtime: Runtime, counters: CallRecord
+) -> Iterator[tuple[int, object | None]]:
+    """Ask a call about tuples of its fields; yield the place of each with its reply, as the call's type says.
+
+    Raises:
         EngineError: the engine is gone, or a prompt failed and the call says `on_error => 'fail'`.
         BudgetExceededError: the budget is spent, and the session wants the query to fail then.
         CancelledError: the query was cancelled.
@@ -111,7 +123,7 @@ def answered(
         for batch in done:
             start, answers = starts.pop(id(batch)), batch.answers.get(0, [None] * len(batch.tuples))
             for place, answer in enumerate(answers):
-                yield start + place, answer["value"] if isinstance(answer, dict) else answer
+                yield start + place, answer
     finally:
         done.close()
 

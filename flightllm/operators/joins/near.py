@@ -15,11 +15,14 @@ from flightllm.errors import check_cancelled
 from flightllm.operators.joins.candidates import AllPairs, Candidates, SomePairs
 from flightllm.operators.joins.values import Ints
 
-_NUMBERS: Final = 4_000_000
+_NUMBERS: Final = 1 << 22
 """The most similarities that are in memory at once."""
+_ACROSS: Final = 2_048
+"""The values of the right side that are compared at once: a product of two blocks is faster than one with a strip."""
 _FEWEST_KEPT: Final = 1 << 16
 
-Vectors = NDArray[np.float32]
+Vectors = NDArray[np.float32] | NDArray[np.float16]
+Cosines = NDArray[np.float32]
 
 
 def nearest(candidates: Candidates, vectors: Vectors, most: int, cancelled: Callable[[], bool]) -> Ints:
@@ -37,24 +40,25 @@ def nearest(candidates: Candidates, vectors: Vectors, most: int, cancelled: Call
     return kept.sorted()
 
 
-def _similarities(candidates: Candidates, vectors: Vectors) -> Iterator[tuple[Callable[[Ints], Ints], Vectors]]:
+def _similarities(candidates: Candidates, vectors: Vectors) -> Iterator[tuple[Callable[[Ints], Ints], Cosines]]:
     """Yield the cosines of blocks of pairs, each with a function that returns the pairs at places of the block."""
     count = len(vectors)
     if isinstance(candidates, SomePairs):
         for block in candidates.blocks(max(1, _NUMBERS // (4 * vectors.shape[1]))):
-            cosines = np.einsum("ij,ij->i", vectors[block // count], vectors[block % count])
-            yield block.__getitem__, cosines
+            one, other = (vectors[values].astype(np.float32) for values in (block // count, block % count))
+            yield block.__getitem__, np.einsum("ij,ij->i", one, other)
         return
-    right = candidates.right
-    across = np.ascontiguousarray(vectors[right].T)
-    step = max(1, _NUMBERS // max(1, len(right)))
-    for start in range(0, len(candidates.left), step):
-        lefts = candidates.left[start : start + step]
+    for first in range(0, len(candidates.right), _ACROSS):
+        rights = candidates.right[first : first + _ACROSS]
+        across = vectors[rights].astype(np.float32).T
+        step = max(1, _NUMBERS // len(rights))
+        for start in range(0, len(candidates.left), step):
+            lefts = candidates.left[start : start + step]
 
-        def pairs(places: Ints, lefts: Ints = lefts) -> Ints:
-            return lefts[places // len(right)] * count + right[places % len(right)]
+            def pairs(places: Ints, lefts: Ints = lefts, rights: Ints = rights) -> Ints:
+                return lefts[places // len(rights)] * count + rights[places % len(rights)]
 
-        yield pairs, (vectors[lefts] @ across).ravel()
+            yield pairs, (vectors[lefts].astype(np.float32) @ across).ravel()
 
 
 class _Nearest:
@@ -64,11 +68,11 @@ class _Nearest:
         self._most = most
         self._pairs = np.empty(0, np.int64)
         self._cosines = np.empty(0, np.float32)
-        self._waiting: list[tuple[Ints, Vectors]] = []
+        self._waiting: list[tuple[Ints, Cosines]] = []
         self._held = 0
         self._least = -np.inf
 
-    def add(self, pairs: Callable[[Ints], Ints], cosines: Vectors) -> None:
+    def add(self, pairs: Callable[[Ints], Ints], cosines: Cosines) -> None:
         """Take a block of pairs."""
         places = np.flatnonzero(cosines > self._least)
         if not len(places):

@@ -12,16 +12,13 @@ from typing import Final
 import numpy as np
 
 from flightllm.errors import InternalError
-from flightllm.functions.call import EMBEDDING
 from flightllm.functions.join_wish import JoinWish
-from flightllm.operators.embedding_proxy import embedding_call
 from flightllm.operators.joins.asked import YES, PairOracle
 from flightllm.operators.joins.candidates import Candidates
 from flightllm.operators.joins.classes import Near
 from flightllm.operators.joins.near import Rest, Vectors, nearest, weights_of
 from flightllm.operators.joins.values import Ints, Values
-from flightllm.operators.sets.asker import Asker
-from flightllm.operators.sets.near_vectors import vectors_of
+from flightllm.operators.joins.vectors import vectors_of
 from flightllm.quality.two_regions import draws_needed
 
 ATTEMPTS: Final = 2
@@ -42,16 +39,25 @@ class Similar:
     wish: JoinWish
     foreseen: bool = False
     """Whether this is a dry run, whose answers say nothing about the bands."""
+    delta: float | None = None
+    """The probability that one proof can be wrong; None for a share of that of the promise."""
 
-    def cuts(self) -> Iterator[Near]:
+    def near(self) -> Ints:
+        """Return the pairs with the nearest vectors, the nearest first.
+
+        Raises:
+            FlightLLMError: as `vectors_of`.
+        """
+        most = min(self.candidates.distinct // 2, _MOST_NEAR)
+        return nearest(self.candidates, self._vectors(), most, self.oracle.pairs.runtime.cancelled)
+
+    def cuts(self, near: Ints) -> Iterator[Near]:
         """Yield near pairs that are likely to make a proof possible: the cheapest ones, and then more of them.
 
         Raises:
-            FlightLLMError: there is no embedding model, it fails, or the questions fail as the call wishes.
+            FlightLLMError: the questions fail as the call wishes.
             CancelledError: the query was cancelled.
         """
-        most = min(self.candidates.distinct // 2, _MOST_NEAR)
-        near = nearest(self.candidates, self._vectors(), most, self.oracle.pairs.runtime.cancelled)
         ends = _ends(self.candidates, len(near))
         if not ends:
             return
@@ -90,22 +96,11 @@ class Similar:
         targets = self.wish.targets
         if targets is None or targets.recall is None:
             raise InternalError("a join by similarity promises a recall")
-        return targets.recall, targets.delta / ATTEMPTS
+        return targets.recall, targets.delta / ATTEMPTS if self.delta is None else self.delta
 
     def _vectors(self) -> Vectors:
-        """Return the vector of each value of a side, by number; equal texts are embedded once."""
-        pairs = self.oracle.pairs
-        ai, runtime = pairs.join.ai, pairs.runtime
-        call = embedding_call(ai)
         numbers = np.union1d(self.candidates.left, self.candidates.right)
-        counters = runtime.proxy_counters(pairs.join.name, call, EMBEDDING)
-        counters.note(len(numbers), len(numbers))
-        counters.add(rows=len(numbers))
-        texts = ["\n".join(part for part in self.values.found[n] if part is not None) for n in numbers.tolist()]
-        found = vectors_of(texts, Asker(ai, runtime, counters))
-        vectors = np.zeros((len(self.values.found), found.shape[1]), np.float32)
-        vectors[numbers] = found
-        return vectors
+        return vectors_of(numbers, self.values, self.oracle)
 
 
 def similar_prompts(candidates: Candidates, wish: JoinWish) -> int:

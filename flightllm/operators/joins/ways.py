@@ -6,13 +6,14 @@ from typing import Final
 
 import numpy as np
 
+from flightllm.errors import ConfigError, EngineError, MissingExtraError
 from flightllm.functions.join_wish import AUTO, EMBEDDING, MAP, PAIRS, PIVOT, JoinWish
 from flightllm.observe.promise_figures import promise_figures
 from flightllm.observe.query_record import CallRecord
 from flightllm.operators.call_context import LimitTracker, ModelBinding
 from flightllm.operators.joins.asked import PairOracle
 from flightllm.operators.joins.candidates import Candidates
-from flightllm.operators.joins.classes import Classes, Near
+from flightllm.operators.joins.classes import ACCEPT, ASK, Classes, Near, with_verdict
 from flightllm.operators.joins.exact import AskedPairs
 from flightllm.operators.joins.mapped import FORESEEN, Mapper
 from flightllm.operators.joins.pivot import by_pivot, pivot_prompts
@@ -47,9 +48,17 @@ class Ways:
         elif self._binding.collects:
             told.append("a deferred statement asks for all answers at once, so the strategy is 'pairs'")
         else:
-            for way in self._order():
-                proof = yield from self._tried(way, told)
-                if proof:
+            ways, late = list(self._order()), []
+            for place, way in enumerate(ways):
+                delta, others = self._delta(place, ways), [self.prices[later] for later in ways[place + 1 :]]
+                done = yield from self._tried(way, told, delta, min(others, default=None))
+                if done:
+                    return
+                if done is None:
+                    late.append((way, delta))
+            for way, delta in late:
+                done = yield from self._tried(way, told, delta)
+                if done:
                     return
         self._note("pairs", told)
         yield from self.asked.matching(self.candidates, tracker, symmetric=symmetric)
@@ -66,16 +75,24 @@ class Ways:
             f" left out: {self._refused}"
         )
 
-    def _tried(self, way: str, told: list[str]) -> Generator[Ints, None, bool]:
-        """Yield the pairs that a way finds, if its proof holds; return whether the join is done."""
+    def _tried(
+        self, way: str, told: list[str], delta: float | None, limit: int | None = None
+    ) -> Generator[Ints, None, bool | None]:
+        """Yield the pairs that a way finds, if its proof holds; return whether the join is done.
+
+        Return None if the verdicts of the way leave more than `limit` pairs to ask: another way can ask fewer.
+        """
         oracle = PairOracle(self.asked, self.counters, self.wish.symmetric)
         most = max(_PROOF, self.prices[PAIRS] // 2)
-        for attempt, (classes, how) in enumerate(self._runs(way, oracle)):
+        for attempt, (classes, how) in enumerate(self._runs(way, oracle, delta)):
             if classes is None:
                 told.append(f"strategy '{way}' is left: {how}")
                 continue
+            if limit is not None and (left := self._unsure(classes)) > limit:
+                told.append(f"strategy '{way}' waits for the others: its verdicts leave {left:,} pairs to ask")
+                return None
             proof = Proof(way, self.candidates, classes, oracle, self.wish, most, self._foresees, attempt)
-            proof.delta = self._delta(way)
+            proof.delta = delta
             held = proof.prove()
             if not held and self._refused:
                 self._cut_off()
@@ -90,18 +107,37 @@ class Ways:
             told.append(f"strategy '{way}'{how if way == EMBEDDING else ''} is not proved: {proof.reason}")
         return False
 
-    def _delta(self, way: str) -> float | None:
-        """Return the probability that one proof of a way can be wrong; None for that of the promise."""
-        targets = self.wish.targets
-        return targets.delta / ATTEMPTS if way == EMBEDDING and targets is not None else None
+    def _unsure(self, classes: Classes | Near) -> int:
+        """Return about how many pairs a way asks besides its proof. Without a precision it asks about all matches."""
+        targets, candidates = self.wish.targets, self.candidates
+        asked = (ASK,) if targets is not None and targets.precision is not None else (ASK, ACCEPT)
+        rows = sum(with_verdict(candidates, classes, verdict).rows for verdict in asked)
+        return rows * candidates.distinct // max(1, candidates.rows)
 
-    def _runs(self, way: str, oracle: PairOracle) -> Iterator[tuple[Classes | Near | None, str]]:
+    def _delta(self, place: int, ways: list[str]) -> float | None:
+        """Return the probability that one proof of a way can be wrong; None for that of the promise.
+
+        Each way has half of what the ways before it left, and the last way has all that is left.
+        """
+        targets, later = self.wish.targets, place < len(ways) - 1
+        attempts = ATTEMPTS if ways[place] == EMBEDDING else 1
+        return None if targets is None else targets.delta / (2 ** (place + later) * attempts)
+
+    def _runs(self, way: str, oracle: PairOracle, delta: float | None) -> Iterator[tuple[Classes | Near | None, str]]:
         """Yield the verdicts of a way and their basis, or None and the reason, until a proof holds."""
         if way != EMBEDDING:
             yield self._run(way, oracle)
             return
         found = False
-        for near in Similar(self.candidates, self.asked.values, oracle, self.wish, self._foresees).cuts():
+        similar = Similar(self.candidates, self.asked.values, oracle, self.wish, self._foresees, delta)
+        try:
+            nearest = similar.near()
+        except (MissingExtraError, ConfigError, EngineError) as error:
+            if self.wish.embeds:
+                raise
+            yield None, f"the embedding model cannot be used: {error}"
+            return
+        for near in similar.cuts(nearest):
             found = True
             yield near, f" with the {len(near.pairs):,} nearest pairs of values"
         if not found:
@@ -127,7 +163,7 @@ class Ways:
             if self.wish.strategy != PAIRS and prices[self.wish.strategy] < prices[PAIRS]:
                 yield self.wish.strategy
             return
-        yield from (way for way in (MAP, PIVOT) if prices[way] < prices[PAIRS])
+        yield from (way for way in (MAP, PIVOT, EMBEDDING) if prices[way] < prices[PAIRS])
 
     @property
     def prices(self) -> dict[str, int]:

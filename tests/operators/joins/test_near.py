@@ -139,10 +139,10 @@ class Simulated:
 
     def way(self, targets: Targets) -> tuple[bool, float, int]:
         """Return whether a proof held, the recall, and the questions."""
-        oracle, wish = _oracle(self.truth), JoinWish("embedding", targets=targets, embeds=True)
+        oracle, wish = _oracle(self.truth), JoinWish("embedding", targets=targets)
         similar = Given(self.candidates, self.candidates.values, oracle, wish)
         object.__setattr__(similar, "vectors", self.vectors)
-        for attempt, near in enumerate(similar.cuts()):
+        for attempt, near in enumerate(similar.cuts(similar.near())):
             if self.proof(oracle, near, wish, attempt).prove():
                 return True, self.recall(oracle), len(oracle.known)
         return False, 1.0, self.candidates.distinct
