@@ -143,7 +143,7 @@ QUALITY = (
 """The options of a promise, see `promise.py`: a cheaper proxy decides most rows."""
 
 JOINING = (
-    Option("strategy", str, choices=("pairs", "map", "pivot", "embedding", "auto")),
+    Option("strategy", str, choices=("pairs", "map", "pivot", "classify", "block", "embedding", "auto")),
     Option("symmetric", bool, default=False),
 )
 """The options of a filter that joins two tables, see `join_options.py`."""

@@ -9,6 +9,8 @@ PAIRS: Final = "pairs"
 MAP: Final = "map"
 PIVOT: Final = "pivot"
 EMBEDDING: Final = "embedding"
+CLASSIFY: Final = "classify"
+BLOCK: Final = "block"
 AUTO: Final = "auto"
 
 

@@ -1,7 +1,7 @@
 """Verdicts about pairs by classes of values, and random pairs of rows with one verdict, without a list of all pairs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
@@ -36,13 +36,15 @@ class Classes:
 
 @dataclass(frozen=True)
 class Near:
-    """Pairs to ask, in ascending order; all other candidates are rejected."""
+    """Pairs to ask and pairs to accept, each in ascending order; all other candidates are rejected."""
 
     pairs: Ints
+    accepted: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
     def of(self, pairs: Ints) -> NDArray[np.int8]:
         """Return the verdict about each pair."""
-        return np.where(np.isin(pairs, self.pairs), ASK, REJECT).astype(np.int8)
+        asked = np.where(np.isin(pairs, self.pairs), ASK, REJECT)
+        return np.where(np.isin(pairs, self.accepted), ACCEPT, asked).astype(np.int8)
 
 
 class Verdicts(Protocol):
@@ -66,8 +68,8 @@ def with_verdict(candidates: Candidates, classes: Classes | Near, verdict: int) 
     """Return the candidates with a verdict."""
     if isinstance(classes, Near):
         if verdict == REJECT:
-            return _Rejected(Rest(candidates, classes.pairs))
-        pairs = classes.pairs if verdict == ASK else classes.pairs[:0]
+            return _Rejected(Rest(candidates, np.union1d(classes.pairs, classes.accepted)))
+        pairs = classes.pairs if verdict == ASK else classes.accepted
         return _OfSome(pairs, np.cumsum(weights_of(candidates, pairs)))
     if isinstance(candidates, AllPairs):
         return _OfAll(candidates, classes, verdict)

@@ -1,13 +1,13 @@
 """Choose among the ways to find a join's pairs: run one, prove its verdicts, and fall back where the proof fails."""
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from flightllm.errors import ConfigError, EngineError, MissingExtraError
-from flightllm.functions.join_wish import AUTO, EMBEDDING, MAP, PAIRS, PIVOT, JoinWish
+from flightllm.functions.join_wish import AUTO, BLOCK, CLASSIFY, EMBEDDING, MAP, PAIRS, PIVOT, JoinWish
 from flightllm.observe.promise_figures import promise_figures
 from flightllm.observe.query_record import CallRecord
 from flightllm.operators.call_context import LimitTracker, ModelBinding
@@ -15,6 +15,7 @@ from flightllm.operators.joins.asked import PairOracle
 from flightllm.operators.joins.candidates import Candidates
 from flightllm.operators.joins.classes import ACCEPT, ASK, Classes, Near, with_verdict
 from flightllm.operators.joins.exact import AskedPairs
+from flightllm.operators.joins.listed import Listed
 from flightllm.operators.joins.mapped import FORESEEN, Mapper
 from flightllm.operators.joins.pivot import by_pivot, pivot_prompts
 from flightllm.operators.joins.proved import Proof
@@ -33,6 +34,7 @@ class Ways:
     candidates: Candidates
     wish: JoinWish
     counters: CallRecord
+    _lists: dict[str, Listed] = field(default_factory=dict)
 
     def matching(self, tracker: LimitTracker) -> Generator[Ints]:
         """Yield the pairs that match.
@@ -143,8 +145,10 @@ class Ways:
         if not found:
             yield None, "the nearest values match too seldom"
 
-    def _run(self, way: str, oracle: PairOracle) -> tuple[Classes | None, str]:
+    def _run(self, way: str, oracle: PairOracle) -> tuple[Classes | Near | None, str]:
         """Return the verdicts of a way and their basis, or None and the reason."""
+        if way in {CLASSIFY, BLOCK}:
+            return self._listed(way).find()
         values, candidates = self.asked.values, self.candidates
         if way == PIVOT:
             return by_pivot(candidates, values, oracle, alike=self._alike), ""
@@ -163,7 +167,7 @@ class Ways:
             if self.wish.strategy != PAIRS and prices[self.wish.strategy] < prices[PAIRS]:
                 yield self.wish.strategy
             return
-        yield from (way for way in (MAP, PIVOT, EMBEDDING) if prices[way] < prices[PAIRS])
+        yield from (way for way in (MAP, PIVOT, EMBEDDING, CLASSIFY) if prices[way] < prices[PAIRS])
 
     @property
     def prices(self) -> dict[str, int]:
@@ -178,8 +182,18 @@ class Ways:
             PAIRS: pairs,
             MAP: each + 1 + _PROOF,
             PIVOT: pivot_prompts(self.candidates, alike=self._alike) + _PROOF,
+            CLASSIFY: self._listed(CLASSIFY).prompts + _PROOF,
+            BLOCK: self._listed(BLOCK).prompts + _PROOF,
             EMBEDDING: similar_prompts(self.candidates, self.wish),
         }
+
+    def _listed(self, way: str) -> Listed:
+        """Return the way that shows lists of values; it reads the sizes of its prompts once."""
+        if way not in self._lists:
+            self._lists[way] = Listed(
+                self.asked, self.candidates, symmetric=self.wish.symmetric, block=way == BLOCK, foreseen=self._foresees
+            )
+        return self._lists[way]
 
     def _note(self, taken: str, told: list[str]) -> None:
         """Say for EXPLAIN which way is taken, why, and what each way costs."""
