@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from flightllm.engines.extras import extras_of
 from flightllm.errors import InvalidInputError, UnansweredError
 from flightllm.functions.aggregated import COMBINE, EXTRACT, ONE, WRITE
+from flightllm.functions.call import AICall
 from flightllm.functions.group_texts import is_group
 from flightllm.operators.sets.asker import Asker, Reply
 from flightllm.operators.sets.base import Failure, SetValues
-from flightllm.operators.sets.citations import Note, Sentence, cited
+from flightllm.operators.sets.citations import Note, Sentence, cited, has_numbers
 from flightllm.operators.sets.cuts import rank, runs
 from flightllm.operators.sets.group import SEPARATOR, Group, Item, leaf_text
 from flightllm.operators.sets.room import Room, room_of
@@ -84,6 +86,8 @@ class _Aggregate:
         binding = asker.binding(first)
         self._count = binding.engine.count_tokens
         self._room: Room = room_of(asker.call, binding)
+        self._drawn = {name for name, one in self._room.questions.items() if self._has_earlier_answers(one)}
+        """In a dry run, the questions whose predicted answers are drawn from earlier ones."""
 
     def of(self, texts: Sequence[str]) -> list[Any]:
         most = min(self._room.leaf, self._room.whole)
@@ -120,6 +124,9 @@ class _Aggregate:
             tree.done = True
             many = f" ({len(failed):,} of the {len(nodes):,} parts of the group)" if len(nodes) > 1 else ""
             tree.answer = Failure(f"{failed[0].error}{many}")
+            return []
+        if self._citing and not any(isinstance(node.note, Note) and node.note.rows for node in nodes):
+            tree.done, tree.answer = True, Failure(_UNCITED)  # a call about no notes can cite no row
             return []
         tree.levels += 1
         if len(nodes) <= self._room.last:
@@ -170,9 +177,29 @@ class _Aggregate:
             return Failure(reply.error or "a part of the group has no answer")
         text = str(reply.value)
         if reply.predicted:
-            rows = tuple(prompt.rows.values())[:1] if self._citing else ()
-            return Note([Sentence(f"{_LIKELY_NOTE}{text}", "", rows)])
+            return self._foreseen(prompt, text)
         return cited(text, prompt.rows) if self._citing else Note([Sentence(text, "", ())])
+
+    def _foreseen(self, prompt: _Prompt, text: str) -> Note:
+        """Return the note of a predicted answer.
+
+        An earlier answer of the question tells how long notes are, and whether they cite rows. Without one, a note has
+        the usual length and cites a row.
+        """
+        drawn = prompt.question in self._drawn
+        if not self._citing:
+            return Note([Sentence(text if drawn else f"{_LIKELY_NOTE}{text}", "", ())])
+        if drawn:
+            note = cited(text, prompt.rows)
+            if note.sentences or not has_numbers(text):
+                return note
+        return Note([Sentence(text if drawn else f"{_LIKELY_NOTE}{text}", "", tuple(prompt.rows.values())[:1])])
+
+    def _has_earlier_answers(self, question: AICall) -> bool:
+        if not self._asker.is_dry:
+            return False
+        asked = question.function, question.instruction, question.parameters
+        return extras_of(self._asker.binding(question).engine).answer_share(asked, bool) is not None
 
     def _result(self, prompt: _Prompt, reply: Reply | None) -> Any:
         if reply is None or reply.error is not None or reply.value is None:
@@ -201,5 +228,9 @@ class _Aggregate:
                 f" {self._room.notes:,} notes in a call, {calls:,} calls"
             )
             if self._citing and self._asker.is_dry:
-                told.append("at most these calls: a run makes no call for notes that cite no row")
+                told.append(
+                    "as many notes cite rows as in earlier answers"
+                    if EXTRACT in self._drawn
+                    else "at most these calls: a run makes no call for notes that cite no row"
+                )
         self._asker.counters.note(0, 0, steps="; ".join(told) or "no groups")

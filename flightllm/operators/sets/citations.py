@@ -68,6 +68,11 @@ def cited(text: str, rows: Mapping[int, int]) -> Note:
     return Note(sentences)
 
 
+def has_numbers(text: str) -> bool:
+    """Return whether a text has numbers of rows, also of rows that it cannot know."""
+    return _MARK.search(in_one_form(text)) is not None
+
+
 def _parts(text: str) -> list[str]:
     ends = [found.end() for found in _END.finditer(text)]
     cuts = [0, *ends] if ends and ends[-1] == len(text) else [0, *ends, len(text)]

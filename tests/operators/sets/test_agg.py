@@ -239,6 +239,49 @@ def test_citations(tmp_path: Path) -> None:
     database.close()
 
 
+def _often(share: float, request: Request) -> str:
+    """Cite two texts in a share of the notes of leaves, and in all notes above them."""
+    marks = ", ".join(re.findall(r"\[(\d+(?:, \d+)*)\]", request.fields[0][1])).split(", ")
+    chance = random.Random(request.prompt).random()  # noqa: S311 - a repeatable draw
+    body = f"They like it {chance:.6f}"
+    leaf = request.fields[0][0] == "texts"
+    return f"{body} [{marks[0]}, {marks[-1]}]." if marks[0] and (not leaf or chance < share) else f"{body}."
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_calls_with_citations_are_foreseen(tmp_path: Path, share: float) -> None:
+    """They are exact where all notes cite rows; else the answers of the first run tell how many do."""
+    database = open_database(tmp_path)
+    session = using(database, Counting(partial(_often, share))).session()
+    found = []
+    for turn in (7919, 6007):
+        texts = f"SELECT 'Review ' || (value * {turn} % 10007) || repeat(' good', value % 30) AS t, value % 3 AS g"
+        session.update(f"CREATE OR REPLACE TABLE many AS {texts} FROM generate_series(1, 400)")
+        sql = "SELECT g, ai_agg(t, 'Likes?', citations => true) AS a FROM many GROUP BY g"
+        plan = json.loads(ask(session, f"EXPLAIN (FORMAT json) {sql}").rows[0]["plan"])
+        found.append((plan["total"]["predicted"]["calls"], ask(session, sql).calls))
+        told = plan["operators"][0]["calls"][0]["steps"]
+        assert ("at most these calls" if turn == 7919 else "as in earlier answers") in told
+    (first_foreseen, first_made), (then_foreseen, then_made) = found
+    assert first_foreseen >= first_made > 20
+    assert first_foreseen == first_made or share < 1
+    assert abs(then_foreseen - then_made) <= 0.1 * then_made
+    assert then_foreseen == then_made or 0 < share < 1
+    database.close()
+
+
+def test_notes_without_a_number_take_no_further_call(tmp_path: Path) -> None:
+    """A group whose notes cite no row has no answer, so nothing is asked about them."""
+    database = open_database(tmp_path)
+    engine = Counting(lambda _: "They like it.")
+    session = using(database, engine).session()
+    values = ", ".join(f"('Review {number} of all: {'good ' * (number % 20)}')" for number in range(100))
+    sql = f"SELECT ai_agg(t, 'Likes?', citations => true, on_error => 'struct') FROM (VALUES {values}) AS v(t)"
+    assert "has the number of a row" in first(session, sql)["error"]
+    assert {request.fields[0][0] for request in engine.asked} == {"texts"}
+    database.close()
+
+
 def test_no_citation_is_a_failure(tmp_path: Path) -> None:
     """A text without any number of a row is no answer with citations."""
     database = small_database(tmp_path)
