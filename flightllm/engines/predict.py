@@ -160,7 +160,7 @@ class PredictingEngine(ForwardedExtras):
         self._end = 1 if own.answer_tokens("", None) is None else 0
         self._least = own.least_answer_tokens
         self._probable = own.gives_probabilities and learned.has_probabilities()
-        self._context = sys.maxsize if exact is None else exact.context_tokens
+        self._context = own.context_tokens or sys.maxsize
         self._lock = threading.Lock()
         """Guards all fields below: several operators of a query can ask at the same time."""
         self._numbers = count()
@@ -250,7 +250,7 @@ class PredictingEngine(ForwardedExtras):
             tokens = self._sends.known_tokens(sent) or estimated
             error = misfit(tokens, self._least_answer(request.parameters), self._context)
             if error is not None:
-                answers.append(Completion(request.id, None, error, tokens))
+                answers.append(Completion(request.id, None, error, tokens, too_long=tokens > 0))
                 continue
             run = SimulatedRequest(next(self._numbers), blocks, tokens, length, self._sends.parts_of(request, sent))
             self._flying[run.id] = Completion(request.id, text, None, tokens, 0, length, probabilities), answers

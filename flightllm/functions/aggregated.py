@@ -15,13 +15,15 @@ EXTRACT, COMBINE, WRITE, ONE = "extract", "combine", "write", "one"
 """The questions: about some texts, about some notes, about the last notes, and about all texts of a group."""
 TEXTS, NOTES = "texts", "notes"
 """The names of the field in their prompts."""
+LEAST_CONTEXT: Final = 256
+"""The fewest tokens of a context that a call can name."""
 NOTE_TOKENS: Final = 512
 """The most tokens of notes, unless the call or the model's context sets fewer."""
 CITED: Final = pa.struct([("value", pa.string()), ("citations", pa.list_(pa.string()))])
 """The type of a result with citations."""
 AGGREGATE_OPTIONS: Final = (
     Option("citations", bool, default=False),
-    Option("context_tokens", int, low=256, high=100_000_000),
+    Option("context_tokens", int, low=LEAST_CONTEXT, high=100_000_000),
 )
 """The options of aggregates over a model.
 

@@ -172,7 +172,8 @@ class Completion:
     model stopped: `stop`, `length` where the text reached `max_tokens`, `content_filter`, or the engine's own word.
     `refusal` is the model's text when it refused to answer; `error` then quotes this text. `estimated` says that the
     engine did not report all tokens, or reported wrong ones: the numbers are then estimates, and
-    `most_completion_tokens` is an upper bound. Do not change a completion; like `Request`, it is not frozen.
+    `most_completion_tokens` is an upper bound. `too_long` says that the model's context has no room for the prompt with
+    its answer: a shorter prompt can succeed. Do not change a completion; like `Request`, it is not frozen.
     """
 
     id: int
@@ -188,6 +189,7 @@ class Completion:
     estimated: bool = False
     most_completion_tokens: int = 0
     written_tokens: int = 0
+    too_long: bool = False
 
     @property
     def partial(self) -> bool:

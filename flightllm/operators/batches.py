@@ -53,6 +53,14 @@ class PromptBatch:
     alive: NDArray[np.bool_] | None = None
     """The rows that no filter has dropped; None: all."""
 
+    @classmethod
+    def of_texts(cls, tuples: list[tuple[str | None, ...]], flags: Sequence[Sequence[bool]] = ()) -> "PromptBatch":
+        """Return a batch with a row for each of some tuples of texts; `flags` are further columns of booleans."""
+        columns = [pa.array(values, pa.string()) for values in zip(*tuples, strict=True)]
+        columns += [pa.array(values, pa.bool_()) for values in flags]
+        rows = pa.RecordBatch.from_arrays(columns, [str(place) for place in range(len(columns))])
+        return cls(rows, np.arange(len(tuples)), tuples)
+
     @property
     def kept(self) -> int:
         """Return the number of rows that no filter has dropped."""

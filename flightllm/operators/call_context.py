@@ -21,7 +21,7 @@ from flightllm.operators.in_flight import InFlightRequests, Leases
 from flightllm.operators.label_budget import LabelBudget
 from flightllm.operators.pack_keys import PackedAnswers, PackKeys
 from flightllm.operators.read_through import Answers
-from flightllm.operators.rows import Counters, Named
+from flightllm.operators.rows import Counters, Named, Response
 from flightllm.plan.stages import BoundStep, Condition
 from flightllm.quality.forecast import Seen
 from flightllm.quality.likely_first import Effort
@@ -104,6 +104,11 @@ class ModelBinding:
     """Keeps what a run of a call with a promise told about its proxy, for predictions."""
     collects: bool = False
     """Whether the engine leaves prompts without an answer: a later pass of the deferred statement has it."""
+
+    @property
+    def refusal(self) -> str:
+        """Return why the budget allows no more requests; empty while it does."""
+        return "" if self.budget is None else self.budget.refusal or ""
 
     @property
     def revision(self) -> str:
@@ -307,6 +312,10 @@ class CallSite:
     label_budget: LabelBudget | None = None
     """The prompts that the model can get, where it is asked about every row; None for any number."""
 
+    spares_too_long: bool = False
+    """With `on_error => 'fail'`, a prompt that is too long for the model gives NULL, and the query goes on. The caller
+    then asks in parts; `CallContext.errors` has the error."""
+
     @property
     def repeats(self) -> bool:
         """Return whether distinct tuples can have equal keys, because of lists, normalized values or unused columns."""
@@ -382,6 +391,8 @@ class CallContext:
     """Equal prompts are sent once; otherwise each tuple has a prompt of its own."""
     prompts_counted: bool = True
     """The number of prompts is known before the first one, and the caller has counted them."""
+    errors: dict[bytes, Response] = field(default_factory=dict)
+    """The errors of prompts, by key. Passes with the same ones do not send a prompt again that got an error."""
 
     @property
     def answers(self) -> Answers:

@@ -145,8 +145,7 @@ class UnitVectors:
             texts: list[str | None] = [None] * len(some)
             for place, fields, _ in self._lister.listed(batch, 0):
                 texts[place] = fields[0][1] if len(fields) == 1 else "\n".join(f"{n}: {value}" for n, value in fields)
-            rows = pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], ["text"])
-            yield some, PromptBatch(rows, np.arange(len(some)), [(text,) for text in texts])
+            yield some, PromptBatch.of_texts([(text,) for text in texts])
 
 
 @dataclass

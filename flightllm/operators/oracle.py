@@ -141,7 +141,7 @@ class Oracle:
         wanted = [(oracle.population, units) for oracle, units in new]
         for place, some, answers in _answered(self._site, self._binding, wanted, self._cancelled):
             new[place][0].take(some, answers)
-        refusal = "" if self._binding.budget is None else self._binding.budget.refusal
+        refusal = self._binding.refusal
         for oracle, units in new:
             if refusal and (oracle.labels[units] == NO_ANSWER).any():
                 oracle.refused = refusal

@@ -235,6 +235,7 @@ class PromptRegistry:
     |---|---|
     | answer cache | is read from there |
     | `_cut`, `_failed` | came earlier in this pass, and the cache does not keep it |
+    | `_errors` | is the error that an earlier pass got |
     | `_sent_here` | comes to this pass |
     | `_sent_elsewhere` | comes to another query of the server, which then shares it |
     | none of them | does not exist: this pass sends the prompt |
@@ -247,6 +248,8 @@ class PromptRegistry:
         self._sent_here: dict[bytes, PendingPrompt] = {}
         self._sent_elsewhere: dict[bytes, PendingPrompt] = {}
         self._failed: dict[bytes, _Failed] = {}
+        self._binding = context.binding
+        self._errors = context.errors
         self._cut: dict[bytes, Response] = {}
         """Answers that the token limit cut short. Only this pass uses them: another limit gives another answer."""
         self._asked_ahead: set[bytes] = set()
@@ -282,16 +285,16 @@ class PromptRegistry:
                 return Answered(prompt, response, reading)
 
             lookup.leased.update(self._leases.acquire([key]))
-        if key not in self._cut and key not in self._failed:
+        if key not in self._cut and key not in self._failed and key not in self._errors:
             return None
-        reused = self._answer_of_this_pass(prompt)
+        reused = self._earlier_answer(prompt)
         if reused is not None:
             self._leases.release([key])
         return reused
 
     def knows_none(self, lookup: Lookup) -> bool:
         """Return whether no prompt of a look-up has a known answer; `answer` returns None for all of them."""
-        return not (lookup.cached or self._cut or self._failed)
+        return not (lookup.cached or self._cut or self._failed or self._errors)
 
     def all_to_send(self, prompts: Iterable[PendingPrompt], lookup: Lookup) -> list[PendingPrompt]:
         """Register prompts without an answer; return those to send, as `must_send` says."""
@@ -323,7 +326,7 @@ class PromptRegistry:
         """Register prompts that no row needs yet; return those whose answers are unknown and that nobody sends."""
         if not prompts:
             return []
-        known = (self._sent_here, self._sent_elsewhere, self._failed, self._cut)
+        known = (self._sent_here, self._sent_elsewhere, self._failed, self._errors, self._cut)
         free = [prompt for prompt in prompts if not any(prompt.key in place for place in known)]
         leased = self._leases.acquire(prompt.key for prompt in free)
         cached = self._cache.peek([prompt.key for prompt in free])
@@ -353,6 +356,8 @@ class PromptRegistry:
             self._cut[key] = response
         elif reading.failure is not None:
             self._failed[key] = _Failed(prompt.call, response, reading)
+            if response.text is None and not fresh and response.error != self._binding.refusal:
+                self._errors[key] = response
         elif kept is not None:
             self._cache.put(prompt.kept_as or key, kept)
         self._leases.complete(key, kept)
@@ -372,8 +377,8 @@ class PromptRegistry:
             else:
                 yield prompt, None
 
-    def _answer_of_this_pass(self, prompt: PendingPrompt) -> Answered | None:
-        """Return an earlier answer of this pass: a failure, or a text that the token limit cut."""
+    def _earlier_answer(self, prompt: PendingPrompt) -> Answered | None:
+        """Return an earlier answer: a failure, or a text that the token limit cut in this pass."""
         key, site = prompt.key, self._sites[prompt.call]
         response = self._cut.get(key)
         if response is not None and response.cut is not None:
@@ -383,7 +388,7 @@ class PromptRegistry:
         failed = self._failed.get(key)
         if failed is not None and failed.call == prompt.call:
             return Answered(prompt, failed.response, failed.reading)
-        response = self._cut.get(key) if failed is None else failed.response
+        response = self._cut.get(key) or self._errors.get(key) if failed is None else failed.response
         if response is None:
             return None
         reading = read_answer(site.ai, response)
@@ -405,7 +410,8 @@ def write_answer(answered: Answered, sites: Sequence[CallSite]) -> None:
         call, open_batch = slot.call, slot.open_batch
         site, batch = sites[call], open_batch.batch
         own = reading if call == prompt.call or response is UNPAID else read_answer(site.ai, response)
-        batch.answers[call][slot.tuple_index] = sql_value(site.ai, own.value, own.failure)
+        if not (site.spares_too_long and response.too_long and site.ai.on_error == "fail"):
+            batch.answers[call][slot.tuple_index] = sql_value(site.ai, own.value, own.failure)
         open_batch.pending -= 1
         if own.failure is not None and not site.asks_example:
             site.counters.add(failed_rows=batch.kept_rows_of(slot.tuple_index))

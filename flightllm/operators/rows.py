@@ -37,6 +37,8 @@ class Response:
     cut: int | None = None
     early: bool = False
     """The text ended long before the limit: the model's context was full, or the endpoint has its own limit."""
+    too_long: bool = False
+    """The prompt failed because the model's context has no room for it."""
 
     @classmethod
     def of(cls, call: AICall, completion: Completion, max_tokens: int) -> "Response":
@@ -48,7 +50,7 @@ class Response:
             elif completion.finish_reason == "content_filter":
                 error = "a content filter stopped the answer"
         if text is None or error is not None:
-            return cls(None, well_formed(error or "no answer"))
+            return cls(None, well_formed(error or "no answer"), too_long=completion.too_long)
         text = well_formed(text)
         if call.parameters.probability:
             text = joined(text, completion.probabilities)

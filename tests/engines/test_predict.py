@@ -159,10 +159,13 @@ def test_cancel() -> None:
         list(engine.generate(iter(requests(3)), lambda: True))
 
 
-def test_prompts_that_do_not_fit() -> None:
-    """A prompt beyond the model's context fails as it will, and shares nothing."""
+@pytest.mark.parametrize("tokenizes", [True, False])
+def test_prompts_that_do_not_fit(*, tokenizes: bool) -> None:
+    """A prompt beyond the model's context fails as it will, and shares nothing. A tokenizer is not needed for it."""
 
     class Short(FakeEngine):
+        has_tokenizer = tokenizes
+
         @property
         def context_tokens(self) -> int:
             return 50
@@ -172,6 +175,7 @@ def test_prompts_that_do_not_fit() -> None:
     long, fits = ask(engine, [requests(1)[0], short])
     assert long.error
     assert "context limit" in long.error
+    assert long.too_long
     assert fits.error is None
 
 

@@ -172,7 +172,8 @@ class FakeEngine(EngineExtras):
         seed, text = self._text(request)
         error = self._error(request, seed)
         if error:
-            return Completion(request.id, None, error, prompt_tokens, cached)
+            long = bool(self._options.context_tokens) and 0 < self._options.context_tokens <= prompt_tokens
+            return Completion(request.id, None, error, prompt_tokens, cached, too_long=long)
         parameters = request.parameters
         probabilities = likelihoods(parameters.constraint, text, seed) if parameters.probability else None
         tokens = -(-len(text) // _CHARS_PER_TOKEN)

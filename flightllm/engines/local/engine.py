@@ -176,7 +176,7 @@ class LocalEngine(LoadedEngine):
                 continue
             error = misfit(len(ids), answer, self._limit)
             if error:
-                yield Completion(request.id, None, error, prompt_tokens=len(ids))
+                yield Completion(request.id, None, error, prompt_tokens=len(ids), too_long=bool(ids))
             else:
                 fitting.append((request, ids))
         if mode != UNTHINKING:
@@ -199,7 +199,7 @@ class LocalEngine(LoadedEngine):
             if thought_room(mode, parameters.max_tokens, room) > 0:
                 roomy.append((request, ids))
             else:
-                yield Completion(request.id, None, no_room_to_think(room), len(ids))
+                yield Completion(request.id, None, no_room_to_think(room), len(ids), too_long=True)
         thoughts: dict[int, tuple[list[int], _Answer]] = {}
         behind: list[tuple[Request, list[int]]] = []
         for request, ids, found in self._run(roomy, replace(parameters, constraint=None), cancelled, mode):

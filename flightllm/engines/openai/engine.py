@@ -481,7 +481,9 @@ class OpenAIEngine(PatientEngine, EngineExtras):
         try:
             return (await self._send([request], client, trial))[0]
         except (RefusedError, RowsError) as exc:
-            return self._failures([request], str(exc), trial.used)[0]
+            [failed] = self._failures([request], str(exc), trial.used)
+            failed.too_long = isinstance(exc, RefusedError) and exc.too_long
+            return failed
 
     def _failures(self, group: Sequence[Request], what: str, used: Usage) -> list[Completion]:
         failed = [EndpointAnswer(None, f"the engine {self.name} {what}")] * len(group)
@@ -773,7 +775,9 @@ class OpenAIEngine(PatientEngine, EngineExtras):
             except RefusedError as refused:
                 if not last and refused.of_request and self._learned_from(plan, asking, refused.refusal):
                     return None
-                return self._failures(group, str(refused), Usage())[0]
+                [failed] = self._failures(group, str(refused), Usage())
+                failed.too_long = refused.too_long
+                return failed
             return self._failures(group, fault.text, Usage())[0]
         usage = self._checked(group, usage, answers, self._sent(group, plan), [0])
         [answer] = (proven(one, request.parameters.constraint, wrapped=plan.form.wrapped) for one in answers)

@@ -13,7 +13,16 @@ from flightllm.common.text import excerpt
 from flightllm.engines.http_bodies import BodyError, RedirectError
 from flightllm.engines.openai.answers import ErrorBodyError, MalformedError, MiscountError
 from flightllm.engines.openai.capabilities import Refusal
-from flightllm.engines.openai.faults import Fault, FaultKind, error_of_body, error_text, hidden, read_fault, unreachable
+from flightllm.engines.openai.faults import (
+    Fault,
+    FaultKind,
+    error_of_body,
+    error_text,
+    hidden,
+    is_over_context,
+    read_fault,
+    unreachable,
+)
 
 PROBE_SECONDS: Final = 5.0
 """The longest wait for a list of models, which an endpoint returns at once."""
@@ -35,6 +44,11 @@ class RefusedError(Exception):
         self.refusal = refusal or Refusal("")
         self.said = said
         """The status and the endpoint's words; empty if it has rejected nothing."""
+
+    @property
+    def too_long(self) -> bool:
+        """Return whether the model's context has no room for the prompt."""
+        return is_over_context(self.refusal.text)
 
 
 class UnreadableAnswerError(RefusedError):

@@ -62,6 +62,13 @@ _TOO_LARGE = re.compile(
     r"|exceed\w*.{0,60}context (?:length|window|size)|larger than the max",
     re.IGNORECASE,
 )
+_OVER_CONTEXT = re.compile(
+    r"maximum context|context[ _](?:length|window|size)|token count\b.{0,60}\bexceed|too many (?:input |prompt )?tokens"
+    r"|(?:request|prompt|input|message)s?\b.{0,60}\b(?:too (?:long|large|big)|longer than|exceeds? the (?:max|limit))"
+    r"|reduce the length of the (?:input|prompt|message)|\btokens must be <= ?\d",
+    re.IGNORECASE,
+)
+"""The texts of vendors and servers for a prompt that their model's context has no room for."""
 _LIMITED = re.compile(r"\blimit:?\s*([\d,]*\d)\b(?!.{0,40}\bused\b).{0,40}?\brequested:?\s*([\d,]*\d)", re.IGNORECASE)
 """A rate limit below what one request needs."""
 _STATUS = re.compile(r"[45][0-9]{2}")
@@ -273,6 +280,11 @@ def _is_quota(status: int, text: str, code: str, response: httpx2.Response) -> b
         return True
     later = "retry-after" in response.headers or _LATER.search(text)
     return not later and _QUOTA_TEXT.search(text) is not None
+
+
+def is_over_context(text: str) -> bool:
+    """Return whether a rejection is about the length of the prompt, so that a shorter one can be accepted."""
+    return _OVER_CONTEXT.search(text) is not None or _is_too_large(text)
 
 
 def _is_too_large(text: str) -> bool:

@@ -258,7 +258,7 @@ class VllmEngine(LoadedEngine):
         answer = self._longest_option(constraint) if isinstance(constraint, Choice) else 1
         error = misfit(len(ids), answer, self._limit)
         if error:
-            return Completion(request.id, None, error, len(ids))
+            return Completion(request.id, None, error, len(ids), too_long=bool(ids))
         mode = self._encoder.mode(request.parameters.reasoning)
         if mode != UNTHINKING:
             return await self._think(request, mode, ids)

@@ -232,5 +232,4 @@ class Ways:
 
     @property
     def _refused(self) -> str:
-        budget = self._binding.budget
-        return "" if budget is None or budget.refusal is None else budget.refusal
+        return self._binding.refusal

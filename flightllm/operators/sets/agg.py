@@ -9,11 +9,12 @@ the notes above it. All other answers come from the answer cache.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 from flightllm.engines.extras import extras_of
-from flightllm.errors import InvalidInputError, UnansweredError
-from flightllm.functions.aggregated import COMBINE, EXTRACT, ONE, WRITE
+from flightllm.errors import InvalidInputError
+from flightllm.functions.aggregated import COMBINE, EXTRACT, LEAST_CONTEXT, ONE, WRITE
 from flightllm.functions.call import AICall
 from flightllm.functions.group_texts import is_group
 from flightllm.operators.sets.asker import Asker, Reply
@@ -62,8 +63,14 @@ class _Prompt:
     question: str
     text: str
     rows: Mapping[int, int]
-    content: str = ""
-    """The text that decides the rank of the node that the reply makes."""
+    parts: "Sequence[Item] | Sequence[_Node]"
+    """The texts or the notes in the prompt."""
+
+    @property
+    def content(self) -> str:
+        """Return the text that decides the rank of the node that the reply makes."""
+        last = self.parts[-1]
+        return last.content if isinstance(last, _Node) else str(last.rank)
 
 
 def answers(values: SetValues, asker: Asker) -> Sequence[Any]:
@@ -115,7 +122,7 @@ class _Aggregate:
 
     def _about(self, tree: _Tree, question: str, items: Sequence[Item]) -> _Prompt:
         rows = {number: item.row for number, item in enumerate(items, start=1)}
-        return _Prompt(tree, question, leaf_text(items, numbered=self._citing), rows, str(items[-1].rank))
+        return _Prompt(tree, question, leaf_text(items, numbered=self._citing), rows, items)
 
     def _above(self, tree: _Tree) -> list[_Prompt]:
         """Return the prompts about the notes of a tree's highest level, which they replace by the next level."""
@@ -141,25 +148,55 @@ class _Aggregate:
         numbers = {row: number for number, row in enumerate(cited_rows, start=1)}
         shown = [text for note in notes if (text := note.shown(numbers))]
         rows = {number: row for row, number in numbers.items()}
-        return _Prompt(tree, question, SEPARATOR.join(shown), rows, nodes[-1].content)
+        return _Prompt(tree, question, SEPARATOR.join(shown), rows, nodes)
 
     def _ask(self, prompts: Sequence[_Prompt]) -> None:
-        """Ask prompts, and give each tree its result or its next node, in the order of the prompts."""
-        replies: list[Reply | None] = [None] * len(prompts)
-        lacking: UnansweredError | None = None
-        for name, question in self._room.questions.items():
-            places = [at for at, one in enumerate(prompts) if one.question == name and (one.text or name == WRITE)]
-            try:
-                found = self._asker.ask(question, [(prompts[at].text or "nothing",) for at in places])
-            except UnansweredError as error:  # the other questions are listed in the same round
-                lacking = error
-                continue
-            for at, answered in zip(places, found, strict=True):
-                replies[at] = answered
-        if lacking is not None:
-            raise lacking
-        for prompt, reply in zip(prompts, replies, strict=True):
+        """Ask prompts, and give each tree its result or its next nodes, in the order of the prompts.
+
+        An endpoint can count more tokens than we do. A prompt that is too long for it is asked in two parts.
+        """
+        found = list(zip(prompts, self._replies(prompts), strict=True))
+        while parts := [self._in_parts(prompt) if reply and reply.too_long else [] for prompt, reply in found]:
+            new = [prompt for some in parts for prompt in some]
+            if not new:
+                break
+            answered, before = iter(list(zip(new, self._replies(new), strict=True))), found
+            found = []
+            for (prompt, reply), some in zip(before, parts, strict=True):
+                found += list(islice(answered, len(some))) or [(prompt, reply)]
+                prompt.tree.calls += bool(some)
+        for prompt, reply in found:
             self._take(prompt, reply)
+
+    def _replies(self, prompts: Sequence[_Prompt]) -> list[Reply | None]:
+        """Return the reply to each prompt; None where there is nothing to ask about."""
+        replies: list[Reply | None] = [None] * len(prompts)
+        places = {
+            name: [at for at, one in enumerate(prompts) if one.question == name and (one.text or name == WRITE)]
+            for name in self._room.questions
+        }
+        places = {name: some for name, some in places.items() if some}
+        asked = [
+            (self._room.questions[name], [(prompts[at].text or "nothing",) for at in some])
+            for name, some in places.items()
+        ]
+        for some, answered in zip(places.values(), self._asker.ask_each(asked, spares_too_long=True), strict=True):
+            for at, reply in zip(some, answered, strict=True):
+                replies[at] = reply
+        return replies
+
+    def _in_parts(self, prompt: _Prompt) -> list[_Prompt]:
+        """Return two prompts about the parts of one, cut by content; none if it is as short as can be."""
+        tree = prompt.tree
+        items = [one for one in prompt.parts if isinstance(one, Item)]
+        nodes = [one for one in prompt.parts if isinstance(one, _Node)]
+        if items:
+            if not (cut := _middle([item.rank for item in items], 1)):
+                return []
+            tree.leaves += 1 if tree.leaves else 2
+            return [self._about(tree, EXTRACT, half) for half in (items[:cut], items[cut:])]
+        cut = _middle([rank(node.content, tree.levels) for node in nodes], 2)  # a call about one note brings nothing
+        return [self._merging(tree, COMBINE, half) for half in (nodes[:cut], nodes[cut:])] if cut else []
 
     def _take(self, prompt: _Prompt, reply: Reply | None) -> None:
         tree = prompt.tree
@@ -174,11 +211,19 @@ class _Aggregate:
         if reply is None:
             return Note([])  # the notes below are empty, too
         if reply.error is not None or reply.value is None:
-            return Failure(reply.error or "a part of the group has no answer")
+            return self._failure(reply, "a part of the group has no answer")
         text = str(reply.value)
         if reply.predicted:
             return self._foreseen(prompt, text)
         return cited(text, prompt.rows) if self._citing else Note([Sentence(text, "", ())])
+
+    def _failure(self, reply: Reply | None, otherwise: str) -> Failure:
+        """Return the failure of a part of a group, with what to write where no part is short enough."""
+        error = (reply and reply.error) or otherwise
+        if reply is None or not reply.too_long:
+            return Failure(error)
+        fewer = max(LEAST_CONTEXT, self._room.context // 2)
+        return Failure(f"{error.rstrip('.')}; write context_tokens => {fewer}, or as many as the endpoint has")
 
     def _foreseen(self, prompt: _Prompt, text: str) -> Note:
         """Return the note of a predicted answer.
@@ -203,7 +248,7 @@ class _Aggregate:
 
     def _result(self, prompt: _Prompt, reply: Reply | None) -> Any:
         if reply is None or reply.error is not None or reply.value is None:
-            return Failure((reply and reply.error) or "the group has no answer")
+            return self._failure(reply, "the group has no answer")
         if not self._citing:
             return reply.value
         if reply.predicted:
@@ -234,3 +279,13 @@ class _Aggregate:
                     else "at most these calls: a run makes no call for notes that cite no row"
                 )
         self._asker.counters.note(0, 0, steps="; ".join(told) or "no groups")
+
+
+def _middle(ranks: Sequence[int], least: int) -> int:
+    """Return the size of the first part of a sequence that is cut in two, each with at least `least` items; or 0.
+
+    The cut is after the item of the highest rank in the middle half, so that a new item rarely moves the cut.
+    """
+    count = len(ranks)
+    cuts = range(max(least, count // 4), min(count - least, count - count // 4) + 1)
+    return max(cuts, key=lambda cut: ranks[cut - 1], default=0)

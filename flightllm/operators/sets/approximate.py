@@ -147,10 +147,9 @@ class _Asking:
             units, self.asker.ask(self._question, [self._prompts[u] for u in units.tolist()])
         )
         self._spent += len(units)
-        budget = self._binding.budget
-        if budget is not None and budget.refusal and any(reply.value is None for reply in replies):
+        if self._binding.refusal and any(reply.value is None for reply in replies):
             # Chance did not choose the answers that lack, so the others are not a sample.
-            self._refused = budget.refusal
+            self._refused = self._binding.refusal
             for state in self._states:
                 if not state.mean.done:
                     state.mean.stop("budget")

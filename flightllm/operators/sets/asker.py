@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from flightllm.errors import InternalError
@@ -16,6 +15,7 @@ from flightllm.operators.batches import PromptBatch
 from flightllm.operators.call_context import CallContext, CallSite, ModelBinding, all_at_once
 from flightllm.operators.call_executor import CallExecutor
 from flightllm.operators.embedding_proxy import embedding_call
+from flightllm.operators.rows import Response
 
 Texts: TypeAlias = tuple[str | None, ...]
 """The values of a question's fields in one prompt."""
@@ -31,6 +31,8 @@ class Reply:
     error: str | None = None
     predicted: bool = False
     """True in a dry run where the answer is not known."""
+    too_long: bool = False
+    """True where the model's context has no room for the prompt: a shorter one can have an answer."""
 
 
 class Asking(Protocol):
@@ -63,6 +65,8 @@ class Asker:
         self.call = call
         self.runtime = runtime
         self.counters = counters
+        self._errors: dict[bytes, Response] = {}
+        """The errors of prompts, by key; these are not sent again."""
 
     def binding(self, question: AICall) -> ModelBinding:
         """Return the model that answers a question."""
@@ -88,21 +92,49 @@ class Asker:
             CancelledError: the query was cancelled.
             UnansweredError: a deferred statement gets the answers in a later pass.
         """
-        if not prompts:
-            return []
+        [replies] = self.ask_each([(question, prompts)])
+        return replies
+
+    def ask_each(
+        self, asked: Sequence[tuple[AICall, Sequence[Texts]]], *, spares_too_long: bool = False
+    ) -> list[list[Reply]]:
+        """Ask several questions of one model, each about its own tuples of values, all of them at once.
+
+        The questions have equally many fields. With `spares_too_long`, a prompt that is too long for the model
+        does not end the query: the caller asks again in parts.
+
+        Raises:
+            FlightLLMError: as `ask`.
+        """
+        distinct = list(
+            dict.fromkeys((number, one) for number, (_, prompts) in enumerate(asked) for one in prompts)
+        )  # equal prompts of one question
+        if not distinct:
+            return [[] for _ in asked]
         fails = self.call.on_error == "fail"
-        own = replace(question, on_error="fail" if fails else "struct")
-        distinct = list(dict.fromkeys(prompts))
-        known = self._known(own, distinct) if self.is_dry else None
-        found: dict[Texts, Reply] = {}
-        for first, values in self._answered(own, distinct):
+        questions = [replace(question, on_error="fail" if fails else "struct") for question, _ in asked]
+        sites = [replace(self.site(one), spares_too_long=spares_too_long) for one in questions]
+        keys = [self._key(sites[number], one) for number, one in distinct] if self.is_dry else []
+        known = self.binding(questions[0]).cache.peek(keys) if keys else {}
+        found: dict[tuple[int, Texts], Reply] = {}
+        for first, values in self._answered(sites, distinct):
             for place, value in enumerate(values, start=first):
-                predicted = known is not None and not known[place]
-                if fails or value is None:
-                    found[distinct[place]] = Reply(value, predicted=predicted)
-                else:
-                    found[distinct[place]] = Reply(value["value"], value["error"], predicted)
-        return [found[one] for one in prompts]
+                number, one = distinct[place]
+                found[number, one] = self._reply(
+                    sites[number], one, value, predicted=bool(keys) and keys[place] not in known
+                )
+        return [[found[number, one] for one in prompts] for number, (_, prompts) in enumerate(asked)]
+
+    def _reply(self, site: CallSite, prompt: Texts, value: Any, *, predicted: bool) -> Reply:
+        error = None
+        if site.ai.on_error != "fail" and value is not None:
+            value, error = value["value"], value["error"]
+        if value is not None or (error is None and not site.spares_too_long):
+            return Reply(value, error, predicted)
+        failed = self._errors.get(self._key(site, prompt))
+        if failed is None or not failed.too_long:
+            return Reply(None, error, predicted)
+        return Reply(None, error or failed.error, predicted, too_long=True)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of texts, one row each; a text without a vector has zeros.
@@ -113,7 +145,7 @@ class Asker:
         """
         call = replace(embedding_call(self.call), fields=("text",))
         vectors: list[Any] = [None] * len(texts)
-        for first, values in self._answered(call, [(text,) for text in texts]):
+        for first, values in self._answered([self.site(call)], [(0, (text,)) for text in texts]):
             for place, value in enumerate(values, start=first):
                 vectors[place] = None if value is None else value["value"]
         width = next((len(vector) for vector in vectors if vector is not None), 1)
@@ -129,14 +161,11 @@ class Asker:
             raise InternalError(f"{self.call.text} is not over a set")
         return tuple(self.call.over.questions.values())
 
-    def _known(self, question: AICall, prompts: Sequence[Texts]) -> list[bool]:
-        """Return for each prompt whether its answer is known before anything is asked."""
-        binding = self.binding(question)
-        keys, names = binding.keys(question, fields_first=False), question.fields
-        given = ([(name, text) for name, text in zip(names, one, strict=True) if text is not None] for one in prompts)
-        listed = [keys.key(fields) for fields in given]
-        known = binding.cache.peek(listed)
-        return [key in known for key in listed]
+    def _key(self, site: CallSite, prompt: Texts) -> bytes:
+        """Return the key of the answer to a prompt."""
+        return site.keys.key(
+            [(name, text) for name, text in zip(site.ai.fields, prompt, strict=True) if text is not None]
+        )
 
     def site(self, question: AICall) -> CallSite:
         """Return the call site of a question, whose tuples are the values of its fields."""
@@ -153,22 +182,38 @@ class Asker:
             asks_example=True,
         )
 
-    def _answered(self, question: AICall, prompts: Sequence[Texts]) -> Iterator[tuple[int, Sequence[Any]]]:
-        """Yield the answers to prompts in parts, each with the place of its first prompt."""
-        site, binding = self.site(question), self.binding(question)
-        fields = range(len(question.fields))
+    def _answered(
+        self, sites: Sequence[CallSite], prompts: Sequence[tuple[int, Texts]]
+    ) -> Iterator[tuple[int, Sequence[Any]]]:
+        """Yield the answers to prompts in parts, each with the place of its first prompt.
+
+        A prompt has the number of its site.
+        """
+        binding, fields = self.binding(sites[0].ai), len(sites[0].ai.fields)
+        if len(sites) > 1:  # a boolean column says which rows ask a question
+            sites = [replace(site, when=fields + number) for number, site in enumerate(sites)]
         places: dict[int, int] = {}
 
         def batches() -> Iterator[PromptBatch]:
             for first in range(0, len(prompts), _MOST_TUPLES):
-                some = list(prompts[first : first + _MOST_TUPLES])
-                columns = [pa.array(values, pa.string()) for values in zip(*some, strict=True)]
-                rows = pa.RecordBatch.from_arrays(columns, [str(field) for field in fields])
-                batch = PromptBatch(rows, np.arange(len(some)), some)
+                some = prompts[first : first + _MOST_TUPLES]
+                flags = [[own == number for own, _ in some] for number in range(len(sites))] if len(sites) > 1 else []
+                batch = PromptBatch.of_texts([one for _, one in some], flags)
                 places[id(batch)] = first
                 yield batch
 
-        context = CallContext(binding, binding.in_flight.open(), [site], all_at_once(1), prompts_counted=False)
+        ranking = all_at_once(len(sites))
+        context = CallContext(
+            binding, binding.in_flight.open(), list(sites), ranking, prompts_counted=False, errors=self._errors
+        )
         with closing(CallExecutor(context).answer(batches(), self.cancelled)) as done:
             for batch in done:
-                yield places.pop(id(batch)), batch.answers.get(0, [None] * len(batch.tuples))
+                first = places.pop(id(batch))
+                numbers = [number for number, _ in prompts[first : first + len(batch.tuples)]]
+                yield (
+                    first,
+                    [
+                        batch.answers[number][place] if number in batch.answers else None
+                        for place, number in enumerate(numbers)
+                    ],
+                )

@@ -3,9 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from flightllm.functions.call import AICall
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.prompts import PromptLister
@@ -20,10 +17,8 @@ def known_answers(asker: Asker, question: AICall, prompts: Sequence[Texts]) -> l
     site, binding = asker.site(question), asker.binding(question)
     lister, found = PromptLister([site]), list[Any]([None] * len(prompts))
     for first in range(0, len(prompts), _MOST_TUPLES):
-        some = list(prompts[first : first + _MOST_TUPLES])
-        columns = [pa.array(values, pa.string()) for values in zip(*some, strict=True)]
-        rows = pa.RecordBatch.from_arrays(columns, [str(place) for place in range(len(columns))])
-        listed = lister.listed(PromptBatch(rows, np.arange(len(some)), some), 0)
+        batch = PromptBatch.of_texts(list(prompts[first : first + _MOST_TUPLES]))
+        listed = lister.listed(batch, 0)
         known = binding.cache.peek([key for _, _, key in listed])
         for place, _, key in listed:
             if (text := known.get(key)) is not None:

@@ -37,9 +37,9 @@ def answers(values: SetValues, asker: Asker) -> Sequence[Any]:
     records = Records([_shown(one, over) for one in values.tuples], lenient, over)
     compare: Compare = _turned(records) if backwards else records
     found = rank(count, wanted, window, compare)
-    budget = lenient.binding(over.questions[PAIR]).budget
-    if records.error is not None and budget is not None and budget.refusal:
-        return [Failure(budget.refusal)] * count  # the few orders that are known would give wrong ranks
+    refusal = lenient.binding(over.questions[PAIR]).refusal
+    if records.error is not None and refusal:
+        return [Failure(refusal)] * count  # the few orders that are known would give wrong ranks
     return _ranks(values, list(found.first[:wanted]), found.unanswered, records.error, backwards=backwards)
 
 

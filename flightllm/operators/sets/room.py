@@ -41,6 +41,8 @@ class Room:
     """The most notes that one call combines."""
     last: int
     """The most notes from which the result is written."""
+    context: int
+    """The tokens that a prompt can have together with its answer, as far as is known."""
 
 
 def room_of(call: AICall, binding: ModelBinding) -> Room:
@@ -51,8 +53,7 @@ def room_of(call: AICall, binding: ModelBinding) -> Room:
     """
     if call.over is None:
         raise InvalidInputError(f"{call.text} has no groups")
-    given = call.over.option("context_tokens")
-    context = given or extras_of(binding.engine).context_tokens or UNKNOWN_CONTEXT
+    context = call.over.option("context_tokens") or _context_of(binding)
     usable = _usable(context, binding)
     questions = dict(call.over.questions)
     if call.over.option("max_tokens") is None:
@@ -62,7 +63,7 @@ def room_of(call: AICall, binding: ModelBinding) -> Room:
     note = max(questions[name].parameters.max_tokens for name in (EXTRACT, COMBINE)) + SEPARATOR_TOKENS
     if call.over.option("citing"):
         note = int(_CITED_PART * note)
-    room = Room(questions, left[ONE], left[EXTRACT], left[COMBINE] // note, left[WRITE] // note)
+    room = Room(questions, left[ONE], left[EXTRACT], left[COMBINE] // note, left[WRITE] // note, context)
     if min(room.whole, room.leaf) < _LEAST_TEXTS or min(room.notes, room.last) < 2:
         told = f"max_tokens => {max(16, usable // 8)}" if call.over.option("max_tokens") else "a shorter instruction"
         raise InvalidInputError(
@@ -74,8 +75,11 @@ def room_of(call: AICall, binding: ModelBinding) -> Room:
 
 def tokens_left(question: AICall, binding: ModelBinding) -> int:
     """Return the tokens that a prompt of a question has for its text; 0 or less where the context is too small."""
-    context = extras_of(binding.engine).context_tokens or UNKNOWN_CONTEXT
-    return _usable(context, binding) - _taken(question, binding)
+    return _usable(_context_of(binding), binding) - _taken(question, binding)
+
+
+def _context_of(binding: ModelBinding) -> int:
+    return extras_of(binding.engine).context_tokens or UNKNOWN_CONTEXT
 
 
 def _usable(context: int, binding: ModelBinding) -> int:

@@ -16,6 +16,7 @@ from tests.servers import await_true
 
 pytest.importorskip("openai", reason="the extra 'openai' is not installed")
 from flightllm.engines.openai.engine import OpenAIEngine
+from flightllm.engines.openai.faults import is_over_context
 from flightllm.engines.openai.options import OpenAIOptions
 
 MakeRequests = Callable[..., list[Request]]
@@ -172,3 +173,30 @@ def test_a_check_leaves_others_their_retries(make_requests: MakeRequests) -> Non
             others_done.set()
         assert checked.result()[1] == ""
         engine.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "long"),
+    [
+        ("This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens.", True),
+        ("Your input exceeds the context window of this model. Please adjust your input and try again.", True),
+        ("prompt is too long: 210000 tokens > 200000 maximum", True),
+        ("The decoder prompt (length 5000) is longer than the maximum model length of 4096.", True),
+        ("the request exceeds the available context size (4096 tokens), try increasing it", True),
+        ("The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).", True),
+        ("Prompt contains 40000 tokens, too large for model with 32768 maximum context length", True),
+        ("Input is too long for requested model.", True),
+        ("Please reduce the length of the messages or completion.", True),
+        ("`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens", True),
+        ("The input (5000 tokens) is longer than the model's context length (4096 tokens).", True),
+        ("Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40001.", True),
+        ("max_tokens is too large: 100000. This model supports at most 16384 completion tokens.", False),
+        ("Invalid prompt: your prompt was flagged as violating our usage policy.", False),
+        ("Invalid value for 'temperature': too large", False),
+        ("The model `gpt-9` does not exist", False),
+        ("Invalid schema for response_format: enum is too long", False),
+    ],
+)
+def test_prompts_beyond_the_context(said: str, *, long: bool) -> None:
+    """The words of vendors and servers for a prompt that is too long are told from those about other parts."""
+    assert is_over_context(said) is long

@@ -1,13 +1,13 @@
 """Questions of a call over sets: they are asked as those of other calls."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flightllm.errors import AnswerError
-from flightllm.llm.engine import Request
+from flightllm.llm.engine import Completion, Request
 from flightllm.operators.sets.asker import Asker, Reply
 from flightllm.operators.sets.base import SetValues
 from flightllm.session.database import Database
@@ -103,3 +103,37 @@ def test_the_record(database: Database) -> None:
     assert {name: figures[name] for name in ("function", "calls", "rows", "failed_rows")} == {
         "function": "ai_agg", "calls": 3, "rows": 1, "failed_rows": 0,
     }  # fmt: skip
+
+
+def test_a_refusal_is_remembered(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prompt that an endpoint refuses is not sent again within the statement; the next statement sends it."""
+    again: list[list[Reply]] = []
+
+    def twice(values: SetValues, asker: Asker) -> Sequence[Any]:
+        assert asker.call.over is not None
+        one, other = asker.call.over.questions["one"], asker.call.over.questions["extract"]
+        for _ in range(2):
+            again.extend(asker.ask_each([(one, [("bad",), ("good",)]), (other, [("good",), ("bad",), ("good",)])]))
+        return ["done" for _ in values.tuples]
+
+    monkeypatch.setattr("flightllm.operators.sets.run.runner_of", lambda _: twice)
+    engine = Failing(lambda request: request.fields[0][1])
+    session = using(database, engine).session()
+    for turn in (1, 2):
+        ask(session, SQL.format(""), cache="off")
+        sent = [(request.instruction, request.fields[0][1]) for request in engine.asked]
+        assert len(sent) == 4 * turn
+        assert len(set(sent)) == 4
+    assert [[reply.value for reply in replies] for replies in again[:2]] == [[None, "good"], ["good", None, "good"]]
+    assert again[:2] == again[2:4]
+    assert "refuses" in str(again[0][0].error)
+
+
+class Failing(Scripted):
+    """An engine that refuses one text."""
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Answer as scripted, or fail."""
+        for completion in super().generate(requests, cancelled):
+            failed = completion.text == "bad"
+            yield Completion(completion.id, None, "the engine refuses it") if failed else completion
