@@ -47,8 +47,6 @@ from flightllm.optimizer.join_by_values import join_by_values
 from flightllm.optimizer.nearest_by_index import Nearest, nearest_by_index
 from flightllm.optimizer.promise_rows import Shares, promise_rows
 from flightllm.optimizer.reuse_calls import reuse_calls
-from flightllm.optimizer.semi_join_before_ai import semi_join_before_ai
-from flightllm.optimizer.sort_before_ai import sort_before_ai
 from flightllm.plan.bounds import unbounded
 from flightllm.plan.explain import explain_stages
 from flightllm.plan.nodes import AiMap, Node, Project, Scan, by_rows, joins, transform, walk
@@ -239,8 +237,6 @@ class StagedQuery:
 def _rewritten(planned: PlannedQuery, left_out: str) -> tuple[Node, tuple[str, ...]]:
     """Apply all rules except `left_out` and `fuse`; return the root and the names of the rules that fired."""
     rules, last = (tuple(r for r in some if r.__name__ != left_out) for some in (RULES, LAST_RULES))
-    if joins(planned.root):  # these rules would put groups or a sort between a call and the join that it decides
-        rules, last = tuple(r for r in rules if r not in {semi_join_before_ai, sort_before_ai}), ()
     return rewrite(planned.root, planned.functions, rules, last)
 
 

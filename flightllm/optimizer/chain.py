@@ -51,6 +51,16 @@ class Chain:
         return any(call.ai.by_rows for step in self.steps if isinstance(step, tuple) for call in step)
 
     @property
+    def keeps_its_rows(self) -> bool:
+        """Return whether the chain must stay over its base: a sample calibrates a call, or a call decides a join."""
+        return self.by_rows or self.joins
+
+    @property
+    def joins(self) -> bool:
+        """Return whether a call decides a join of the base: the join must stay below it."""
+        return any(call.ai.join is not None for step in self.steps if isinstance(step, tuple) for call in step)
+
+    @property
     def cascades(self) -> bool:
         """Return whether a call promises something about its rows: over another base, the promise would be another."""
         return any(call.ai.cascades for step in self.steps if isinstance(step, tuple) for call in step)

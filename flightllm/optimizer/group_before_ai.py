@@ -22,7 +22,7 @@ def group_before_ai(root: Node, functions: Functions) -> Node:
 
 def _pull(node: Aggregate, functions: Functions) -> Node:
     chain = peel(node.input, functions) if one_set(node) else None
-    if chain is None or chain.cascades:
+    if chain is None or chain.cascades or chain.joins:
         return node
     keys = all_over(node.rel.grouping_expressions, chain.columns, functions)
     plain = [k for k in keys or () if chain.is_plain(k)]

@@ -27,7 +27,7 @@ def filtered(node: Node, functions: Functions) -> Chain | None:
 def asking(node: Node, functions: Functions) -> Chain | None:
     """Take apart a chain of filters and AI operators; None where no language model answers, or a search does."""
     chain = peel(node, functions)
-    if chain is None:
+    if chain is None or chain.joins:
         return None
     backends = {call.ai.backend for step in chain.steps if isinstance(step, tuple) for call in step}
     return chain if MODEL in backends and SEARCH not in backends else None

@@ -39,7 +39,7 @@ def _filter(node: Filter, functions: Functions) -> Node:
     if not isinstance(below, Aggregate) or not (one_set(below) or no_sets(below.rel)):
         return node
     chain = peel(below.input, functions)
-    rows = None if chain is None or chain.by_rows else _rows(below, chain, conjuncts, functions)
+    rows = None if chain is None or chain.keeps_its_rows else _rows(below, chain, conjuncts, functions)
     if chain is None or rows is None:
         return node
     result: Node = Aggregate(Project(chain.over(rows, lambda e: e), chain.columns), below.rel)

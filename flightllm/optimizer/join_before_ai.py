@@ -38,7 +38,7 @@ def _pull(node: Join, functions: Functions) -> Node:
         return node
     left = peel(node.left, functions, filters=node.kind != _RIGHT)
     right = peel(node.right, functions, filters=node.kind != _LEFT)
-    left, right = (None if side is not None and side.by_rows else side for side in (left, right))
+    left, right = (None if side is not None and side.keeps_its_rows else side for side in (left, right))
     for sides in ((left, right), (left, None), (None, right)):
         result = _pull_pair(node, *sides, functions) if any(sides) else None
         if result is not None:
@@ -50,7 +50,7 @@ def _pull_kept(node: Join, functions: Functions) -> Node:
     """Pull up the steps of the side that a semi, anti or mark join keeps, where its condition reads no answer."""
     from_left = node.kind in LEFT_KEPT
     chain = peel(node.left if from_left else node.right, functions)
-    if chain is None or chain.by_rows:
+    if chain is None or chain.keeps_its_rows:
         return node
     other = node.right if from_left else node.left
     first, start = (0, chain.base.width) if from_left else (other.width, 0)

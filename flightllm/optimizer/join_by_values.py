@@ -52,7 +52,8 @@ def join_by_values(root: Node, functions: Functions, *, every: bool = True) -> N
                 raise AICallError(
                     f"{call.ai.text}: strategy => and symmetric => are for a filter that joins two tables: write it as"
                     " a condition of its own, FROM a JOIN b ON ai_filter('…', a.x, b.y) AND …, where each field reads"
-                    " one of the two tables, and at most one call of the join has them"
+                    " one of the two tables, and at most one call of the join has them. No other condition of the join"
+                    " can be volatile, as random() is"
                 )
     return changed
 
@@ -178,6 +179,8 @@ def _taken_apart(node: Node, functions: Functions, *, calls: bool) -> _Sides | N
     """
     match node:
         case Join(left, right, JoinRel.JOIN_TYPE_INNER, condition):
+            if condition is not None and functions.is_volatile(condition):
+                return None
             sides = _Sides(left, right, [], [field(i) for i in range(left.width + right.width)])
             for operand in [] if condition is None else functions.operands(condition, "and"):
                 sides.add(operand)

@@ -24,9 +24,9 @@ from flightllm.plan.nodes import (
     Project,
     SetOp,
     Sort,
-    by_rows,
     has_ai,
     has_window,
+    keeps_its_rows,
     transform,
     with_children,
 )
@@ -41,7 +41,7 @@ def limit_before_ai(root: Node, functions: Functions) -> Node:
 
 def _push(node: Fetch, functions: Functions) -> Node:
     match node.input:
-        case AiMap() as ai if not by_rows(ai):
+        case AiMap() as ai if not keeps_its_rows(ai):
             return AiMap(_push(Fetch(ai.input, node.rel), functions), ai.calls)
         case Project() as project if not has_window(project) and has_ai(project.input):
             return Project(_push(Fetch(project.input, node.rel), functions), project.expressions)

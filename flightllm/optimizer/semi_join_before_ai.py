@@ -34,10 +34,10 @@ from flightllm.plan.nodes import (
     Scan,
     SetOp,
     Sort,
-    by_rows,
     children,
     has_ai,
     has_window,
+    keeps_its_rows,
     over_input,
     own_messages,
     transform,
@@ -125,7 +125,7 @@ class _Placing:
 def _columns(node: Node) -> Sequence[Expression | None] | None:
     """Return the columns of `node` as expressions over its input (None: no input column); None to stop above `node`."""
     match node:
-        case AiMap() if not by_rows(node):
+        case AiMap() if not keeps_its_rows(node):
             return [*map(field, range(node.input.width)), *[None] * len(node.calls)]
         case Filter() | Sort():
             return [*map(field, range(node.width))]

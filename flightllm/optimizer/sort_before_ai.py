@@ -36,7 +36,7 @@ def _sink(node: Node, functions: Functions, *, limited: bool) -> Node:
 
 def _sorted_first(node: Sort, functions: Functions) -> Node:
     chain = peel(node.input, functions)
-    if chain is None or not any(isinstance(s, Expression) for s in chain.steps):
+    if chain is None or chain.keeps_its_rows or not any(isinstance(s, Expression) for s in chain.steps):
         return node
     keys = all_over(ex.slots(node.rel), chain.columns, functions)
     if keys is None or not all(map(chain.is_plain, keys)):

@@ -334,6 +334,14 @@ def joins(root: Node) -> bool:
     return any(call.ai.join is not None for n in walk(root) if isinstance(n, AiMap) for call in n.calls)
 
 
+def keeps_its_rows(node: AiMap) -> bool:
+    """Return whether an operator must stay over its input: the rows calibrate a call, or a call decides a join of them.
+
+    A filter can still pass it.
+    """
+    return by_rows(node) or any(call.ai.join is not None for call in node.calls)
+
+
 def by_rows(node: AiMap) -> bool:
     """Return whether the rows of an operator calibrate one of its calls: with other rows, it answers otherwise."""
     return any(call.ai.by_rows for call in node.calls)

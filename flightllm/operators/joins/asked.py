@@ -13,6 +13,7 @@ from flightllm.observe.query_record import CallRecord
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.call_context import CallContext, CallSite, ModelBinding, all_at_once
 from flightllm.operators.call_executor import CallExecutor
+from flightllm.operators.joins.candidates import Candidates, turned
 from flightllm.operators.joins.exact import AskedPairs
 from flightllm.operators.joins.values import Ints, Value
 from flightllm.operators.oracle import alone
@@ -28,6 +29,7 @@ class PairOracle:
     """The answers of the call's own model about pairs: `YES`, `NO` or `NO_ANSWER`. One thread uses it."""
 
     pairs: AskedPairs
+    candidates: Candidates
     counters: CallRecord
     symmetric: bool
     known: dict[int, int] = field(default_factory=dict)
@@ -43,7 +45,7 @@ class PairOracle:
             BudgetExceededError: the budget is spent, and the session wants the query to fail then.
             CancelledError: the query was cancelled.
         """
-        asked = self._turned(pairs)
+        asked = turned(pairs, self.candidates, len(self.pairs.values.found)) if self.symmetric else pairs
         new = [pair for pair in np.unique(asked).tolist() if pair not in self.known]
         ai, runtime = self._prepared(), self.pairs.runtime
         tuples = self.pairs.tuples(np.asarray(new, np.int64))
@@ -68,14 +70,6 @@ class PairOracle:
                 found = runtime.calibrator().of(ai, runtime.bindings[ai.binding], self.counters)
                 self._asked = ai if found is None else found.ask(runtime.cancelled)
         return self._asked
-
-    def _turned(self, pairs: Ints) -> Ints:
-        """Return the pairs that are asked: of two pairs with one answer always the same."""
-        if not self.symmetric:
-            return pairs
-        count = len(self.pairs.values.found)
-        first, second = pairs // count, pairs % count
-        return np.minimum(first, second) * count + np.maximum(first, second)
 
 
 def answered(

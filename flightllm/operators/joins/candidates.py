@@ -105,12 +105,12 @@ class SomePairs:
 
 
 def merged(batches: Iterable[pa.RecordBatch], values: Values) -> SomePairs:
-    """Return the distinct pairs of two columns of numbers, which can have many rows."""
+    """Return the distinct pairs of two columns of the numbers that rows were read with; they can have many rows."""
     known, weights = np.empty(0, np.int64), np.empty(0, np.int64)
     waiting: list[Ints] = []
     held, count = 0, len(values.found)
     for batch in batches:
-        left, right = (np.asarray(batch.column(c)) for c in (0, 1))
+        left, right = (values.settled[np.asarray(batch.column(c))] for c in (0, 1))
         waiting.append(left * count + right)
         held += len(left)
         if held >= max(_MERGED, len(known)):
@@ -130,9 +130,21 @@ def _added(known: Ints, weights: Ints, waiting: list[Ints]) -> tuple[Ints, Ints]
 
 
 def folded(block: Ints, candidates: Candidates, values: int) -> Ints:
-    """Return the pairs of a block without (b, a) where (a, b) is a candidate too, and a has the smaller number.
+    """Return the pairs of a block that are asked where the answer about (a, b) is also that about (b, a).
 
     So the blocks of all candidates have each question about two values once.
     """
-    first, second = block // values, block % values
-    return block[~((first > second) & candidates.has(second * values + first))]
+    kept: Ints = block[turned(block, candidates, values) == block]
+    return kept
+
+
+def turned(pairs: Ints, candidates: Candidates, values: int) -> Ints:
+    """Return for each pair the one of both orders that is asked: a candidate, and the smaller number first if both are.
+
+    Where neither order is a candidate, the smaller number comes first too.
+    """
+    first, second = pairs // values, pairs % values
+    ascending = np.minimum(first, second) * values + np.maximum(first, second)
+    descending = np.maximum(first, second) * values + np.minimum(first, second)
+    asked: Ints = np.where(candidates.has(descending) & ~candidates.has(ascending), descending, ascending)
+    return asked

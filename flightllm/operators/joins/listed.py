@@ -8,12 +8,12 @@ efficiently", arXiv 2510.08489). The answers are verdicts to prove: a model errs
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from typing import Any, Final
 
 import numpy as np
 
+from flightllm.common.cached import cached_property
 from flightllm.functions.call import AICall, name_stub
 from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.joins.asked import answered
@@ -36,7 +36,7 @@ _BLOCKS: Final = (10, 7, 5, 3, 2, 1)
 """Numbers of values of each side in a block that are tried."""
 _PRICED: Final = 64
 """So many values of a side tell about how long all of them are."""
-_WAVES: Final = (256, 4_096)
+_WAVES: Final = (64, 4_096)
 """The prompts of the first wave, and of a later one."""
 _MOST_ACCEPTED: Final = 1 << 24
 """The most accepted pairs that are kept."""

@@ -21,11 +21,14 @@ from flightllm.operators.joins.candidates import Candidates
 from flightllm.operators.joins.classes import ACCEPT, ASK, REJECT, Classes
 from flightllm.operators.joins.values import Ints, Value, Values
 from flightllm.operators.runtime import Runtime
+from flightllm.operators.sets.asker import Asker
+from flightllm.operators.sets.known_answers import known_answers
 from flightllm.plan.stages import PairJoin
 
 _SHOWN: Final = 12
 _MOST_CHARACTERS: Final = 400
 _MOST_LABELS: Final = 200
+_LONGEST_LABEL: Final = 100
 _ASKED: Final = """\
 A database must find all pairs of a left record and a right record for which a condition is true. To ask about each pair
 costs too much. Say whether one property of each single record decides the condition.
@@ -82,8 +85,10 @@ class Mapper:
     alike: bool
     """Whether both sides have the same number of fields."""
 
-    def find(self, candidates: Candidates) -> tuple[Property | None, str]:
+    def find(self, candidates: Candidates, *, foreseen: bool) -> tuple[Property | None, str]:
         """Return the property that the model proposes, or None and the reason.
+
+        A dry run is `foreseen`: it returns `FORESEEN` unless the answer cache has the proposal.
 
         Raises:
             EngineError: the engine is gone.
@@ -95,7 +100,11 @@ class Mapper:
         call = replace(call, output=pa.string(), parse=_as_text, reading="join")
         sides = [self._shown(side, numbers) for side, numbers in enumerate((candidates.left, candidates.right))]
         counters = self.runtime.proxy_counters(self.join.name, call, ai.binding)
-        found = [answer for _, answer in answered(call, [(ai.instruction, *sides)], self.runtime, counters)]
+        prompt = ai.instruction, *sides
+        known = known_answers(Asker(call, self.runtime, counters), call, [prompt]) if foreseen else []
+        found = [answer for _, answer in answered(call, [prompt], self.runtime, counters)]
+        if foreseen:
+            return (FORESEEN, "") if known == [None] else read_property(known[0])
         if not found or not isinstance(found[0], str):
             return None, "the model proposed no property, because its answer failed"
         return read_property(found[0])
@@ -205,6 +214,8 @@ def read_property(text: str) -> tuple[Property | None, str]:
         )
     )
     labels = tuple(filter(None, labels))
+    if any(len(one) > _LONGEST_LABEL for one in labels):
+        return None, f"the model proposed a label of more than {_LONGEST_LABEL} characters"
     if not 2 <= len(labels) <= _MOST_LABELS:
         return None, f"the model proposed {len(labels):,} labels, and a property needs 2 to {_MOST_LABELS}"
     questions = [found.get(name) for name in ("left_question", "right_question")]

@@ -22,6 +22,11 @@ _FORESEEN = 80
 """The most pairs of a region that a dry run draws: the shares of its predicted verdicts can be far from the truth."""
 
 
+def _few(regions: TwoRegions) -> bool:
+    """Return whether a dry run can draw more pairs. The proof of a run draws all pairs that a dry run has drawn."""
+    return max(regions.accepted.drawn, regions.rejected.drawn) < _FORESEEN
+
+
 @dataclass(slots=True)
 class Proof:
     """The verdicts of a way and what is certified about them. `prove` asks about sampled pairs."""
@@ -78,10 +83,10 @@ class Proof:
         draws = Draws(accepted, seed), Draws(rejected, seed + 1)
         while sum(wave := regions.wave()):
             if self.foreseen:
+                if not _few(regions):
+                    break
                 drawn = regions.accepted.drawn, regions.rejected.drawn
                 wave = min(wave[0], _FORESEEN - drawn[0]), min(wave[1], _FORESEEN - drawn[1])
-                if not sum(wave):
-                    break
             yes, no = (self.oracle.ask(draw.next(size)) for draw, size in zip(draws, wave, strict=True))
             if self._refused():
                 self.reason = self._refused()

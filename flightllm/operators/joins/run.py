@@ -43,6 +43,7 @@ def run_join(
             runtime.spool(join.tables[side], join.schemas[side], numbered(join, side, batches, values))
         if not values.rows[side]:
             return
+    values.settle()
     candidates = _candidates(join, values, runtime)
     asked = AskedPairs(join, values, runtime)
     symmetric = wish is not None and wish.symmetric
@@ -80,7 +81,7 @@ def _joined(join: PairJoin, pairs: Ints, values: Values, runtime: Runtime) -> Ba
     count = len(values.found)
     for start in range(0, len(pairs), _MOST_PAIRS):
         part = pairs[start : start + _MOST_PAIRS]
-        numbers = [pa.array(part // count), pa.array(part % count)]
+        numbers = [pa.array(values.read[part // count]), pa.array(values.read[part % count])]
         batch = pa.RecordBatch.from_arrays(numbers, schema=join.pairs_schema)
         runtime.hold(join.pairs, join.pairs_schema, [batch], runtime.context)
         for rows in runtime.stage(runtime.context, join.rows):

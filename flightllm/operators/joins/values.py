@@ -1,7 +1,13 @@
-"""Numbers for the distinct values of a join's sides; both sides share the numbers of equal values."""
+"""Numbers for the distinct values of a join's sides; both sides share the numbers of equal values.
+
+The rows that are read get numbers in the order in which their values come. Then `settle` gives each value its place in
+an order by hashes. So the order of rows decides neither which pairs are asked, nor which samples are drawn, nor which
+values the model sees. A rerun over rows in another order buys nothing.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import TypeAlias
 
 import numpy as np
@@ -25,6 +31,10 @@ class Values:
     _numbers: dict[Value, int] = field(default_factory=dict)
     rows: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
     """For each number the rows of the left side, and those of the right side; the lists can be short."""
+    read: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """For each number, once it is settled, the number that the rows were read with."""
+    settled: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """For each number that rows were read with, the settled one."""
 
     def number(self, values: list[Value], side: int) -> Ints:
         """Return the number of each value, and count its row."""
@@ -41,11 +51,25 @@ class Values:
             result[place] = number
         return result
 
+    def settle(self) -> None:
+        """Number the values by their hashes."""
+        order = sorted(range(len(self.found)), key=lambda n: _hash(self.found[n]))
+        counts = [self.counts(side)[order].tolist() for side in (0, 1)]
+        self.found = [self.found[n] for n in order]
+        self.rows = counts[0], counts[1]
+        self.read = np.asarray(order, np.int64)
+        self.settled = np.argsort(self.read)
+        self._numbers.clear()
+
     def counts(self, side: int) -> Ints:
         """Return for each number the rows of a side."""
         counts = np.zeros(len(self.found), np.int64)
         counts[: len(self.rows[side])] = self.rows[side]
         return counts
+
+
+def _hash(value: Value) -> bytes:
+    return blake2b(repr(value).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def numbered(join: PairJoin, side: int, rows: Batches, values: Values) -> Iterator[pa.RecordBatch]:

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from flightllm.common.cached import cached_property
 from flightllm.errors import ConfigError, EngineError, MissingExtraError
 from flightllm.functions.join_wish import AUTO, BLOCK, CLASSIFY, EMBEDDING, MAP, PAIRS, PIVOT, JoinWish
 from flightllm.observe.promise_figures import promise_figures
@@ -26,7 +27,7 @@ _PROOF: Final = 100
 """The least questions that a proof takes, about."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ways:
     """The ways to find the pairs of one join."""
 
@@ -50,16 +51,15 @@ class Ways:
         elif self._binding.collects:
             told.append("a deferred statement asks for all answers at once, so the strategy is 'pairs'")
         else:
-            ways, late = list(self._order()), []
+            ways, late = list(self._order()), dict[str, int]()
+            deltas = {way: self._delta(place, ways) for place, way in enumerate(ways)}
             for place, way in enumerate(ways):
-                delta, others = self._delta(place, ways), [self.prices[later] for later in ways[place + 1 :]]
-                done = yield from self._tried(way, told, delta, min(others, default=None))
+                others = [self.prices[later] for later in ways[place + 1 :]]
+                done = yield from self._tried(way, told, deltas[way], late, min(others, default=None))
                 if done:
                     return
-                if done is None:
-                    late.append((way, delta))
-            for way, delta in late:
-                done = yield from self._tried(way, told, delta)
+            for way in sorted(late, key=late.__getitem__):
+                done = yield from self._tried(way, told, deltas[way], late)
                 if done:
                     return
         self._note("pairs", told)
@@ -78,13 +78,14 @@ class Ways:
         )
 
     def _tried(
-        self, way: str, told: list[str], delta: float | None, limit: int | None = None
-    ) -> Generator[Ints, None, bool | None]:
+        self, way: str, told: list[str], delta: float | None, late: dict[str, int], limit: int | None = None
+    ) -> Generator[Ints, None, bool]:
         """Yield the pairs that a way finds, if its proof holds; return whether the join is done.
 
-        Return None if the verdicts of the way leave more than `limit` pairs to ask: another way can ask fewer.
+        If the verdicts of the way leave more than `limit` pairs to ask, another way can ask fewer. So the way waits in
+        `late`, with the number of its pairs.
         """
-        oracle = PairOracle(self.asked, self.counters, self.wish.symmetric)
+        oracle = PairOracle(self.asked, self.candidates, self.counters, self.wish.symmetric)
         most = max(_PROOF, self.prices[PAIRS] // 2)
         for attempt, (classes, how) in enumerate(self._runs(way, oracle, delta)):
             if classes is None:
@@ -92,7 +93,8 @@ class Ways:
                 continue
             if limit is not None and (left := self._unsure(classes)) > limit:
                 told.append(f"strategy '{way}' waits for the others: its verdicts leave {left:,} pairs to ask")
-                return None
+                late[way] = left
+                return False
             proof = Proof(way, self.candidates, classes, oracle, self.wish, most, self._foresees, attempt)
             proof.delta = delta
             held = proof.prove()
@@ -153,11 +155,11 @@ class Ways:
         if way == PIVOT:
             return by_pivot(candidates, values, oracle, alike=self._alike), ""
         mapper = Mapper(self.asked.join, values, self.asked.runtime, self._alike)
-        found, why = mapper.find(candidates)
-        if self._foresees:
-            return mapper.classes(FORESEEN, candidates), " by a property that the model finds"
+        found, why = mapper.find(candidates, foreseen=self._foresees)
         if found is None:
             return None, why
+        if found is FORESEEN:
+            return mapper.classes(found, candidates), " by a property that the model finds"
         return mapper.classes(found, candidates), f" by the question {found}"
 
     def _order(self) -> Iterator[str]:
@@ -169,7 +171,7 @@ class Ways:
             return
         yield from (way for way in (MAP, PIVOT, EMBEDDING, CLASSIFY) if prices[way] < prices[PAIRS])
 
-    @property
+    @cached_property
     def prices(self) -> dict[str, int]:
         """Return about how many questions each way asks, the proof included."""
         left, right = self.candidates.left, self.candidates.right

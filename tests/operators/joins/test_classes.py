@@ -14,7 +14,9 @@ def _candidates(*, some: bool) -> Candidates:
     values = Values()
     left = values.number([("a",), ("b",), ("a",), ("c",), ("b",), ("a",)], 0)
     right = values.number([("c",), ("d",), ("a",), ("d",), ("d",)], 1)
+    values.settle()
     if not some:
+        left, right = values.settled[left], values.settled[right]
         return AllPairs(np.unique(left), np.unique(right), values)
     pairs = [(a, b) for a in left.tolist() for b in right.tolist() if a < b]
     columns = [pa.array(column, pa.int64()) for column in zip(*pairs, strict=True)]

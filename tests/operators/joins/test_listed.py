@@ -314,7 +314,7 @@ def test_no_usable_answer(tmp_path: Path) -> None:
     with opened(tmp_path, answers(same, more={"one record": Of(lambda *_: "Both match.")}), 6 * COUNT) as place:
         ran = place.join("classify")
         assert pairs(ran) == wanted(same, 6 * COUNT)
-        assert "256 of 256 answers name no records" in promise(ran)["reason"]
+        assert "64 of 64 answers name no records" in promise(ran)["reason"]
 
 
 def test_in_auto(tmp_path: Path) -> None:

@@ -92,12 +92,12 @@ class Given(Similar):
         return self.vectors
 
 
-def _oracle(truth: Callable[[Ints], NDArray[np.bool_]]) -> Known:
+def _oracle(candidates: Candidates, truth: Callable[[Ints], NDArray[np.bool_]]) -> Known:
     runtime = SimpleNamespace(bindings={"model": SimpleNamespace(budget=None)}, cancelled=lambda: False)
     ai = SimpleNamespace(binding="model", function="ai_filter", instruction="same?")
     asked: Any = SimpleNamespace(join=SimpleNamespace(ai=ai, name="join"), runtime=runtime)
     counters: Any = None
-    return Known(asked, counters, symmetric=False, truth=truth)
+    return Known(asked, candidates, counters, symmetric=False, truth=truth)
 
 
 SIZE, THINGS = 240, 40
@@ -139,7 +139,7 @@ class Simulated:
 
     def way(self, targets: Targets) -> tuple[bool, float, int]:
         """Return whether a proof held, the recall, and the questions."""
-        oracle, wish = _oracle(self.truth), JoinWish("embedding", targets=targets)
+        oracle, wish = _oracle(self.candidates, self.truth), JoinWish("embedding", targets=targets)
         similar = Given(self.candidates, self.candidates.values, oracle, wish)
         object.__setattr__(similar, "vectors", self.vectors)
         for attempt, near in enumerate(similar.cuts(similar.near())):
@@ -158,7 +158,7 @@ class Simulated:
         every = nearest(self.candidates, self.vectors, self.candidates.distinct, lambda: False)
         matching = np.cumsum(self.truth(every) * weights_of(self.candidates, every))
         end = int(np.searchsorted(matching, (targets.recall or 0) * 0.97 * matching[-1]))
-        oracle = _oracle(self.truth)
+        oracle = _oracle(self.candidates, self.truth)
         near = Near(np.sort(every[:end]))
         proof = self.proof(oracle, near, JoinWish("embedding", targets=targets), 0)
         return proof.prove() and self.recall(oracle) < (targets.recall or 0)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flightllm.errors import AICallError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import Ran, ask, open_database
@@ -52,8 +53,10 @@ def answers(proposed: Mapping[str, Any], **questions: Any) -> Model:
     known = {
         "opposite moods": Of(lambda a, b: GOOD[a] != GOOD[b]),
         "same color": Of(lambda a, b: COLOR[a] == COLOR[b]),
+        "near": Of(lambda a, b: abs(int(a.split()[1]) - int(b.split()[1])) < 4),
         "before": Of(lambda a, b: int(a.split()[1]) < int(b.split()[1])),
         "all pairs": Of(lambda *_: json.dumps({**PROPOSED, **proposed})),
+        "cheerful": Of(lambda text: GOOD[text]),
         "mood good": Of(lambda text: "good" if GOOD[text] else "bad"),
         "Which color": Of(lambda text: COLOR[text]),
     }
@@ -290,3 +293,80 @@ def test_500_by_500(tmp_path: Path) -> None:
         assert pairs(ran) == wanted
         assert ran.calls <= 1_500
         database.close()
+
+
+@pytest.mark.parametrize(
+    "options", ["strategy => 'map'", "strategy => 'pivot', symmetric => true", "symmetric => true"]
+)
+def test_the_order_of_rows_decides_nothing(session: Session, options: str) -> None:
+    """The same values in another order get the same questions, so nothing is asked again."""
+    sql = opposite(options)
+    assert ask(session, sql).calls > 0
+    for order in ("DESC", "% 7, id", "% 11 DESC, id DESC"):
+        session.update(f"CREATE OR REPLACE TABLE moved AS SELECT * FROM texts ORDER BY id {order}")
+        ran = ask(session, sql.replace("texts", "moved"))
+        assert pairs(ran) == MOODS
+        assert ran.calls == 0
+    session.update("DROP TABLE moved")
+
+
+@pytest.mark.parametrize("beside", ["a.id < b.id", "a.id > b.id", "a.id <> b.id"])
+def test_a_symmetric_pair_is_asked_once(session: Session, beside: str) -> None:
+    """Also where only one of its orders is a candidate, and a proof fails before all pairs are asked."""
+    call = "ai_filter('Is {x} near {y}?', x => a.t, y => b.t, symmetric => true, strategy => 'pivot')"
+    ran = ask(session, f"SELECT a.id AS i, b.id AS j FROM lefts a JOIN lefts b ON {beside} AND {call}")
+    near = {(i, j) for i in range(COUNT) for j in range(COUNT) if abs(i - j) < 4}
+    sign = beside.split()[1]
+    assert pairs(ran) == {(i, j) for i, j in near if (i < j and "<" in sign) or (i > j and ">" in sign)}
+    assert "not proved" in promise(ran)["reason"]
+    assert ran.calls <= COUNT * (COUNT - 1) // 2 + 1
+
+
+def test_a_symmetric_call_without_rules(session: Session) -> None:
+    """A call whose answers do depend on the order of a pair asks about the same order with and without rules."""
+    call = "ai_filter('Is {x} before {y}?', x => a.t, y => b.t, symmetric => true)"
+    sql = f"SELECT a.id AS i, b.id AS j FROM lefts a JOIN rights b ON a.id % 9 = b.id % 7 AND {call}"
+    found = pairs(ask(session, sql))
+    for settings in ({"optimizer": "off"}, {"rules": "off"}):
+        session.update("TRUNCATE system.cache")
+        assert pairs(ask(session, sql, **settings)) == found
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("SELECT i, count(*) AS n FROM ({}) GROUP BY i HAVING i < 3 ORDER BY i", [(0, 40), (1, 80), (2, 40)]),
+        ("SELECT DISTINCT ON (i) i, j FROM ({}) WHERE i < 3 ORDER BY i, j", [(0, 1), (1, 0), (2, 1)]),
+        ("SELECT id AS i, 0 AS j FROM texts WHERE id < 2 AND id IN (SELECT j FROM ({})) ORDER BY id", [(0, 0), (1, 0)]),
+        (
+            "SELECT p.i, l.id AS j FROM ({}) p JOIN lefts l ON l.id = p.j WHERE p.i < 1 ORDER BY j LIMIT 2",
+            [(0, 1), (0, 4)],
+        ),
+        ("SELECT i, max(j) AS j FROM ({}) WHERE i < 2 GROUP BY i ORDER BY i", [(0, 118), (1, 119)]),
+        (
+            """SELECT i, j FROM ({}) WHERE i IN (SELECT id FROM texts WHERE ai_filter('Is {{t}} cheerful?', t => t)
+            ORDER BY id LIMIT 2) ORDER BY i, j LIMIT 2""",
+            [(0, 1), (0, 4)],
+        ),
+    ],
+)
+def test_other_rules_leave_the_join_whole(session: Session, sql: str, rows: list[tuple[int, int]]) -> None:
+    """Groups, sorts, limits and further joins around a join by a strategy return the right rows."""
+    found = ask(session, sql.format(opposite("strategy => 'map'"))).rows
+    assert [tuple(row.values()) for row in found] == rows
+
+
+def test_a_rerun_is_foreseen_as_free(session: Session) -> None:
+    """EXPLAIN takes the proposal from the answer cache, so a budget of one call lets a rerun pass."""
+    sql = opposite("strategy => 'map'")
+    assert ask(session, sql).calls > COUNT
+    (row,) = ask(session, f"EXPLAIN (FORMAT JSON) {sql}").rows
+    assert json.loads(row["plan"])["total"]["predicted"]["calls"] == 0
+    ran = ask(session, sql, max_calls="1")
+    assert (ran.calls, pairs(ran)) == (0, MOODS)
+
+
+def test_a_volatile_condition(session: Session) -> None:
+    """A condition that changes with each evaluation cannot choose the pairs and their rows twice."""
+    with pytest.raises(AICallError, match="volatile"):
+        ask(session, opposite("strategy => 'map'", "random() < 0.5"))
