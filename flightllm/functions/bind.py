@@ -366,7 +366,7 @@ class _Binder:
             labelled=by_examples,
             uncalibrated=uncalibrated,
         )
-        return BoundCall(name_stub(call), given, values.get("ordered") is True)
+        return BoundCall(name_stub(_by_itself(call)), given, values.get("ordered") is True)
 
     def _check_order(self) -> None:
         """Check that the prompt and a field, both passed by position, are not in the wrong order.
@@ -704,6 +704,13 @@ class _Binder:
 def _own_field(name: str) -> str:
     """Say how a call passes a field that has the name of an option."""
     return f"To pass a field of this name, put its value in parentheses: {name} => (…)"
+
+
+def _by_itself(call: AICall) -> AICall:
+    """Return the call without shared requests if it proves a join: the proof holds for answers about single pairs."""
+    if call.join is None or call.join.targets is None:
+        return call
+    return replace(call, rows_per_request=1, questions_per_request=1)
 
 
 def _labelled(

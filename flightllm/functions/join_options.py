@@ -31,7 +31,7 @@ def read_join(values: Mapping[str, Literal], given: AbstractSet[str], fields: in
         raise AICallError(
             f"{written} is about a join, so the call needs a field of each table: write ai_filter('…', a.x, b.y)"
         )
-    for one, reason in _unfit(values).items():
+    for one, reason in (_unfit(values) | _packing(values, proves=name != PAIRS)).items():
         raise AICallError(f"{one} does not go with {written}: {reason}")
     if name == PAIRS:
         promised = (*TARGETS, CONFIDENCE.name)
@@ -65,6 +65,20 @@ def _unfit(values: Mapping[str, Literal]) -> dict[str, str]:
         found[f"on_error => '{values['on_error']}'"] = "a join needs true or false, so write 'null' or 'fail'"
     if values.get("temperature"):
         found["temperature"] = "answers at a temperature above 0 are random"
+    return found
+
+
+def _packing(values: Mapping[str, Literal], *, proves: bool) -> dict[str, str]:
+    """Return the options about shared requests that do not suit a join, each with the reason."""
+    found = {}
+    rows, questions = values.get("rows_per_request"), values.get("questions_per_request")
+    if proves and _is_number(rows) and rows != 1:
+        found[f"rows_per_request => {rows}"] = (
+            "the proof asks about each sampled pair by itself, so leave it out; strategy => 'block' puts several values"
+            " into one prompt"
+        )
+    if _is_number(questions) and questions != 1:
+        found[f"questions_per_request => {questions}"] = "a join asks one question about each pair, so leave it out"
     return found
 
 

@@ -81,7 +81,8 @@ class Proof:
             regions = TwoRegions(accepted.rows, rejected.rows, sure, targets, self.most)
         seed = self._seed()
         draws = Draws(accepted, seed), Draws(rejected, seed + 1)
-        while sum(wave := regions.wave()):
+        while sum(wanted := regions.wave()):
+            wave = wanted
             if self.foreseen:
                 if not _few(regions):
                     break
@@ -95,6 +96,8 @@ class Proof:
             if self.foreseen:  # predicted answers prove nothing
                 wrong = missed = 0
             regions.tell((len(yes), wrong), (len(no), missed))
+            if wave != wanted:  # a real proof goes on with both regions, so other draws would not be those of it
+                break
         self.reason = regions.reason
         if self.foreseen:
             return True
