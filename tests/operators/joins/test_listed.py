@@ -1,6 +1,7 @@
 """Prompts with lists of values find the pairs of the pair prompts, or are rejected by their proof."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from hashlib import blake2b
@@ -9,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from flightllm.config import Config, EngineConfig
 from flightllm.llm.engine import Request
+from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import Ran, ask, open_database
+from tests.endpoints import Body, Reply, chat, endpoint_of
 from tests.operators.joins.test_ways import Of, pairs, promise
 from tests.simulated import Model, SimulatedEngine, Simulation, simulated
 
@@ -429,3 +433,49 @@ def test_500_by_500(tmp_path: Path, strategy: str) -> None:
         assert pairs(ran) == wanted(kind, 500, 500)
         assert listed_calls(ran) == (5_000 if strategy == "classify" else 2_500)
         assert ran.calls <= listed_calls(ran) + 500
+
+
+@pytest.mark.parametrize(
+    ("strategy", "provider", "prompts"),
+    [("classify", "vllm", 20), pytest.param("block", "openai", 4, marks=pytest.mark.slow)],
+)
+def test_through_an_endpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str, provider: str, prompts: int
+) -> None:
+    """An OpenAI-compatible endpoint gets the list first, a schema for the numbers, and the pairs of the proof."""
+    monkeypatch.setenv("LISTED_KEY", "not-needed")
+    schemas = []
+
+    def behave(path: str, body: Body, number_of: int) -> Reply:
+        del path, number_of
+        said = body["messages"][-1]["content"]
+        records = [json.loads(found) for found in re.findall(r"\{\"[xy]\": \"[^\"]*\"\}", said)]
+        if not records:
+            one, other = (re.search(rf"{name}: (.* \d+)", said) for name in "xy")
+            assert one is not None
+            assert other is not None
+            return chat("Yes" if same(one[1], other[1]) else "No")
+        schemas.append(body["response_format"]["json_schema"])
+        names = next(iter(records[0])), next(iter(records[-1]))
+        first, second = ([record[name] for record in records if name in record] for name in names)
+        turned = "x" in records[-1]
+        named = [
+            [i, j] if strategy == "block" else i
+            for i, one in enumerate(first, 1)
+            for j, two in enumerate(second, 1)
+            if same(*((two, one) if turned else (one, two)))
+        ]
+        return chat(json.dumps({"matches": named}))
+
+    with endpoint_of(behave) as endpoint:
+        options = {"base_url": endpoint.url, "provider": provider, "api_key": "env:LISTED_KEY"}
+        config = Config(engine=EngineConfig("openai", "m", 8, options), data_folder=tmp_path)
+        with closing(Database.open(config)) as database:
+            session = database.session()
+            fill(session, 20, 20)
+            ran = ask(session, SQL % ("", "", CALL % (strategy, ", recall => 0.8")))
+            assert pairs(ran) <= wanted(same, 20, 20)
+            assert len(pairs(ran)) >= 0.8 * len(wanted(same, 20, 20))
+            assert promise(ran)["proxy"] == f"strategy '{strategy}'"
+    assert len(schemas) >= prompts
+    assert all(schema["schema"]["required"] == ["matches"] for schema in schemas)
