@@ -6,7 +6,7 @@ efficiently", arXiv 2510.08489). The answers are verdicts to prove: a model errs
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -56,7 +56,7 @@ class Listed:
     foreseen: bool
     """Whether this is a dry run, which has no answers."""
 
-    @property
+    @cached_property
     def prompts(self) -> int:
         """Return about how many prompts there are; that of pairs if the model's context takes no list."""
         left, count = self._labels_left, len(self.asked.values.found)
@@ -89,9 +89,9 @@ class Listed:
         counters = runtime.proxy_counters(self.asked.join.name, call, call.binding)
         asked = bad = 0
         for wave in _waves(layout.prompts()):
-            texts = [self._texts(shown) for shown in wave]
+            texts = list(self._texts(wave))
             known = known_answers(Asker(call, runtime, counters), call, texts) if self.foreseen else []
-            for place, answer in answered(call, list(texts), runtime, counters):
+            for place, answer in answered(call, [*texts], runtime, counters):
                 shown = wave[place]
                 matches = _foreseen(shown, known[place]) if self.foreseen else answer
                 matching = _matching(layout, shown, matches)
@@ -176,11 +176,14 @@ class Listed:
         """Return the side of the labels (role 0), or of the other values (1): 0 is the left one."""
         return role if self._labels_left else 1 - role
 
-    def _texts(self, shown: Shown) -> tuple[str, str]:
-        """Return the values of the question's fields."""
-        other = self._side(1)
-        beside = self._list(other, shown.others) if self.block else self._record(other, int(shown.others[0]))
-        return self._list(self._side(0), shown.labels), beside
+    def _texts(self, wave: Sequence[Shown]) -> Iterator[tuple[str, str]]:
+        """Yield the values of the question's fields; neighbours with one list share its text."""
+        labels, listed, other = None, "", self._side(1)
+        for shown in wave:
+            if shown.labels is not labels:
+                labels, listed = shown.labels, self._list(self._side(0), shown.labels)
+            one = self._list(other, shown.others) if self.block else self._record(other, int(shown.others[0]))
+            yield listed, one
 
     def _list(self, side: int, numbers: Ints) -> str:
         return "\n".join(f"{at}. {self._record(side, n)}" for at, n in enumerate(numbers.tolist(), 1))

@@ -19,7 +19,7 @@ from tests.endpoints import Body, Reply, chat, endpoint_of
 from tests.operators.joins.test_ways import Of, pairs, promise
 from tests.simulated import Model, SimulatedEngine, Simulation, simulated
 
-COUNT, MANY = 60, 120
+COUNT, MANY, RUNS = 60, 120, 100
 CALL = "ai_filter('Do {x} and {y} go together?', x => a.t, y => b.t, strategy => '%s'%s)"
 SQL = "SELECT a.id AS i, b.id AS j FROM lefts a %s JOIN rights b ON %s %s"
 Together = Callable[[str, str], bool]
@@ -191,8 +191,7 @@ def test_the_list_comes_first(both: Opened) -> None:
     assert lists == sorted(lists, key=lists.index)
 
 
-@pytest.mark.parametrize("kind", ["LEFT", "RIGHT", "FULL"])
-@pytest.mark.parametrize("strategy", ["classify", "block"])
+@pytest.mark.parametrize(("kind", "strategy"), [("LEFT", "classify"), ("RIGHT", "block"), ("FULL", "classify")])
 def test_kinds(tmp_path: Path, kind: str, strategy: str) -> None:
     """Outer joins have the rows without a match too, and the optimizer changes nothing."""
     with opened(tmp_path, answers(few)) as place:
@@ -295,6 +294,25 @@ def test_wrong_verdicts_fall_back(tmp_path: Path, strategy: str, wrong: Callable
         assert ran.calls - listed_calls(ran) == COUNT * COUNT
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["classify", "block"])
+def test_the_promise_holds(tmp_path: Path, strategy: str) -> None:
+    """Verdicts about as good as the promise are taken sometimes, and at most a share delta of runs misses a target."""
+    missed = taken = 0
+    for seed in range(RUNS):
+
+        def wrong(one: str, other: str, seed: int = seed) -> bool:
+            return uniform(f"{seed} {one} {other}") < (0.06 if same(one, other) else 0.005)
+
+        with opened(tmp_path / str(seed), answers(same, wrong)) as place:
+            ran = place.join(strategy, ", recall => 0.9, precision => 0.9, confidence => 0.9")
+        found, truth = pairs(ran), wanted(same)
+        missed += min(len(found & truth) / len(truth), len(found & truth) / len(found)) < 0.9
+        taken += promise(ran)["proxy"] != "none"
+    assert taken > 0
+    assert missed <= 0.1 * RUNS
+
+
 def test_unusable_answers_are_asked_in_pairs(tmp_path: Path) -> None:
     """A number out of range, a text or an object without a list decides no pair."""
     usual = listing(same)
@@ -315,9 +333,9 @@ def test_unusable_answers_are_asked_in_pairs(tmp_path: Path) -> None:
 
 def test_no_usable_answer(tmp_path: Path) -> None:
     """Where nearly all answers are unusable, the way is left early."""
-    with opened(tmp_path, answers(same, more={"one record": Of(lambda *_: "Both match.")}), 6 * COUNT) as place:
+    with opened(tmp_path, answers(same, more={"one record": Of(lambda *_: "Both match.")}), 260, 12) as place:
         ran = place.join("classify")
-        assert pairs(ran) == wanted(same, 6 * COUNT)
+        assert pairs(ran) == wanted(same, 260, 12)
         assert "64 of 64 answers name no records" in promise(ran)["reason"]
 
 
@@ -405,16 +423,16 @@ def test_a_spent_budget_promises_nothing(both: Opened, calls: int) -> None:
     assert not promise(ran)["held"]
 
 
-@pytest.mark.parametrize(("strategy", "prompts"), [("classify", 2 * COUNT), ("block", 6 * 6)])
+@pytest.mark.parametrize(("strategy", "prompts"), [("classify", 40), ("block", 16)])
 def test_the_prediction(tmp_path: Path, strategy: str, prompts: int) -> None:
     """EXPLAIN counts the prompts with lists; after the query it expects all answers from the cache."""
-    with opened(tmp_path, answers(same)) as place:
+    with opened(tmp_path, answers(same), 40, 40) as place:
         sql = SQL % ("", "", CALL % (strategy, ""))
         (row,) = ask(place.session, f"EXPLAIN (FORMAT JSON) {sql}").rows
         assert prompts + 60 <= json.loads(row["plan"])["total"]["predicted"]["calls"] <= prompts + 160
         text = "\n".join(line["plan"] for line in ask(place.session, f"EXPLAIN {sql}").rows)
         assert f"strategy {strategy} with lists" in text
-        assert f"classify {2 * COUNT + 100}, block {6 * 6 + 100}" in text
+        assert "classify 140, block 116" in text
         place.join(strategy)
         (row,) = ask(place.session, f"EXPLAIN (FORMAT JSON) {sql}").rows
         assert json.loads(row["plan"])["total"]["predicted"]["calls"] == 0
@@ -435,10 +453,8 @@ def test_500_by_500(tmp_path: Path, strategy: str) -> None:
         assert ran.calls <= listed_calls(ran) + 500
 
 
-@pytest.mark.parametrize(
-    ("strategy", "provider", "prompts"),
-    [("classify", "vllm", 20), pytest.param("block", "openai", 4, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("strategy", "provider", "prompts"), [("classify", "vllm", 20), ("block", "openai", 4)])
 def test_through_an_endpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str, provider: str, prompts: int
 ) -> None:
