@@ -65,7 +65,7 @@ _TOO_LARGE = re.compile(
 _OVER_CONTEXT = re.compile(
     r"maximum context|context[ _](?:length|window|size)|token count\b.{0,60}\bexceed|too many (?:input |prompt )?tokens"
     r"|(?:request|prompt|input|message)s?\b.{0,60}\b(?:too (?:long|large|big)|longer than|exceeds? the (?:max|limit))"
-    r"|reduce the length of the (?:input|prompt|message)|\btokens must be <= ?\d",
+    r"|reduce the length of the (?:input|prompt|message)|tokens?`? must be <= ?\d",
     re.IGNORECASE,
 )
 """The texts of vendors and servers for a prompt that their model's context has no room for."""
