@@ -38,6 +38,7 @@ _SECTIONS: Final = {
     "embedding": config.EmbeddingConfig,
     "storage": config.StorageConfig,
     "storage.object_stores.NAME": config.ObjectStoreConfig,
+    "attached.NAME": config.AttachedConfig,
     "models": config.ModelsConfig,
     "functions": config.FunctionsConfig,
     "limits": config.LimitsConfig,

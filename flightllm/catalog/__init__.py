@@ -1,6 +1,6 @@
 """The catalog of one server: file tables, stored tables, views and system tables.
 
-Imports: access, common, config, datafusion, errors, file_formats, functions, learning, plan, sql, storage.
+Imports: access, attached, common, config, datafusion, errors, file_formats, functions, learning, plan, sql, storage.
 """
 
 from flightllm.catalog.catalog import Catalog

@@ -13,6 +13,7 @@ import structlog
 from datafusion import DataFrame, SessionContext, col
 from datafusion.catalog import Table
 
+from flightllm.attached.databases import AttachedDatabases
 from flightllm.catalog import external, files, statements, uploads, views
 from flightllm.catalog.converted import converted_format, converted_table, kept_if_taken, sheet_of
 from flightllm.catalog.entries import Entry, SystemTables, TableInfo, system_rows
@@ -23,7 +24,7 @@ from flightllm.catalog.store import TableStore
 from flightllm.catalog.uploads import IngestMode
 from flightllm.common.names import DEFAULT_SCHEMA, RESERVED, STORED_SUFFIX, TableName, quoted
 from flightllm.common.principal import LOCAL
-from flightllm.config import LimitsConfig, StorageConfig
+from flightllm.config import AttachedConfig, LimitsConfig, StorageConfig
 from flightllm.errors import ConfigError, InvalidInputError, LimitExceededError, SqlError
 from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
 from flightllm.sql.names import parse_name
@@ -79,8 +80,19 @@ class Catalog:
         """Return all tables at this moment, without the row filters and masks of a principal."""
         return self.entries
 
+    def open_attached(self, folder: Path, configured: Mapping[str, AttachedConfig]) -> None:
+        """Attach the databases of the configuration, and those that earlier runs left in `folder`.
+
+        Their sources are not asked yet.
+
+        Raises:
+            ConfigError: the list of databases in the folder is damaged.
+        """
+        self.store.attached = AttachedDatabases(folder, configured)
+
     def close(self) -> None:
-        """End the check of the data files, and release the folder. Idempotent."""
+        """End the check of the data files, and release the folder and the attached databases. Idempotent."""
+        self.store.attached.close()
         self.store.file_check.close()
         self._close()
 
@@ -128,6 +140,10 @@ class Catalog:
     def schemas(self) -> list[str]:
         """Return the names of all schemas, `system` last."""
         return self.store.schemas()
+
+    def databases(self) -> list[str]:
+        """Return the names of the attached databases that the principal can know of."""
+        return sorted(self.store.attached.all)
 
     def tables(self) -> list[TableInfo]:
         """Return all tables and system tables, sorted by schema and name; read no data."""

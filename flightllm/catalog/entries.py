@@ -32,8 +32,11 @@ from flightllm.sql.query_columns import Known
 from flightllm.storage.folder import link_name
 from flightllm.storage.rows import StoredFile
 
-EntryKind = Literal["file", "managed", "external", "view", "ai_view", "system"]
-"""The configuration names a `file`; an admin's statement creates an `external` table."""
+EntryKind = Literal["file", "managed", "external", "view", "ai_view", "system", "attached"]
+"""The configuration names a `file`; an admin's statement creates an `external` table.
+
+An `attached` table lies in another database.
+"""
 _TYPES: dict[EntryKind, str] = {
     "file": "BASE TABLE",
     "managed": "BASE TABLE",
@@ -41,6 +44,7 @@ _TYPES: dict[EntryKind, str] = {
     "view": "VIEW",
     "ai_view": "VIEW",
     "system": "SYSTEM TABLE",
+    "attached": "BASE TABLE",
 }
 
 
@@ -165,7 +169,10 @@ class Entry:
     location: str = ""
     """Path or address of an external table, or address of a configured table; clients never see it."""
     format: str = ""
-    """The ending of the file names of an external table, or of a table at an address."""
+    """The ending of the file names of an external table, or of a table at an address.
+
+    For an attached table, a text that changes with each reading of the database's tables.
+    """
     restricted: str = ""
     """The query that applies a principal's row filters and masks to the table; it names the hidden table."""
     keys: TableKeys = NO_KEYS

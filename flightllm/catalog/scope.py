@@ -113,8 +113,9 @@ class PrincipalScope:
 
     def _catalog(self, entries: Mapping[TableName, Entry], planned: Planned) -> SharedCatalog:
         catalog = SharedCatalog.memory_catalog()
+        hidden = set(self._store.attached_schemas).difference(schema for _, _, schema, _ in self._rights.grants)
         for schema in (*([self._own] if self._own else []), *self._store.schemas()):
-            if schema != SYSTEM_SCHEMA:
+            if schema != SYSTEM_SCHEMA and schema not in hidden:
                 tables = _ScopedTables(schema, self, entries, planned)
                 catalog.register_schema(schema, cast("SchemaProvider", tables))
         if self._own_rows is not None:

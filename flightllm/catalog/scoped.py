@@ -11,6 +11,7 @@ from datafusion import DataFrame, SessionContext
 
 from flightllm.access.rights import Rights
 from flightllm.catalog import statements
+from flightllm.catalog.attached_names import known_to
 from flightllm.catalog.catalog import Catalog
 from flightllm.catalog.closing import closed
 from flightllm.catalog.entries import Entry, TableInfo
@@ -111,6 +112,10 @@ class ScopedCatalog(Catalog):
         temporary = sorted(filter(is_temporary, mine))
         listed = [schema for schema in self.store.schemas() if schema in mine or self._rights.may_create(schema)]
         return [*temporary, *listed]
+
+    def databases(self) -> list[str]:
+        """Return the attached databases with a grant to the principal."""
+        return sorted(known_to(self._rights, self.store.attached.all))
 
     def tables(self) -> list[TableInfo]:
         """Return the tables that the principal can read."""

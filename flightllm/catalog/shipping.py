@@ -1,6 +1,6 @@
 """Describe the tables of a query for a sandbox process: as files, or as queries over other tables."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -51,8 +51,10 @@ class Shipped:
     """The ending of hidden names."""
 
 
-def shipped(catalog: Catalog, text: str) -> Shipped:
+def shipped(catalog: Catalog, text: str, copied: Callable[[Entry], str] = lambda _: "") -> Shipped:
     """Return the tables that a query can read: those that its text names, and those that these read in turn.
+
+    `copied` returns the path of an Arrow file with the rows of an attached table, or "" for a table without rows.
 
     Raises:
         FlightLLMError: the files of a table are gone.
@@ -68,6 +70,8 @@ def shipped(catalog: Catalog, text: str) -> Shipped:
         below |= {
             entry.name: base[entry.name] for entry in named_in(mentions(condition.replace(STORED_SUFFIX, " ")), base)
         }
+    read = {entry.name for entry in _read_by(text, [*seen, *below.values()])}
+    copies = {name: (copied(base[name]), ".arrow") for name in sorted(read)}
     system = store.system.schemas if store.system else {}
     words = " ".join([text, *(entry.query for entry in seen)]).lower()
     asked = [name for name in system if SYSTEM_SCHEMA in words and name.lower() in words]
@@ -75,16 +79,31 @@ def shipped(catalog: Catalog, text: str) -> Shipped:
     return Shipped(
         # the store does not list the schemas of temporary tables
         tuple(schema for schema in dict.fromkeys([*store.schemas(), *own]) if schema != SYSTEM_SCHEMA),
-        tuple(_readable(seen, entries)),
-        tuple(_readable(below.values(), base)),
+        tuple(_readable(seen, entries, copies)),
+        tuple(_readable(below.values(), base, copies)),
         dict(system),
         {name: _stream(catalog.system_rows(name)) for name in asked},
     )
 
 
-def _readable(seen: Iterable[Entry], entries: Mapping[TableName, Entry]) -> Iterable[ShippedTable]:
+def _read_by(text: str, seen: Iterable[Entry]) -> Iterator[Entry]:
+    """Yield the tables of attached databases that a query reads, as far as its words and its views tell."""
+    entries = list(seen)
+    words = mentions(" ".join([text, *(entry.query + entry.restricted for entry in entries)]))
+    for entry in entries:
+        if entry.kind == "attached" and entry.name.schema.partition(".")[0] in words:
+            yield entry
+
+
+def _readable(
+    seen: Iterable[Entry], entries: Mapping[TableName, Entry], copies: Mapping[TableName, tuple[str, str]]
+) -> Iterable[ShippedTable]:
     """Yield the readable tables. Unreadable tables are skipped: a query of one of them fails in planning."""
     for entry in seen:
+        if entry.kind == "attached" and not entry.restricted:
+            if entry.name in copies:
+                yield _files(ShippedTable(entry.name, entry.schema), *copies[entry.name])
+            continue
         try:
             yield _shipped(entry, entries)
         except FlightLLMError:

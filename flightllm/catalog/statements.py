@@ -8,6 +8,7 @@ import pyarrow as pa
 from datafusion import SessionContext
 
 from flightllm.catalog import memory, views
+from flightllm.catalog.attached import is_of
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.managed import new_table
 from flightllm.catalog.renaming import rename, to_rename
@@ -227,6 +228,8 @@ def _create_view(store: TableStore, statement: Statement, name: TableName, owner
 def _create_schema(store: TableStore, statement: Statement, schema: str) -> None:
     if schema in RESERVED or is_temporary(schema):
         raise PermissionDeniedError(f"the schema {schema!r} belongs to the server: choose another name")
+    if any(is_of(database, schema) for database in store.attached.all):
+        raise PermissionDeniedError(f"the schema {schema!r} belongs to an attached database: choose another name")
     with store.lock:
         if schema in store.schemas() and not statement.exists_ok:
             raise InvalidInputError(f"the schema {schema!r} exists: choose another name, or write IF NOT EXISTS")
@@ -236,6 +239,8 @@ def _create_schema(store: TableStore, statement: Statement, schema: str) -> None
 def _drop_schema(store: TableStore, statement: Statement, schema: str) -> None:
     if schema in {*RESERVED, DEFAULT_SCHEMA}:
         raise PermissionDeniedError(f"the schema {schema!r} cannot be dropped")
+    if any(is_of(database, schema) for database in store.attached.all):
+        raise PermissionDeniedError(f"the schema {schema!r} belongs to an attached database: write DETACH")
     with store.lock:
         if any(name.schema == schema for name in store.entries):
             raise InvalidInputError(f"the schema {schema!r} is not empty: drop its tables first")

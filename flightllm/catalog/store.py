@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as await_futures
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -17,6 +17,8 @@ from datafusion import SessionContext
 from datafusion.catalog import Catalog as SharedCatalog
 from datafusion.catalog import SchemaProvider
 
+from flightllm.attached.databases import AttachedDatabases
+from flightllm.catalog.attached import is_of, refresh, schemas_in
 from flightllm.catalog.converted import converted_table, kept_if_taken
 from flightllm.catalog.entries import (
     ComparedTables,
@@ -71,6 +73,7 @@ _MOST_MARKS = 256
 _WHAT = {
     "file": "an opened file",
     "external": "an external table",
+    "attached": "a table of an attached database",
     "view": "a view",
     "ai_view": "a view",
 }
@@ -91,7 +94,9 @@ class TableStore:
     A caller that changes several things at once must hold `lock`.
     """
 
-    def __init__(self, limits: LimitsConfig, system: SystemTables | None, folder: TablesFolder, places: Places) -> None:
+    def __init__(  # noqa: PLR0915 - it lists the parts of the state
+        self, limits: LimitsConfig, system: SystemTables | None, folder: TablesFolder, places: Places
+    ) -> None:
         """Load the tables that an earlier run left in `folder`.
 
         Raises:
@@ -117,6 +122,9 @@ class TableStore:
         self._entries: Mapping[TableName, Entry] = {}
         self.compared_tables = ComparedTables(lambda: self._entries)
         self._schemas: tuple[str, ...] = ()
+        self.attached = AttachedDatabases()
+        """The attached databases. Their tables are entries, too, once they were read."""
+        self._attached_schemas: tuple[str, ...] = ()
         self._rewriting: defaultdict[str, Lock] = defaultdict(Lock)
         self.plans = ViewPlans(limits, self._planning_context)
         self._shared = SharedCatalog.memory_catalog()
@@ -261,14 +269,24 @@ class TableStore:
 
     def schemas(self) -> list[str]:
         """Return the names of all schemas, `system` last."""
-        return [*self._schemas, *([SYSTEM_SCHEMA] if self.system else [])]
+        return [*self._schemas, *self._attached_schemas, *([SYSTEM_SCHEMA] if self.system else [])]
+
+    @property
+    def attached_schemas(self) -> Sequence[str]:
+        """Return the schemas of attached databases. A user without a grant there must not learn their names."""
+        return self._attached_schemas
 
     def named(self, name: TableName | str, entries: Mapping[TableName, Entry]) -> TableName:
         """Return the table that a name means: an exact or dotted name of one of `entries`, or else SQL text."""
         if isinstance(name, TableName):
             return name
         parts = name.split(".")
-        for exact in (TableName(DEFAULT_SCHEMA, name), TableName(parts[-2] if len(parts) > 1 else "", parts[-1])):
+        of_attached = TableName(".".join(parts[:-1]), parts[-1])
+        for exact in (
+            TableName(DEFAULT_SCHEMA, name),
+            TableName(parts[-2] if len(parts) > 1 else "", parts[-1]),
+            of_attached,
+        ):
             if exact in entries:
                 return exact
         return parse_name(name)
@@ -308,6 +326,10 @@ class TableStore:
         """
         if schema in RESERVED:
             raise PermissionDeniedError(f"the schema {schema!r} belongs to the server: choose another schema")
+        if any(is_of(database, schema) for database in self.attached.all):
+            raise PermissionDeniedError(
+                f"the schema {schema!r} belongs to an attached database and can only be read: choose another schema"
+            )
         if schema not in self._schemas and schema not in self._temporary:
             raise NotFoundError(f"there is no schema {schema!r}: write CREATE SCHEMA {quoted(schema)} first")
 
@@ -323,6 +345,21 @@ class TableStore:
             provider = SchemaTables(schema, lambda: self._entries, self.plans.looked_up)
             self._shared.register_schema(schema, cast("SchemaProvider", provider))
             self._schemas = (*self._schemas, schema)
+
+    def put_attached(self, database: str, entries: Iterable[Entry]) -> None:
+        """Replace the tables of an attached database, and its schemas, in one step; nothing is written to disk."""
+        with self.lock:
+            new = {entry.name: entry for entry in entries}
+            before = {schema for schema in self._attached_schemas if is_of(database, schema)}
+            now = schemas_in(new, database)
+            for schema in sorted(now - before):
+                provider = SchemaTables(schema, lambda: self._entries, self.plans.looked_up)
+                self._shared.register_schema(schema, cast("SchemaProvider", provider))
+            self._attached_schemas = (*(one for one in self._attached_schemas if one not in before), *sorted(now))
+            kept = {name: entry for name, entry in self._entries.items() if not is_of(database, name.schema)}
+            self._change({**kept, **new})
+            for schema in sorted(before - now):
+                self._shared.deregister_schema(schema)
 
     def drop_schema(self, schema: str) -> None:
         """Remove an empty schema."""
@@ -366,6 +403,8 @@ class TableStore:
         entry = entries.get(name)
         if entry is None:
             raise self.missing(name)
+        if entry.kind == "attached":
+            return f"{self._run} {entry.format}"
         if entry.path is not None:
             return files_revision(entry.path)
         if entry.rows is not None:
@@ -384,6 +423,8 @@ class TableStore:
         Raises:
             CancelledError: `stopped()` turned true; the reading goes on only while other statements wait for it.
         """
+        if self.attached.all:
+            refresh(self, None if words is None or not _LISTING.isdisjoint(words) else words)
         entries = self._entries
         if all(entry.source is None for entry in entries.values()):
             return
@@ -620,7 +661,7 @@ class TableStore:
         """Return a DataFusion catalog over entries, which can differ from the store's present entries."""
         catalog = SharedCatalog.memory_catalog()
         temporary = sorted({name.schema for name in entries if is_temporary(name.schema)}) if self._temporary else []
-        for schema in (*self._schemas, *temporary):
+        for schema in (*self._schemas, *self._attached_schemas, *temporary):
             catalog.register_schema(
                 schema, cast("SchemaProvider", SchemaTables(schema, lambda: entries, planned or self.plans.looked_up))
             )

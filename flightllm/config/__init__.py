@@ -3,6 +3,7 @@
 Imports: common, errors, prompt_order, quality.
 """
 
+from flightllm.config.attached import AttachedConfig
 from flightllm.config.auth import AuthConfig
 from flightllm.config.engine_kinds import EMBEDDERS, ENGINES
 from flightllm.config.kvstore import KvStoreConfig
@@ -20,6 +21,7 @@ __all__ = [
     "EMBEDDERS",
     "ENGINES",
     "REPLICA_KEYS",
+    "AttachedConfig",
     "AuthConfig",
     "CacheConfig",
     "Config",

@@ -1,6 +1,7 @@
 """The whole configuration: all sections, read from TOML and overridden by command-line options."""
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -10,8 +11,10 @@ from typing import Any, Self, get_args, get_type_hints
 
 from platformdirs import user_data_path
 
+from flightllm.common.names import CATALOG
 from flightllm.common.package_data import packaged_folder
 from flightllm.common.redaction import shown_value
+from flightllm.config.attached import OF_FILES, AttachedConfig
 from flightllm.config.auth import AuthConfig
 from flightllm.config.kvstore import KvStoreConfig
 from flightllm.config.limits import CacheConfig, LimitsConfig
@@ -24,6 +27,9 @@ from flightllm.config.server import LogConfig, ServerConfig
 from flightllm.config.storage import ObjectStoreConfig, StorageConfig
 from flightllm.config.tables import CsvFile, TablePlace
 from flightllm.errors import ConfigError
+
+_DATABASE = re.compile(r"[a-z_][a-z0-9_]*")
+_TAKEN = frozenset({CATALOG, "public", "system", "information_schema", "pg_catalog", "main", "temp"})
 
 
 def default_data_folder() -> Path:
@@ -43,6 +49,8 @@ class Config:
     models: ModelsConfig = field(default_factory=ModelsConfig)
     tables: Mapping[str, TablePlace] = field(default_factory=lambda: MappingProxyType({}))
     """Paths, addresses in object stores as texts, and files that only the command line can name."""
+    attached: Mapping[str, AttachedConfig] = field(default_factory=lambda: MappingProxyType({}))
+    """Databases that the server reads where they lie, by name."""
     storage: StorageConfig = field(default_factory=StorageConfig)
     functions: FunctionsConfig = field(default_factory=FunctionsConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
@@ -120,11 +128,30 @@ class Config:
                     name: _table_place(f"[tables] {name}", place, base) for name, place in _table(key, value).items()
                 }
                 values[key] = MappingProxyType(places)
+            elif key == "attached":
+                found = {name: _attached(name, one, base) for name, one in _table(key, value).items()}
+                values[key] = MappingProxyType(found)
             elif key == "data_folder":
                 values[key] = _value(key, value, Path, base)
             else:
                 values[key] = _section(key, types[key], _table(key, value), base)
         return cls(**values)
+
+
+def _attached(name: str, value: Any, base: Path) -> AttachedConfig:
+    """Return an attached database; the path of a file begins at the folder of the configuration."""
+    key = f"attached.{name}"
+    if not _DATABASE.fullmatch(name) or name in _TAKEN:
+        raise ConfigError(f"[{key}]: the name of a database has small letters, digits and _, and is not {CATALOG!r}")
+    if "url" not in _table(key, value):
+        raise ConfigError(f"[{key}] url: write the address of the database, or the path of its file")
+    try:
+        found: AttachedConfig = _section(key, AttachedConfig, value, base)
+        if found.type in OF_FILES:
+            found = replace(found, url=str(base / Path(found.url).expanduser()))
+    except ConfigError as error:
+        raise ConfigError(str(error) if f"[{key}]" in str(error) else f"[{key}]: {error}") from error
+    return found
 
 
 def _table_place(key: str, value: Any, base: Path) -> TablePlace:

@@ -146,6 +146,9 @@ _IN_OTHER_WORDS = (
     ),
 )
 """Patterns of DataFusion's errors that do not say what to write, and our texts for them."""
+_OF_SOURCE = re.compile(r"(?P<kind>SqlError|UnsupportedError): (?=the (?:attached database|column) )")
+"""The begin of an error that a scan of an attached table raised; its text can have any words."""
+_OF_KIND = {"SqlError": SqlError, "UnsupportedError": UnsupportedError}
 _DOUBLED_STOP = re.compile(r"(Valid fields are .*[^.]\.)\.(?=\s|$)", re.DOTALL)
 """DataFusion ends a list of fields with a full stop, and some of its errors add one."""
 _TYPE_NAMES = (
@@ -168,6 +171,12 @@ def mapped_error(error: Exception, parsed: str | None = None) -> FlightLLMError:
     if isinstance(error, FlightLLMError):
         return error
     text = plain_text(error)
+    found = _OF_SOURCE.match(text)
+    return _mapped(text, error, parsed) if found is None else _OF_KIND[found["kind"]](text[found.end() :])
+
+
+def _mapped(text: str, error: Exception, parsed: str | None) -> FlightLLMError:
+    """Return our error for the text of an error of DataFusion itself."""
     if _NO_ROOM in text or (isinstance(error, OSError) and error.errno == errno.ENOSPC):
         return no_room()
     if "Resources exhausted" in text:

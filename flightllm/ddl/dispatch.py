@@ -15,6 +15,7 @@ from flightllm.catalog.scope import check_policy
 from flightllm.common.stopping import text_is_read
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
+from flightllm.ddl.attached import change_attached
 from flightllm.ddl.filters import change_filter, explain_filter
 from flightllm.ddl.functions import change_function, checked_function, returned_type
 from flightllm.ddl.grants import check_there
@@ -57,7 +58,8 @@ _OBJECTS: Final[Mapping[str, Callable[[Statement, QueryRecord, Services, Setting
     **dict.fromkeys(("create_filter", "refit_filter", "drop_filter"), change_filter),
 }
 """The parts that create and drop what is not in the catalog of tables, by the kind of statement."""
-_FOR_ADMINS = ("grant", "revoke", "create_policy", "drop_policy", "create_external")
+_ATTACHED = ("attach", "detach", "refresh_database")
+_FOR_ADMINS = ("grant", "revoke", "create_policy", "drop_policy", "create_external", *_ATTACHED)
 _ROWS_TOGETHER, _TEXT_TOGETHER = 1_000, 1 << 20
 """A bound statement ends after this many rows of parameters, or this many characters of their text."""
 
@@ -247,6 +249,8 @@ def _administer(statement: Statement, services: Services) -> int:
     services.rights.check_admin(statement.kind.replace("_", " ").upper())
     if statement.kind == "truncate":
         return services.cache.clear()
+    if statement.kind in _ATTACHED:
+        return change_attached(statement, services)
     if statement.kind == "create_external":
         services.catalog.create_external(statement, stopped)
         return -1

@@ -48,7 +48,9 @@ def _query(source: Source) -> str | None:
         return _listed(source, 2, "SELECT schema_name FROM information_schema.schemata", "schema_name", "catalog_name")
     if source.is_word(1, "databases", "catalogs"):
         name = "database_name" if source.is_word(1, "databases") else "catalog_name"
-        return _listed(source, 2, _CATALOGS.format(name=name), "catalog_name", None)
+        attached = "".join(f" UNION ALL SELECT {text_literal(one)}" for one in source.place.databases())
+        query = f"SELECT {name} FROM ({_CATALOGS.format(name=name)}{attached})"
+        return _listed(source, 2, query, name, None)
     if source.is_word(1, "tables"):
         within = source.is_word(2, "from", "in")
         return _listed(source, 2, _TABLES if within else _OWN, "table_name", "table_schema")

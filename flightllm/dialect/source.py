@@ -55,6 +55,8 @@ class NameContext:
     """The schema of the session's temporary tables."""
     has_temporary: bool = False
     """The session has temporary tables."""
+    databases: Callable[[], Sequence[str]] = tuple
+    """Returns the attached databases that the user can know of."""
     user: str = ""
     version: str = ""
     catalog: str = CATALOG

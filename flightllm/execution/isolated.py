@@ -11,12 +11,14 @@ from datafusion import DataFrame, SessionContext
 from substrait.algebra_pb2 import ReadRel
 from substrait.plan_pb2 import Plan
 
+from flightllm.catalog.entries import Entry
 from flightllm.catalog.numbered import NumberedTable
 from flightllm.catalog.shipping import shipped
 from flightllm.common.admission import AdmissionSlot
+from flightllm.datafusion.contexts import scratch_context
 from flightllm.datafusion.run import Batches
 from flightllm.execution.context import Services
-from flightllm.execution.row_numbers import numbered_file, numbered_schema
+from flightllm.execution.row_numbers import numbered_file, numbered_schema, rows_file
 from flightllm.operators.runtime import Held
 from flightllm.plan.bounds import unbounded
 from flightllm.plan.stages import STAGE_CATALOG
@@ -99,7 +101,7 @@ class Isolated:
         }
         return Task(
             extracted.sql if sent is None else sent,
-            shipped(self._services.catalog, text),
+            shipped(self._services.catalog, text, lambda entry: self._copied(entry, wanted, open_things, cancelled)),
             {name: _sent(*rows) for name, rows in {**tables, **own}.items()},
             settings_of(context),
             tuple(Function(f.name, tuple(f.arguments), f.output) for f in self._functions.values()),
@@ -118,6 +120,16 @@ class Isolated:
         if wanted == "plan":
             return numbered_schema(self._services, name, table), []
         return open_things.enter_context(numbered_file(self._services, name, table, cancelled))
+
+    def _copied(
+        self, entry: Entry, wanted: Literal["rows", "plan"], open_things: ExitStack, cancelled: Callable[[], bool]
+    ) -> str:
+        """Return the path of a file with the rows of an attached table, because the process reaches no source."""
+        if wanted == "plan" or entry.provider is None:
+            return ""
+        context = scratch_context()
+        context.register_table("t", entry.provider)
+        return str(open_things.enter_context(rows_file(self._services, context.table("t"), cancelled))[1])
 
     @contextmanager
     def _placed(self, cancelled: Callable[[], bool]) -> Iterator[None]:

@@ -43,7 +43,13 @@ def numbered_file(
         CancelledError: `cancelled()` turned true.
         LimitExceededError: the disk is full.
     """
-    frame = _numbering(services, name, table)
+    with rows_file(services, _numbering(services, name, table), cancelled) as found:
+        yield found
+
+
+@contextmanager
+def rows_file(services: Services, frame: DataFrame, cancelled: Callable[[], bool]) -> Iterator[tuple[pa.Schema, Path]]:
+    """Write the rows of a frame to an Arrow file; yield the schema and the path. See `numbered_file`."""
     schema: pa.Schema = frame.schema()
     where = services.config.limits.spill_folder
     with full_disk_mapped(), TemporaryDirectory(prefix="flightllm-", dir=where) as folder:

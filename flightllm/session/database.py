@@ -169,6 +169,7 @@ class Database:
             )
             catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
+            catalog.open_attached(config.data_folder, config.attached)
             catalog.store.forget = access.store.forget
             catalog.store.moving = access.store.moving
             catalog.store.functions = scalars_registrar(functions, lambda: engines.own.engine)

@@ -90,6 +90,7 @@ class SessionPlace:
             path=self._path,
             temporary=self._own,
             has_temporary=self._opened,
+            databases=self._databases,
             user=self._user,
             version=self.version,
             own_functions=self._own_functions,
@@ -103,6 +104,9 @@ class SessionPlace:
         found = ColumnTypes(zip(schema.names, schema.types, strict=True))
         found.schema = schema
         return found
+
+    def _databases(self) -> list[str]:
+        return self._catalog().databases()
 
     def _restricted(self) -> list[TableName]:
         return [name for name, entry in self._catalog().entries.items() if entry.restricted]

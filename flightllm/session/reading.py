@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from flightllm.catalog import Catalog
+from flightllm.catalog.attached_names import with_attached_names
 from flightllm.catalog.entries import Entry
 from flightllm.common.names import TableName, quoted, table_name
 from flightllm.config import LimitsConfig
@@ -132,6 +133,7 @@ class StatementReader:
             FlightLLMError: the statement cannot be parsed, or its rewritten text is too large.
         """
         check_text(sql, self._limits)
+        sql = self._with_attached_names(sql, settings.dialect)
         if settings.dialect == WITH_VARIABLES:
             sql = self.variables.written(sql, () if parameters is None else parameters.names)
         elif settings.dialect == WITH_DECLARE:
@@ -156,6 +158,11 @@ class StatementReader:
         else:
             check_sql(read, self._limits)
         return Rewritten(read, cache(lambda: output_names(sent, as_postgres=self.as_postgres)))
+
+    def _with_attached_names(self, sql: str, dialect: str) -> str:
+        services = self._services()
+        store = services.catalog.store
+        return with_attached_names(sql, store, services.rights, dialect) if store.attached.all else sql
 
     def assignment(self, sql: str, settings: Settings) -> Assignment | None:
         """Return the variables that a statement of Snowflake or BigQuery sets; None for any other statement.

@@ -9,6 +9,7 @@ from flightllm.common.names import TableName, quoted, table_name
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.access_statements import read_access_statement
 from flightllm.sql.alter_statements import read_alter
+from flightllm.sql.attach_statements import read_attach, read_detach, read_refresh_database
 from flightllm.sql.client_parameters import keeps_parameter, resets_parameter
 from flightllm.sql.explain_options import read_explain_options
 from flightllm.sql.external_tables import read_external_table
@@ -37,6 +38,7 @@ _OBJECTS: Mapping[str, Callable[[Sequence[Token], str], Statement | None]] = {
     **dict.fromkeys(("function", "user"), read_function_statement),
     **dict.fromkeys(("filter", "filters"), read_filter_statement),
     "external": read_external_table,
+    "database": read_refresh_database,
 }
 """Readers by the word after CREATE [OR REPLACE], DROP, GET, REFRESH or SHOW; each returns None for other statements."""
 BEGINS_SELECT = re.compile(r"[\s(]*+SELECT\s", re.IGNORECASE)
@@ -302,6 +304,12 @@ class _StatementReader:
     def _truncate(self) -> Statement:
         return read_truncate(self._tokens, self._rest(0))
 
+    def _attach(self) -> Statement:
+        return read_attach(self._tokens, self._rest(0))
+
+    def _detach(self) -> Statement:
+        return read_detach(self._tokens, self._rest(0))
+
     # --- pieces
 
     def _unknown(self, token: Token) -> Statement:
@@ -363,6 +371,8 @@ class _StatementReader:
         "update": _row_change,
         "merge": _merge,
         "truncate": _truncate,
+        "attach": _attach,
+        "detach": _detach,
         **dict.fromkeys(("begin", "start", "commit", "rollback", "end", "savepoint", "release", "abort"), _transaction),
     }
 

@@ -58,7 +58,7 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("[servr]\n", "unknown key 'servr' in the top level; valid keys: auth, cache, data_folder, embedding"),
+        ("[servr]\n", "unknown key 'servr' in the top level; valid keys: attached, auth, cache, data_folder"),
         (
             "[server]\nport = 1\n",
             "unknown key 'port' in [server]; valid keys: check_engine, client_authority, client_listen",

@@ -1,0 +1,27 @@
+"""The SELECT that goes out for one scan."""
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from flightllm.attached.columns import ALIAS, Column, SourceTable, named
+
+
+def select_text(table: SourceTable, columns: Sequence[Column], where: exp.Expr | None, dialect: str) -> str:
+    """Return a SELECT of some columns and rows of a table in a dialect; names and constants are quoted.
+
+    Without columns, each row has the constant 1.
+    """
+    items: list[exp.Expr] = [
+        exp.alias_(
+            column.read(named(column)),
+            exp.to_identifier(f"c{place}", quoted=True),
+        )
+        for place, column in enumerate(columns)
+    ]
+    schema = exp.to_identifier(table.schema, quoted=True) if table.schema else None
+    place = exp.alias_(exp.Table(this=exp.to_identifier(table.name, quoted=True), db=schema), ALIAS, table=True)
+    query = exp.Select(expressions=items or [exp.Literal.number(1)]).from_(place)
+    if where is not None:
+        query = query.where(where)
+    return query.sql(dialect=dialect, comments=False)
