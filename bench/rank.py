@@ -2,10 +2,16 @@
 
     python -m bench.rank [--seeds 100] [--quick] [--json]
 
-The model is simulated, and makes errors. A comparison of two rows is wrong with a probability of 10 %, in a pair as in
-the sort of a window. A number about one row has a normal error, by which 10 % of all pairs come in the wrong order. The
-heap is the usual one for the first k rows: build it from pairs, and take the first row k times. NDCG counts a row that
-truly has place p as k - p. A seed has its own order and errors.
+The model is simulated, and makes errors of one of two kinds. Each kind has its own table, and rows of different tables
+must not be compared:
+
+- `constant`: a comparison of two rows is wrong with a probability of 10 %, however far apart the rows are. A number
+  about one row has no such error, so the table has no row for it.
+- `distance`: a number about one row has a normal error, by which 10 % of all pairs come in the wrong order. A
+  comparison of two rows is wrong as often as that of two such numbers: nearly half of the time for neighbours.
+
+Windows are sorted by such comparisons. The heap is the usual one for the first k rows: build it from pairs, and take the
+first row k times. NDCG counts a row that truly has place p as k - p. A seed has its own order and errors.
 """
 
 import argparse
@@ -23,17 +29,31 @@ from flightllm.operators.sets.rank_select import Window, rank
 ITEMS, WANTED, NOISE = 1_000, 10, 0.1
 _ERROR: Final = 0.0975
 """The standard deviation of a number's error, as a share of the scale: 10 % of all pairs are in the wrong order."""
+ERRORS: Final = ("constant", "distance")
 Found = tuple[Sequence[int], int]
 """The true places of the first rows that a method finds, and its calls."""
 
 
-def by_windows(window: int) -> Callable[[int], Found]:
+class _ByDistance(SimulatedModel):
+    """Makes the errors of two numbers that are compared, new ones for each comparison."""
+
+    def _compared(self, one: int, other: int) -> int:
+        wrong = 0.5 * math.erfc(abs(one - other) / (2 * _ERROR * ITEMS))
+        sign = -1 if one < other else 1
+        return -sign if self._rng.random() < wrong else sign
+
+
+def _model(errors: str, seed: int) -> SimulatedModel:
+    return SimulatedModel(NOISE, seed) if errors == "constant" else _ByDistance(seed=seed)
+
+
+def by_windows(window: int) -> Callable[[int, str], Found]:
     """Return the method that compares at most `window` rows in a prompt."""
 
-    def found(seed: int) -> Found:
+    def found(seed: int, errors: str) -> Found:
         places = _places(seed)
         item_at = {place: item for item, place in enumerate(places)}
-        model = SimulatedModel(NOISE, seed)
+        model = _model(errors, seed)
 
         def compare(windows: Sequence[Window]) -> list[Sequence[int] | None]:
             orders = model([tuple(places[item] for item in one) for one in windows])
@@ -45,16 +65,16 @@ def by_windows(window: int) -> Callable[[int], Found]:
     return found
 
 
-def by_numbers(seed: int) -> Found:
+def by_numbers(seed: int, _: str) -> Found:
     """Rank by a number about each row."""
-    errors = random.Random(seed)  # noqa: S311
-    numbers = {place: place / ITEMS + errors.gauss(0, _ERROR) for place in _places(seed)}
+    rng = random.Random(seed)  # noqa: S311
+    numbers = {place: place / ITEMS + rng.gauss(0, _ERROR) for place in _places(seed)}
     return sorted(numbers, key=numbers.__getitem__)[:WANTED], ITEMS
 
 
-def by_heap(seed: int) -> Found:
+def by_heap(seed: int, errors: str) -> Found:
     """Rank by a heap of all rows that compares pairs, one prompt for each."""
-    heap, model, calls = _places(seed), SimulatedModel(NOISE, seed), 0
+    heap, model, calls = _places(seed), _model(errors, seed), 0
 
     def before(one: int, other: int) -> bool:
         nonlocal calls
@@ -81,8 +101,9 @@ def by_heap(seed: int) -> Found:
     return first, calls
 
 
-METHODS: Final[Mapping[str, Callable[[int], Found]]] = {
-    "pointwise": by_numbers,
+POINTWISE: Final = "pointwise"
+METHODS: Final[Mapping[str, Callable[[int, str], Found]]] = {
+    POINTWISE: by_numbers,
     "listwise": by_windows(10),
     "listwise, window 20": by_windows(20),
     "pairwise": by_windows(2),
@@ -90,9 +111,14 @@ METHODS: Final[Mapping[str, Callable[[int], Found]]] = {
 }
 
 
-def measured(method: Callable[[int], Found], seeds: int) -> dict[str, float]:
+def methods_for(errors: str) -> list[str]:
+    """Return the methods that errors of a kind can befall."""
+    return [name for name in METHODS if errors == "distance" or name != POINTWISE]
+
+
+def measured(method: Callable[[int, str], Found], seeds: int, errors: str) -> dict[str, float]:
     """Return the mean recall, NDCG and calls of a method over some seeds."""
-    runs = [method(seed) for seed in range(seeds)]
+    runs = [method(seed, errors) for seed in range(seeds)]
     recalls = [len(set(first) & set(range(WANTED))) / WANTED for first, _ in runs]
     return {
         "recall": statistics.fmean(recalls),
@@ -112,11 +138,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     announce("rank", arguments)
     seeds = 10 if given.quick else given.seeds
-    methods: dict[str, dict[str, float]] = {}
-    for name, method in METHODS.items():
-        methods[name] = measured(method, seeds)
-        print(f"{name:20}", ", ".join(f"{key} {value:,.4g}" for key, value in methods[name].items()), flush=True)
-    figures: dict[str, Any] = {"items": ITEMS, "wanted": WANTED, "noise": NOISE, "seeds": seeds, "methods": methods}
+    tables: dict[str, dict[str, dict[str, float]]] = {errors: {} for errors in ERRORS}
+    for errors, table in tables.items():
+        print(f"errors: {errors}")
+        for name in methods_for(errors):
+            table[name] = measured(METHODS[name], seeds, errors)
+            print(f"  {name:20}", ", ".join(f"{key} {value:,.4g}" for key, value in table[name].items()), flush=True)
+    figures: dict[str, Any] = {"items": ITEMS, "wanted": WANTED, "noise": NOISE, "seeds": seeds, "errors": tables}
     report("rank", Options(given.json, given.quick, 1), figures)
 
 

@@ -3,6 +3,7 @@
 Each round, a group of items is cut into windows. A window has some items and the group's pivots. The number of pivots
 before an item tells its part of the group. Each item is in two windows with other companions, so that one wrong order
 moves it little. Parts that the first items cannot come from are left alone. The items in front are ordered by votes.
+Without errors of the model, the order is exact; all of n items then take about 3 · n · log2(n) windows of two.
 
 Example: of 1,000 items, the first 10 are wanted, by windows of 10. A sample of 30 items gives three pivots near the
 front. 286 windows compare all items with them. About 40 items stay, and 24 windows put these into their order.
@@ -13,7 +14,7 @@ bounds for selection", 1975, for pivots from a sample.
 
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, permutations
 from typing import Final, TypeAlias
@@ -119,15 +120,17 @@ class _Selection:
     def _in_parts(self, items: list[int], target: int) -> list[list[int]]:
         """Return the items in parts, each before the next; those of the first `target` fit into a window."""
         parts, stalls = [items], [0]
-        # how often each part was split in vain one time after the other: its items seem all alike
+        # How often each part was split in vain one time after the other. The pivots can be at an end of the part, as
+        # votes of few windows choose them. So the next pivot is surely no end; if that is in vain, the items seem alike.
         while places := [
             place
             for place in _needed(parts, target)
             if len(parts[place]) > self._width and stalls[place] < _MOST_STALLS
         ]:
-            samples = {place: self._sample(parts[place]) for place in places}
+            samples = {place: self._sample(parts[place]) for place in places if not stalls[place]}
             self._order_sets(list(samples.values()), _SAMPLE_VOTES)
-            pivots = {place: self._even_pivots(samples[place]) for place in places}
+            pivots = {place: self._even_pivots(sample) for place, sample in samples.items()}
+            pivots |= self._middles({place: parts[place] for place in places if stalls[place]})
             behind = self._behind([(parts[place], pivots[place]) for place in places])
             split: list[tuple[list[int], int]] = []
             for place, part in enumerate(parts):
@@ -146,6 +149,16 @@ class _Selection:
         size = min(max(_SAMPLE_WINDOWS * self.window, _LEAST_SAMPLE), max(2 * PAIR, len(group) // 2))
         return self.rng.sample(group, min(size, len(group)))
 
+    def _middles(self, groups: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
+        """Return a pivot of each group from few items that all their pairs order: without errors, it splits its group."""
+        samples = {place: self.rng.sample(group, min(_FEW_PAIRED, len(group))) for place, group in groups.items()}
+        pairs = [(place, pair) for place, sample in samples.items() for pair in combinations(sample, PAIR)]
+        votes: dict[int, list[Sequence[int]]] = {place: [] for place in samples}
+        for (place, _), order in zip(pairs, self._orders([pair for _, pair in pairs]), strict=True):
+            if order is not None:
+                votes[place].append(order)
+        return {place: [by_votes(sample, votes[place])[(len(sample) - 1) // 2]] for place, sample in samples.items()}
+
     def _even_pivots(self, sample: Sequence[int]) -> list[int]:
         """Return pivots of an ordered sample that divide its group evenly."""
         count = self._pivot_count(len(sample))
@@ -159,14 +172,19 @@ class _Selection:
 
         An item has two more windows where two windows disagree about it.
         """
-        known = {pivot: float(place) for _, pivots in sets for place, pivot in enumerate(pivots)}
-        given: _Votes = {item: (pivots, []) for group, pivots in sets for item in group if item not in known}
-        self._count(given, _VOTES)
-        self._count({item: one for item, one in given.items() if _disagree(one[1])}, _VOTES)
+        places = {pivot: float(place) for _, pivots in sets for place, pivot in enumerate(pivots)}
+        given: _Votes = {item: (pivots, []) for group, pivots in sets for item in group if item not in places}
+        among: dict[int, list[float]] = {pivot: [] for pivot in places}
+        self._count(given, among, _VOTES)
+        self._count({item: one for item, one in given.items() if _disagree(one[1])}, among, _VOTES)
+        known = {pivot: sum(votes) / len(votes) if votes else places[pivot] for pivot, votes in among.items()}
         return known | {item: sum(v) / len(v) if v else float(len(p)) for item, (p, v) in given.items()}
 
-    def _count(self, given: _Votes, votes: int) -> None:
-        """Add to the votes of each item how many of its pivots are before it, by windows with these pivots."""
+    def _count(self, given: _Votes, among: Mapping[int, list[float]], votes: int) -> None:
+        """Add to the votes of each item how many of its pivots are before it, by windows with these pivots.
+
+        `among` gets the same for the pivots: the sample has put them into an order that can be wrong.
+        """
         waiting = [(item, vote) for vote in range(votes) for item in given]
         window = self.window
         while waiting:
@@ -180,10 +198,8 @@ class _Selection:
                     continue
                 all_pivots, before = len(given[own[0]][0]), 0
                 for item in order:
-                    if item in pivots:
-                        before += 1
-                    else:
-                        given[item][1].append(before * all_pivots / len(pivots))
+                    (among[item] if item in pivots else given[item][1]).append(before * all_pivots / len(pivots))
+                    before += item in pivots
             window = max(PAIR, window // 2)
 
     def _with_pivots(

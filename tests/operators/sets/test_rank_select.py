@@ -1,5 +1,6 @@
 """The first of many items are found by orders of few of them."""
 
+import math
 import random
 from collections.abc import Sequence
 
@@ -102,3 +103,29 @@ def test_nothing_answers() -> None:
     ranked = rank(30, 5, 10, lambda windows: [None] * len(windows))
     assert list(ranked.first) == []
     assert ranked.unanswered == frozenset(range(30))
+
+
+@pytest.mark.parametrize("window", [2, 3, 4, 5, 7])
+@pytest.mark.parametrize("items", [9, 31, 60, 150])
+def test_all_items_without_errors(items: int, window: int) -> None:
+    """The order of all items is exact for each seed, by a bounded number of calls."""
+    for seed in range(12):
+        places, calls = found(items, items, window, seed=seed)
+        assert places == list(range(items))
+        assert calls <= 4 * items * math.log2(items)
+
+
+@pytest.mark.parametrize("window", [2, 3])
+def test_many_items_without_errors(window: int) -> None:
+    """It is so for many items too."""
+    for seed in range(2):
+        places, calls = found(700, 700, window, seed=seed)
+        assert places == list(range(700))
+        assert calls <= 4 * 700 * math.log2(700)
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.3, 0.5])
+def test_calls_with_errors(noise: float) -> None:
+    """Errors of the model cost a bounded number of calls, even if its answers tell nothing."""
+    for window in (2, 3, 5, 10):
+        assert found(200, 200, window, noise)[1] <= 6 * 200 * math.log2(200)
