@@ -76,6 +76,9 @@ SCRIPTS: Final[Mapping[str, Script]] = {
         {"* / on / calls": "lower", "* / on / computed_tokens": "lower", "* / on / seconds": "lower"},
         smallest=("--quick", "--repeats", "1"),
     ),
+    "similar_join": Script(
+        {"questions": "lower", "recall": "higher", "peak_mib": "lower"}, sizes=("rows", "matches", "dimensions")
+    ),
     "rank": Script({"methods / * / calls": "lower", "methods / * / recall": "higher"}, sizes=("items", "seeds")),
     "fewest_calls": Script({"window *, * / on": "lower"}, smallest=("--quick", "--repeats", "1")),
     "llm_queries": Script(
@@ -183,6 +186,7 @@ HOT: Final = ("streaming", "operator", "planning", "ordering", "vector", "kv_cod
 APART: Final[Mapping[str, str]] = {
     "hostile": "attacks a server, and fails by its own limits",
     "misbehaving": "is the endpoint that another one measures",
+    "vectors_endpoint": "is the endpoint that another one uses",
     "regress": "compares the others",
     "record": "runs the others, and keeps what they print",
     "prompts": "measures how good answers are, with a model of one's own",

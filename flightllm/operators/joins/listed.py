@@ -60,11 +60,25 @@ class Listed:
     def prompts(self) -> int:
         """Return about how many prompts there are; that of pairs if the model's context takes no list."""
         left, count = self._labels_left, len(self.asked.values.found)
-        labels, others = (self._tokens(role, _some(side)) for role, side in enumerate(self._sides))
-        sizes = self._sizes(labels, others)
+        sizes, _ = self._priced
         if sizes is None:
             return self.candidates.distinct
         return prompts_about(self.candidates, count, sizes, left=left, symmetric=self.symmetric)
+
+    @property
+    def value_tokens(self) -> float:
+        """Return about how many tokens the values of a prompt have; 0 if the model's context takes no list."""
+        sizes, usual = self._priced
+        if sizes is None:
+            return 0.0
+        most = sizes.labels, sizes.others
+        return sum(min(n, len(side)) * one for n, side, one in zip(most, self._sides, usual, strict=True))
+
+    @cached_property
+    def _priced(self) -> tuple[Sizes | None, tuple[float, float]]:
+        """Return the sizes of the prompts, and the usual tokens of a label and of another value, by some of them."""
+        labels, others = (self._tokens(role, _some(side)) for role, side in enumerate(self._sides))
+        return self._sizes(labels, others), (float(labels.mean()), float(others.mean()))
 
     def find(self) -> tuple[Near | None, str]:
         """Ask the prompts; return the verdicts and their basis, or None and the reason.

@@ -121,10 +121,10 @@ class Mapper:
         left, right = np.full(count, unknown), np.full(count, unknown)
         if self.alike and found.left == found.right:
             every = np.union1d(candidates.left, candidates.right)
-            left[every] = right[every] = self._labels(found.left, found, every, self._names(0))
+            left[every] = right[every] = self._labels(found.left, found, every, 0)
         else:
-            left[candidates.left] = self._labels(found.left, found, candidates.left, self._names(0))
-            right[candidates.right] = self._labels(found.right, found, candidates.right, self._names(1))
+            left[candidates.left] = self._labels(found.left, found, candidates.left, 0)
+            right[candidates.right] = self._labels(found.right, found, candidates.right, 1)
         verdict = np.full((unknown + 1, unknown + 1), ASK, np.int8)
         for a, one in enumerate(found.labels):
             for b, other in enumerate(found.labels):
@@ -132,9 +132,12 @@ class Mapper:
                 verdict[a, b] = ACCEPT if matches else REJECT
         return Classes(left, right, verdict)
 
-    def _labels(self, question: str, found: Property, numbers: Ints, names: tuple[str, ...]) -> Ints:
-        ai = self.join.ai
-        call = _asking(ai, _label_answer(question, found.labels), names)
+    def question(self, question: str, found: Property, side: int) -> AICall:
+        """Return the call that asks for the label of a value of a side."""
+        return _asking(self.join.ai, _label_answer(question, found.labels), self._names(side))
+
+    def _labels(self, question: str, found: Property, numbers: Ints, side: int) -> Ints:
+        ai, call = self.join.ai, self.question(question, found, side)
         counters = self.runtime.proxy_counters(self.join.name, call, ai.binding)
         values: list[Value] = [self.values.found[number] for number in numbers.tolist()]
         result = np.full(len(numbers), len(found.labels))

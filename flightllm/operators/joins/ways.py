@@ -9,6 +9,7 @@ import numpy as np
 from flightllm.common.cached import cached_property
 from flightllm.errors import ConfigError, EngineError, MissingExtraError
 from flightllm.functions.join_wish import AUTO, BLOCK, CLASSIFY, EMBEDDING, MAP, PAIRS, PIVOT, JoinWish
+from flightllm.llm.cost import Work
 from flightllm.observe.promise_figures import promise_figures
 from flightllm.observe.query_record import CallRecord
 from flightllm.operators.call_context import LimitTracker, ModelBinding
@@ -16,6 +17,7 @@ from flightllm.operators.joins.asked import PairOracle
 from flightllm.operators.joins.candidates import Candidates
 from flightllm.operators.joins.classes import ACCEPT, ASK, Classes, Near, with_verdict
 from flightllm.operators.joins.exact import AskedPairs
+from flightllm.operators.joins.lengths import Lengths
 from flightllm.operators.joins.listed import Listed
 from flightllm.operators.joins.mapped import FORESEEN, Mapper
 from flightllm.operators.joins.pivot import by_pivot, pivot_prompts
@@ -199,9 +201,24 @@ class Ways:
 
     def _note(self, taken: str, told: list[str]) -> None:
         """Say for EXPLAIN which way is taken, why, and what each way costs."""
-        prices = ", ".join(f"{way} {count:,}" for way, count in self.prices.items())
         why = "".join(f"; {one}" for one in told)
-        self.counters.note(0, 0, join=f"strategy {taken}{why}; questions of each strategy, about: {prices}")
+        self.counters.note(0, 0, join=f"strategy {taken}{why}; questions of each strategy, about: {self._costs()}")
+
+    def _costs(self) -> str:
+        """Return the questions of each way in words, their prompt tokens, and the price of a model with prices."""
+        prices, binding = self.prices, self._binding
+        lengths = Lengths.of(self.asked, self.candidates, binding.engine, alike=self._alike)
+        works = {way: Work(count, round(count * lengths.pair), 0, count) for way, count in prices.items()}
+        single = prices[MAP] - _PROOF
+        works[MAP] = Work(prices[MAP], round(single * lengths.value + _PROOF * lengths.pair), 0, prices[MAP])
+        for way in (CLASSIFY, BLOCK):
+            listed, tokens = prices[way] - _PROOF, lengths.pair + self._listed(way).value_tokens
+            works[way] = Work(prices[way], round(listed * tokens + _PROOF * lengths.pair), 0, prices[way])
+        told = [", ".join(f"{way} {count:,}" for way, count in prices.items())]
+        told.append("tokens: " + ", ".join(f"{way} {work.tokens:,}" for way, work in works.items()))
+        if (unit := binding.costs.prices) is not None:
+            told.append("price: " + ", ".join(f"{way} {unit.price(work):,.4g}" for way, work in works.items()))
+        return "; ".join(told)
 
     def _exact(self, reason: str) -> dict[str, object]:
         """Return the figures of a join whose pairs are all asked."""

@@ -125,6 +125,7 @@ def _all_pairs(database: Database, reason: str) -> None:
     assert "'embedding' is left" in promise(ran)["reason"]
 
 
+@pytest.mark.slow
 def test_no_such_model(tmp_path: Path) -> None:
     """A model that is not there removes the way; a call that names the way has an error."""
     pytest.importorskip("sentence_transformers", reason="the extra 'vector' is not installed")
@@ -149,8 +150,11 @@ def _remote(url: str) -> EmbeddingConfig:
 
 @pytest.mark.parametrize(
     ("status", "message"),
-    [(401, "wrong key"), (404, "no such model m"), (400, "the input is no text")],
-    ids=["key", "model", "texts"],
+    [
+        pytest.param(401, "wrong key", id="key"),
+        pytest.param(404, "no such model m", id="model", marks=pytest.mark.slow),
+        pytest.param(400, "the input is no text", id="texts", marks=pytest.mark.slow),
+    ],
 )
 def test_an_endpoint_refuses(tmp_path: Path, status: int, message: str) -> None:
     """So does an endpoint that refuses the key, the model, or each text."""
