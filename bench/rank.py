@@ -10,8 +10,8 @@ must not be compared:
 - `distance`: a number about one row has a normal error, by which 10 % of all pairs come in the wrong order. A
   comparison of two rows is wrong as often as that of two such numbers: nearly half of the time for neighbours.
 
-Windows are sorted by such comparisons. The heap is the usual one for the first k rows: build it from pairs, and take the
-first row k times. NDCG counts a row that truly has place p as k - p. A seed has its own order and errors.
+Windows are sorted by such comparisons. The heap is the usual one for the first k rows: build it from pairs, and take
+the first row k times. NDCG counts a row that truly has place p as k - p. A seed has its own order and errors.
 """
 
 import argparse

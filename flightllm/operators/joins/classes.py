@@ -192,21 +192,24 @@ class Draws:
 
     def __init__(self, verdicts: Verdicts, seed: int) -> None:
         self._verdicts = verdicts
+        self._rows = verdicts.rows
         self._rng = np.random.default_rng(seed)
-        self._order = self._rng.permutation(verdicts.rows) if verdicts.rows <= _FEW else None
-        self._drawn: set[int] = set()
+        self._order = self._rng.permutation(self._rows) if self._rows <= _FEW else None
+        self._done = 0
+        self._drawn = np.empty(0, np.int64)
+        """The drawn ranks in ascending order, where there is no permutation."""
 
     def next(self, count: int) -> Ints:
         """Return the pairs of values of further pairs of rows."""
-        done = len(self._drawn)
         if self._order is not None:
-            ranks = self._order[done : done + count]
-            self._drawn.update(ranks.tolist())
+            ranks = self._order[self._done : self._done + count]
+            self._done += len(ranks)
             return self._verdicts.pairs_of(ranks)
-        found: list[int] = []
+        found = np.empty(0, np.int64)
         while len(found) < count:
-            rank = int(self._rng.integers(self._verdicts.rows))
-            if rank not in self._drawn:
-                self._drawn.add(rank)
-                found.append(rank)
-        return self._verdicts.pairs_of(np.asarray(found, np.int64))
+            new = self._rng.integers(self._rows, size=count - len(found))
+            new = new[np.sort(np.unique(new, return_index=True)[1])]
+            new = new[~np.isin(new, self._drawn)]
+            self._drawn = np.union1d(self._drawn, new)
+            found = np.concatenate([found, new])
+        return self._verdicts.pairs_of(found)

@@ -22,11 +22,6 @@ _FORESEEN = 80
 """The most pairs of a region that a dry run draws: the shares of its predicted verdicts can be far from the truth."""
 
 
-def _few(regions: TwoRegions) -> bool:
-    """Return whether a dry run can draw more pairs. The proof of a run draws all pairs that a dry run has drawn."""
-    return max(regions.accepted.drawn, regions.rejected.drawn) < _FORESEEN
-
-
 @dataclass(slots=True)
 class Proof:
     """The verdicts of a way and what is certified about them. `prove` asks about sampled pairs."""
@@ -84,8 +79,6 @@ class Proof:
         while sum(wanted := regions.wave()):
             wave = wanted
             if self.foreseen:
-                if not _few(regions):
-                    break
                 drawn = regions.accepted.drawn, regions.rejected.drawn
                 wave = min(wave[0], _FORESEEN - drawn[0]), min(wave[1], _FORESEEN - drawn[1])
             yes, no = (self.oracle.ask(draw.next(size)) for draw, size in zip(draws, wave, strict=True))

@@ -14,17 +14,19 @@ import numpy as np
 from flightllm.errors import InternalError
 from flightllm.functions.join_wish import JoinWish
 from flightllm.operators.joins.asked import YES, PairOracle
-from flightllm.operators.joins.candidates import Candidates
+from flightllm.operators.joins.candidates import Candidates, SomePairs
 from flightllm.operators.joins.classes import Near
 from flightllm.operators.joins.near import Rest, Vectors, nearest, weights_of
 from flightllm.operators.joins.values import Ints, Values
-from flightllm.operators.joins.vectors import vectors_of
+from flightllm.operators.joins.vectors import count_texts, vectors_of
 from flightllm.quality.two_regions import draws_needed
 
 ATTEMPTS: Final = 2
 """So many proofs can be tried, each with its share of the allowed error."""
 _PILOT: Final = 48
 """The pairs of a band that are asked to choose the cut."""
+_MOST_FORESEEN: Final = 4_096
+"""A dry run embeds so many texts at most: of more, it would take too long, and can cost money."""
 _MOST_NEAR: Final = 4_000_000
 """The most pairs that are kept as near: their questions cost far more than their memory."""
 
@@ -48,8 +50,12 @@ class Similar:
         Raises:
             FlightLLMError: as `vectors_of`.
         """
+        numbers = np.union1d(self.candidates.left, self.candidates.right)
+        if self.foreseen and len(numbers) > _MOST_FORESEEN:
+            count_texts(numbers, self.values, self.oracle)
+            return _any(self.candidates, len(self.values.found))
         most = min(self.candidates.distinct // 2, _MOST_NEAR)
-        return nearest(self.candidates, self._vectors(), most, self.oracle.pairs.runtime.cancelled)
+        return nearest(self.candidates, self._vectors(numbers), most, self.oracle.pairs.runtime.cancelled)
 
     def cuts(self, near: Ints) -> Iterator[Near]:
         """Yield near pairs that are likely to make a proof possible: the cheapest ones, and then more of them.
@@ -98,9 +104,17 @@ class Similar:
             raise InternalError("a join by similarity promises a recall")
         return targets.recall, targets.delta / ATTEMPTS if self.delta is None else self.delta
 
-    def _vectors(self) -> Vectors:
-        numbers = np.union1d(self.candidates.left, self.candidates.right)
+    def _vectors(self, numbers: Ints) -> Vectors:
+        """Return the vector of each value of a side, by number."""
         return vectors_of(numbers, self.values, self.oracle)
+
+
+def _any(candidates: Candidates, values: int) -> Ints:
+    """Return as many pairs as the first band has, with all values of the larger side where all pairs can match."""
+    size = max(len(candidates.left), len(candidates.right))
+    if isinstance(candidates, SomePairs):
+        return candidates.pairs[np.linspace(0, candidates.distinct - 1, size).astype(np.int64)]
+    return np.resize(candidates.left, size) * values + np.resize(candidates.right, size)
 
 
 def similar_prompts(candidates: Candidates, wish: JoinWish) -> int:

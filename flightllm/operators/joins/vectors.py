@@ -5,7 +5,8 @@ from typing import Final
 import numpy as np
 
 from flightllm.errors import EngineError, InternalError
-from flightllm.functions.call import EMBEDDING
+from flightllm.functions.call import EMBEDDING, AICall
+from flightllm.observe.query_record import CallRecord
 from flightllm.operators.embedding_proxy import embedding_call
 from flightllm.operators.joins.asked import PairOracle, replied
 from flightllm.operators.joins.near import Vectors
@@ -28,12 +29,10 @@ def vectors_of(numbers: Ints, values: Values, oracle: PairOracle) -> Vectors:
         EngineError: the embedding model is gone, or returns no vector at all.
         CancelledError: the query was cancelled.
     """
-    pairs = oracle.pairs
-    ai, runtime = pairs.join.ai, pairs.runtime
-    call = embedding_call(ai)
-    counters = runtime.proxy_counters(pairs.join.name, call, EMBEDDING)
+    ai, runtime = oracle.pairs.join.ai, oracle.pairs.runtime
+    call, counters = _site(oracle)
     counters.add(rows=len(numbers))
-    texts: list[Value] = [("\n".join(filter(None, values.found[number])),) for number in numbers.tolist()]
+    texts: list[Value] = [(_text(values, number),) for number in numbers.tolist()]
     vectors: Vectors | None = None
     reason = "it returned nothing"
     for start, end in ((0, _FIRST), (_FIRST, len(texts))):
@@ -52,6 +51,23 @@ def vectors_of(numbers: Ints, values: Values, oracle: PairOracle) -> Vectors:
     if vectors is None:
         raise InternalError("a join has values on both sides")
     return vectors
+
+
+def count_texts(numbers: Ints, values: Values, oracle: PairOracle) -> None:
+    """Count the texts of a dry run that embeds none of them, with four characters for each token."""
+    _, counters = _site(oracle)
+    count, tokens = len(numbers), sum(len(_text(values, number)) // 4 for number in numbers.tolist())
+    counters.note(count, count)
+    counters.add(rows=count, distinct_prompts=count, calls=count, prompt_tokens=tokens)
+
+
+def _site(oracle: PairOracle) -> tuple[AICall, CallRecord]:
+    call = embedding_call(oracle.pairs.join.ai)
+    return call, oracle.pairs.runtime.proxy_counters(oracle.pairs.join.name, call, EMBEDDING)
+
+
+def _text(values: Values, number: int) -> str:
+    return "\n".join(filter(None, values.found[number]))
 
 
 def _zeros(rows: int, width: int) -> Vectors:

@@ -55,6 +55,7 @@ class Ways:
         else:
             ways, late = list(self._order()), dict[str, int]()
             deltas = {way: self._delta(place, ways) for place, way in enumerate(ways)}
+            self._note(self.wish.strategy, told)  # a dry run can end before a way is proved
             for place, way in enumerate(ways):
                 others = [self.prices[later] for later in ways[place + 1 :]]
                 done = yield from self._tried(way, told, deltas[way], late, min(others, default=None))

@@ -120,8 +120,8 @@ class _Selection:
     def _in_parts(self, items: list[int], target: int) -> list[list[int]]:
         """Return the items in parts, each before the next; those of the first `target` fit into a window."""
         parts, stalls = [items], [0]
-        # How often each part was split in vain one time after the other. The pivots can be at an end of the part, as
-        # votes of few windows choose them. So the next pivot is surely no end; if that is in vain, the items seem alike.
+        # How often each part was split in vain one time after the other. Votes of few windows choose the pivots, which
+        # can be at an end of the part. The next pivot is surely at no end; if it fails too, the items seem alike.
         while places := [
             place
             for place in _needed(parts, target)
@@ -150,7 +150,7 @@ class _Selection:
         return self.rng.sample(group, min(size, len(group)))
 
     def _middles(self, groups: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
-        """Return a pivot of each group from few items that all their pairs order: without errors, it splits its group."""
+        """Return a pivot of each group, the middle one of few items in order: without errors, it splits its group."""
         samples = {place: self.rng.sample(group, min(_FEW_PAIRED, len(group))) for place, group in groups.items()}
         pairs = [(place, pair) for place, sample in samples.items() for pair in combinations(sample, PAIR)]
         votes: dict[int, list[Sequence[int]]] = {place: [] for place in samples}

@@ -1,12 +1,15 @@
 """Verdicts by classes: the pairs of rows of each pair of values, of all pairs and of some of them."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from flightllm.operators.joins.candidates import AllPairs, Candidates, merged
-from flightllm.operators.joins.classes import ACCEPT, ASK, REJECT, Classes, Near, with_verdict
-from flightllm.operators.joins.values import Values
+from flightllm.operators.joins.classes import ACCEPT, ASK, REJECT, Classes, Draws, Near, with_verdict
+from flightllm.operators.joins.values import Ints, Values
 
 
 def _candidates(*, some: bool) -> Candidates:
@@ -46,3 +49,44 @@ def test_rows_of_near_pairs(*, some: bool, verdict: int) -> None:
     found = with_verdict(candidates, Near(near), verdict)
     by_rank, counts = np.unique(found.pairs_of(np.arange(found.rows)), return_counts=True)
     assert found.rows_of(by_rank).tolist() == counts.tolist()
+
+
+@dataclass
+class _Counted:
+    """Verdicts about many pairs of rows, which count how often somebody asks for the number of rows."""
+
+    there: int
+    asked: int = 0
+
+    @property
+    def rows(self) -> int:
+        self.asked += 1
+        return self.there
+
+    def pairs_of(self, ranks: Ints) -> Ints:
+        return ranks
+
+    def rows_of(self, pairs: Ints) -> Ints:
+        return np.ones_like(pairs)
+
+    def blocks(self, size: int) -> Iterator[Ints]:
+        del size
+        yield np.arange(self.there)
+
+
+@pytest.mark.parametrize("rows", [40_000, 400_000, 10**10])
+def test_draws_are_distinct_and_even(rows: int) -> None:
+    """No row is drawn twice, each part of the rows has its share, and the number of rows is read once."""
+    verdicts = _Counted(rows)
+    draws = Draws(verdicts, 7)
+    parts = [draws.next(count) for count in (32, 8, 20_000, 1, 10_000)]
+    assert [len(part) for part in parts] == [32, 8, 20_000, 1, 10_000]
+    every = np.concatenate(parts)
+    assert len(np.unique(every)) == len(every)
+    assert every.min() >= 0
+    assert every.max() < rows
+    counts = np.bincount(every * 10 // rows, minlength=10)
+    assert np.abs(counts / len(every) - 0.1).max() < 0.02
+    assert verdicts.asked == 1
+    again = Draws(_Counted(rows), 7)
+    assert np.array_equal(again.next(32), parts[0])

@@ -149,6 +149,29 @@ def test_the_prediction(session: Session) -> None:
     assert f"pairs {COUNT * COUNT:,}, map" in text
 
 
+def test_the_prediction_of_many_texts(
+    session: Session, simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With many texts, EXPLAIN embeds none of them, and predicts about the same."""
+
+    def predicted() -> list[int]:
+        (row,) = ask(session, f"EXPLAIN (FORMAT JSON) {join()}").rows
+        total = json.loads(row["plan"])["total"]["predicted"]
+        return [total["calls"], total["prompt_tokens"]]
+
+    monkeypatch.setattr("flightllm.operators.joins.similar._MOST_FORESEEN", 100)
+    assert simulation.embedder is not None or ask(session, join()).rows
+    embedder = simulation.embedder
+    assert embedder is not None
+    session.update("TRUNCATE system.cache")
+    before = embedder.asked
+    few = predicted()
+    assert embedder.asked == before
+    monkeypatch.undo()
+    assert predicted() == pytest.approx(few, rel=0.1)
+    assert embedder.asked > before
+
+
 def test_a_spent_budget_promises_nothing(session: Session) -> None:
     """The query warns, and only pairs with an answer come back."""
     session.update("SET flightllm.on_budget = 'null'")

@@ -64,11 +64,13 @@ def missed(folder: Path, seeds: range) -> Iterator[tuple[bool, float, int]]:
     labels: Mapping[str, Label] = {text: f"thing {thing} of {text.split()[-1]}" for text, thing in seen.items()}
     model = Model({"the same": Of(lambda a, b: things[a] == things[b])})
     with (
-        simulated({"demo": model}, VectorModel(labels, noise=0.6)),
+        simulated({"demo": model}, VectorModel(labels, noise=0.6)) as simulation,
         closing(open_database(folder, embedding=EmbeddingConfig("fake"))) as database,
     ):
         database.session().update(f"CREATE TABLE numbers AS SELECT value AS id FROM generate_series(0, {ROWS - 1})")
         for world in worlds:
+            for engine in simulation.engines.values():
+                engine.asked.clear()
             yield world.join(database.session())
 
 
