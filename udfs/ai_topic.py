@@ -1,6 +1,7 @@
 """ai_topic: the topic of a text, from a few topics that the model finds in all rows; for GROUP BY."""
 
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -33,7 +34,8 @@ def build(call: Arguments) -> Answer:
     many = f"at most {LABELS_HERE}"
     propose = _listing(
         f"Find the topics of the texts below: {many} topics, the most frequent one first.{about} Each topic has one to"
-        " four words. The topics do not overlap, and together they cover most of the texts."
+        " four words. The topics do not overlap, and together they cover most of the texts.",
+        call.integer("k"),
     )
     question = f"Which topic fits the text best? If no topic fits, answer {other}."
     label = text_answer(f"{question}\nTopics: {LABELS_HERE}", max_tokens=64)
@@ -43,11 +45,18 @@ def build(call: Arguments) -> Answer:
     return Answer("", pa.string(), str, over=over)
 
 
-def _listing(instruction: str) -> Answer:
-    items = {"type": "array", "items": {"type": "string", "maxLength": _LONGEST}, "minItems": 1}
-    items["maxItems"] = MOST_TOPICS
-    schema = {"type": "object", "properties": {"topics": items}, "required": ["topics"], "additionalProperties": False}
-    return json_answer(instruction, json.dumps(schema))
+def _listing(instruction: str, k: int) -> Answer:
+    """Return the answer with at most k topics; of a model that writes more, the first ones count."""
+    own, any_number = (json_answer(instruction, _schema(most)) for most in (k, MOST_TOPICS))
+    return replace(own, parse=any_number.parse)
+
+
+def _schema(most: int) -> str:
+    label = {"type": "string", "maxLength": _LONGEST}
+    topics = {"type": "array", "items": label, "minItems": 1, "maxItems": most}
+    return json.dumps(
+        {"type": "object", "properties": {"topics": topics}, "required": ["topics"], "additionalProperties": False}
+    )
 
 
 FUNCTION = AIFunction(

@@ -2,7 +2,7 @@
 
 import errno
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import structlog
@@ -124,7 +124,7 @@ _IN_OTHER_WORDS = (
     (
         re.compile(
             r"(column .* must appear in the GROUP BY clause or must be part of an aggregate function), currently only"
-            r" .*(?:array_agg|string_agg|__group_).*",
+            r" .*(?:__group_|__keyed_|\(coalesce\(translate\().*",
             re.DOTALL,
         ),
         r"\1",
@@ -163,14 +163,16 @@ _PANICS = "pyo3_runtime"
 _log = structlog.get_logger(__name__)
 
 
-def mapped_error(error: Exception, parsed: str | None = None) -> FlightLLMError:
+def mapped_error(
+    error: Exception, parsed: str | None = None, shown: Callable[[str], str] = lambda text: text
+) -> FlightLLMError:
     """Translate DataFusion's error from planning or running SQL into ours; return our own errors unchanged.
 
-    `parsed` is the SQL text that DataFusion parsed.
+    `parsed` is the SQL text that DataFusion parsed. `shown` returns the error's text with the names that users know.
     """
     if isinstance(error, FlightLLMError):
         return error
-    text = plain_text(error)
+    text = shown(plain_text(error))
     found = _OF_SOURCE.match(text)
     return _mapped(text, error, parsed) if found is None else _OF_KIND[found["kind"]](text[found.end() :])
 
@@ -194,16 +196,20 @@ def _mapped(text: str, error: Exception, parsed: str | None) -> FlightLLMError:
     if any(sign in text for sign in _UNREADABLE):
         _log.error("a table's file cannot be read", error=text)
         return InternalError("a table's file is missing, damaged or unreachable; see the server's log for its name")
-    for pattern, ours in _IN_OTHER_WORDS:
-        if found := pattern.search(text):
-            return (UnsupportedError if _UNSUPPORTED in text else SqlError)(found.expand(ours))
+    said = _in_other_words(text)
     if _UNSUPPORTED in text:
-        return UnsupportedError(text.replace(_UNSUPPORTED, "not supported: "))
-    if "RecursionLimitExceeded" in text:
+        return UnsupportedError(said or text.replace(_UNSUPPORTED, "not supported: "))
+    if "RecursionLimitExceeded" in text and not said:
         return LimitExceededError("the SQL text is nested too deeply (50 levels): use WITH, or shorter expressions")
-    wrong = _wrong(text)
+    wrong = SqlError(said) if said else _wrong(text)
     wrong.parsed = parsed
     return wrong
+
+
+def _in_other_words(text: str) -> str:
+    """Return what to write instead, where an error does not say it; otherwise an empty text."""
+    found = ((pattern.search(text), ours) for pattern, ours in _IN_OTHER_WORDS)
+    return next((match.expand(ours) for match, ours in found if match), "")
 
 
 def _wrong(text: str) -> SqlError:

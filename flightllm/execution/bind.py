@@ -38,6 +38,7 @@ from flightllm.functions.learned import question_of
 from flightllm.functions.search import VECTOR_BYTES
 from flightllm.learning.learned import Learned
 from flightllm.plan.planner import list_arguments, register_stubs, schema_without_cast
+from flightllm.sql.aggregate_calls import with_calls_as_written
 from flightllm.sql.calls import Extracted, extract_calls
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.names_apart import SAME_NAME, names_apart
@@ -199,7 +200,9 @@ def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
             return encoded_frame(context, extracted.plan)
         planned = _planned(context, extracted.sql)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
-        mapped = mapped_error(error, extracted.sql)
+        written = {name: call.text for name, call in extracted.calls.items() if call.over and not call.over.whole}
+        shown = partial(with_calls_as_written, sql=extracted.sql, written=written)
+        mapped = mapped_error(error, extracted.sql, shown)
         text = extracted.display_name(str(mapped))
         if f"'{VECTOR_BYTES}(" in text:
             raise SqlError("search an index over vectors for a list of numbers, as in [0.1, 0.2]") from error

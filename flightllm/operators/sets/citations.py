@@ -8,20 +8,20 @@ from typing import Final
 
 from flightllm.operators.sets.citation_forms import in_one_form
 
-_NUMBERS: Final = (
-    r"[\[\u3010]\s*(?:(?:texts?|rows?|notes?|no\.|#)\s*)?#?\d+(?:\s*(?:,|;|-|\u2013|and|&)\s*#?\d+)*\s*[\]\u3011]"
-)
-_MARK: Final = re.compile(_NUMBERS, re.IGNORECASE)
+_NUMBERS: Final = r"\[\d+(?:-\d+)?(?:, \d+(?:-\d+)?)*\]"
+"""Numbers and ranges as `in_one_form` writes them."""
+_MARK: Final = re.compile(_NUMBERS)
 _END: Final = re.compile(
     rf"(?<![.\s][^\W\d_])(?<!^[^\W\d_])[.!?]+[\"')\u201d\u2019]*(?:[ \t]*{_NUMBERS})*(?=\s|$)\s*"
     rf"|[\u3002\uff01\uff1f\u0964](?:\s*{_NUMBERS})*\s*"
     r"|\n\s*",
-    re.IGNORECASE | re.MULTILINE,
+    re.MULTILINE,
 )
 """The end of a sentence with the numbers after it. A point after a single letter, as in `e.g.`, ends none."""
-_SPACES: Final = re.compile(rf"[ \t]*{_NUMBERS}", re.IGNORECASE)
+_SPACES: Final = re.compile(rf"[ \t]*{_NUMBERS}")
 """Numbers with the spaces before them."""
-_RANGE: Final = re.compile(r"(\d+)\s*[-\u2013]\s*#?(\d+)")
+_RANGE: Final = re.compile(r"(\d+)-(\d+)")
+_WORD: Final = re.compile(r"\w")
 _WIDEST_RANGE: Final = 1_000
 _SPACE_BEFORE: Final = re.compile(r"[ \t]+(?=[.,;:!?]|$)")
 
@@ -63,7 +63,7 @@ def cited(text: str, rows: Mapping[int, int]) -> Note:
         body = part.rstrip()
         if known:
             plain = _SPACE_BEFORE.sub("", _SPACES.sub("", body)).strip()
-            if re.search(r"\w", plain):  # small models answer with a list of numbers and no word
+            if _WORD.search(plain):  # small models answer with a list of numbers and no word
                 sentences.append(Sentence(plain, part[len(body) :], tuple(known)))
     return Note(sentences)
 

@@ -13,6 +13,7 @@ from flightllm.operators.sets.kmeans import clusters
 from flightllm.operators.sets.late_questions import excerpts
 from flightllm.operators.sets.near_vectors import vectors_of
 from flightllm.operators.sets.one_text import texts_of
+from flightllm.operators.sets.room import fitting
 
 _SHOWN, _CHARACTERS = 12, 240
 """The texts by which the model names a cluster, and the characters of each."""
@@ -34,7 +35,9 @@ def answers(values: SetValues, asker: Asker) -> Sequence[Any]:
     order = np.lexsort((there, far, numbers))
     starts = np.searchsorted(numbers[order], np.arange(int(numbers.max()) + 2))
     members = [[texts[there[place]] for place in order[first:last]] for first, last in pairwise(starts)]
-    replies = asker.ask(over.questions["name"], [(excerpts(some, _SHOWN, _CHARACTERS),) for some in members])
+    question = over.questions["name"]
+    fits = fitting(question, asker.binding(question))
+    replies = asker.ask(question, [(excerpts(some, _SHOWN, _CHARACTERS, fits),) for some in members])
     names: list[Any] = []
     used: dict[str, int] = {}
     for reply in replies:

@@ -1,11 +1,14 @@
 """Questions with a text that only the rows tell, such as the labels that the model found in them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from flightllm.functions.answers import choice_answer
 from flightllm.functions.call import AICall, name_stub
 from flightllm.functions.over_set import LABELS_HERE
+
+_LEAST_CHARACTERS: Final = 40
 
 
 def filled(question: AICall, text: str) -> AICall:
@@ -35,10 +38,21 @@ def choosing(question: AICall, labels: Sequence[str], other: str) -> AICall:
     return name_stub(replace(filled(question, listed), parameters=parameters, parse=answer.parse))
 
 
-def excerpts(texts: Sequence[str], most: int, each: int) -> str:
-    """Return the beginnings of up to `most` texts as one list, with up to `each` characters of a text."""
+def excerpts(texts: Sequence[str], most: int, each: int, fits: Callable[[str], bool]) -> str:
+    """Return the beginnings of up to `most` texts as one list, with up to `each` characters of a text.
+
+    `fits` says whether a prompt has room for a list. Without room, the list has fewer and shorter texts.
+    """
+    while True:
+        listed = _listed(texts[:most], each)
+        if fits(listed) or (most == 1 and each <= _LEAST_CHARACTERS):
+            return listed
+        most, each = max(1, min(most, len(texts)) * 3 // 4), max(_LEAST_CHARACTERS, each * 3 // 4)
+
+
+def _listed(texts: Sequence[str], each: int) -> str:
     lines = []
-    for text in texts[:most]:
+    for text in texts:
         shown = " ".join(text.split())
         lines.append(f"- {shown if len(shown) <= each else f'{shown[:each]}…'}")
     return "\n".join(lines)

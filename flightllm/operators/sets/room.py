@@ -1,7 +1,7 @@
 """How many tokens the prompts of an aggregate have for texts, and how many notes one prompt combines."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -73,9 +73,10 @@ def room_of(call: AICall, binding: ModelBinding) -> Room:
     return room
 
 
-def tokens_left(question: AICall, binding: ModelBinding) -> int:
-    """Return the tokens that a prompt of a question has for its text; 0 or less where the context is too small."""
-    return _usable(_context_of(binding), binding) - _taken(question, binding)
+def fitting(question: AICall, binding: ModelBinding, after: str = "") -> Callable[[str], bool]:
+    """Return the function that says whether a prompt of a question has room for a text with `after` behind it."""
+    left, count = _usable(_context_of(binding), binding) - _taken(question, binding), binding.engine.count_tokens
+    return lambda text: count(text + after) <= left
 
 
 def _context_of(binding: ModelBinding) -> int:

@@ -1,5 +1,6 @@
 """Run a call over sets: collect the values of all rows, let the method answer, and give each row its answer."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import islice, repeat
@@ -83,17 +84,17 @@ def _streamed(
 
     The record counts only the rows of the last wave, because each wave has the same rows.
     """
-    count = failed = 0
+    last = Counter[str]()
     try:
         for _ in sets.waves(stream):
-            count = failed = 0
+            last.clear()
             for batch in rows():
                 check_cancelled(runtime.cancelled)
                 answers = sets.answers_of(batch)
-                count, failed = count + len(answers), failed + _failures(answers)
+                last += _counts(answers)
                 yield _with_column(batch, _column(call.ai, answers), schema)
     finally:
-        counters.add(rows=count, failed_rows=failed)
+        counters.add(**last)
 
 
 class _Sets:
@@ -191,14 +192,14 @@ def answered_sets(call: AICall, columns: Sequence[pa.Array], asking: Asking, cou
     counters.note(sets.rows, len(sets.known))
     sets.answer()
     answers = sets.answers_of(rows)
-    counters.add(rows=len(answers), failed_rows=_failures(answers))
+    counters.add(**_counts(answers))
     return _column(call, answers)
 
 
 def _answered(
     call: StageCall, batch: pa.RecordBatch, answers: Sequence[Any], schema: pa.Schema, counters: CallRecord
 ) -> pa.RecordBatch:
-    counters.add(rows=len(answers), failed_rows=_failures(answers))
+    counters.add(**_counts(answers))
     return _with_column(batch, _column(call.ai, answers), schema)
 
 
@@ -206,8 +207,9 @@ def _with_column(batch: pa.RecordBatch, column: pa.Array, schema: pa.Schema) -> 
     return pa.RecordBatch.from_arrays([*batch.columns, column], schema=schema)
 
 
-def _failures(answers: Sequence[Any]) -> int:
-    return sum(isinstance(answer, Failure) for answer in answers)
+def _counts(answers: Sequence[Any]) -> Counter[str]:
+    """Return the numbers of rows and of those without an answer, as a call site counts them."""
+    return Counter(rows=len(answers), failed_rows=sum(isinstance(answer, Failure) for answer in answers))
 
 
 def _column(call: AICall, answers: Sequence[Any]) -> pa.Array:

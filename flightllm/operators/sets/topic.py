@@ -12,11 +12,10 @@ from flightllm.operators.sets.asker import Asker, Reply
 from flightllm.operators.sets.base import Failure, SetValues
 from flightllm.operators.sets.late_questions import choosing, excerpts, filled
 from flightllm.operators.sets.one_text import texts_of
-from flightllm.operators.sets.room import tokens_left
+from flightllm.operators.sets.room import fitting
 
 _SAMPLED, _CHARACTERS = 60, 240
 """The texts of a sample, and the characters of each that the model reads, where its context has room for them."""
-_LEAST_CHARACTERS: Final = 40
 _KEPT_BACK: Final = 4
 """One topic of this number is kept for the texts that do not fit the first topics."""
 _TURNS: Final = 2
@@ -59,19 +58,9 @@ def _proposal(texts: Sequence[str], wanted: int, known: Sequence[str], propose: 
     """Ask for topics of a sample; the texts come in the order of their hashes."""
     question = filled(propose, str(wanted))
     end = f"\n\nThese topics are known, and fit none of the texts: {', '.join(known)}" if known else ""
-    (reply,) = asker.ask(question, [(_sample(texts, end, question, asker),)])
+    sample = excerpts(texts, _SAMPLED, _CHARACTERS, fitting(question, asker.binding(question), end))
+    (reply,) = asker.ask(question, [(sample + end,)])
     return reply
-
-
-def _sample(texts: Sequence[str], end: str, question: AICall, asker: Asker) -> str:
-    """Return the texts that the model reads, with `end` after them: fewer and shorter ones for a small context."""
-    binding = asker.binding(question)
-    room, sampled, each = tokens_left(question, binding), _SAMPLED, _CHARACTERS
-    while True:
-        sample = excerpts(texts, sampled, each) + end
-        if (sampled == 1 and each == _LEAST_CHARACTERS) or binding.engine.count_tokens(sample) <= room:
-            return sample
-        sampled, each = max(1, sampled * 3 // 4), max(_LEAST_CHARACTERS, each * 3 // 4)
 
 
 def _labels(reply: Reply, wanted: int, taken: Iterable[str]) -> list[str]:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flightllm.engines.fake.engine import FakeOptions
-from flightllm.errors import AICallError, BudgetExceededError, FlightLLMError
+from flightllm.errors import AICallError, BudgetExceededError, FlightLLMError, SqlError
 from flightllm.llm.engine import Request
 from flightllm.session.database import Database
 from flightllm.session.session import Session
@@ -101,6 +101,21 @@ def test_the_name_is_as_written(session: Session) -> None:
     for call in ("ai_agg(DISTINCT note, 'a ''b''', max_tokens => 9)", "ai_summarize_agg(note, citations => id)"):
         assert ask(session, f"SELECT {call} FROM people WHERE false").table.schema.names == [call]
         assert call in explained(session, f"SELECT {call} FROM people")["ai operator s0"]
+
+
+def test_names_beside_the_same_aggregate(session: Session) -> None:
+    """The names are the user's, too, where another aggregate collects the same column."""
+    call = "ai_agg(note, 'x')"
+    for own in ("array_agg(note)", "string_agg(note, ', ')"):
+        assert ask(session, f"SELECT {own}, {call} FROM people WHERE false").table.schema.names[1] == call
+        with pytest.raises(
+            SqlError, match=r"currently only .people\.name, \w+_agg\(people\.note.*, ai_agg\(note, 'x'\)"
+        ):
+            ask(session, f"SELECT id, {own}, {call} FROM people GROUP BY name")
+    with pytest.raises(SqlError, match=r"currently only .people\.name, array_agg\(people\.note\)"):
+        ask(session, "SELECT id, array_agg(note) FROM people GROUP BY name")
+    with pytest.raises(SqlError, match=r"currently only .people\.name, ai_agg\(note, 'x', citations => id\)"):
+        ask(session, "SELECT id, ai_agg(note, 'x', citations => id) FROM people GROUP BY name")
 
 
 def test_a_view(session: Session) -> None:

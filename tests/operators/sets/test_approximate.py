@@ -263,7 +263,7 @@ def test_stream_yields_each_wave(session: Session) -> None:
 
 
 def test_streamed_rows_are_counted_once(session: Session) -> None:
-    """The record has the group and its failed answer once, and not once a wave."""
+    """The record has each group once, and not once a wave."""
     ran = ask(session, f"SELECT g, {GOOD}, stream => true) AS n FROM r GROUP BY g")
     assert len(ran.rows) > 3 * 2
     text = f"SELECT rows FROM system.ai_calls WHERE query_id = '{ran.record.query_id}'"

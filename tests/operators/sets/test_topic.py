@@ -1,6 +1,7 @@
 """Topics that the model finds in the rows."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -136,3 +137,20 @@ def test_wrong_options(database: Database, options: str, error: str) -> None:
     session, _ = session_of(database)
     with pytest.raises(InvalidInputError, match=error):
         ask(session, f"SELECT ai_topic(text, {options}) FROM notes")
+
+
+def test_no_more_than_k(database: Database) -> None:
+    """The schema allows k topics. Of a model that writes more all the same, the first ones count."""
+    asked: list[str] = []
+
+    def many(request: Request) -> str:
+        if isinstance(request.parameters.constraint, Choice):
+            return request.parameters.constraint.options[0]
+        asked.append(str(request.parameters.constraint))
+        return json.dumps({"topics": [f"topic {number}" for number in range(17)]})
+
+    session, engine = session_of(database, many)
+    found = ask(session, SQL.replace("k => 4", "k => 3"))
+    assert {row["topic"] for row in found.rows} == {"topic 0", None}
+    assert re.search(r"maxItems\W+3\b", asked[0])
+    assert len(engine.asked) == 1 + 70
