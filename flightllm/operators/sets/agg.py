@@ -7,8 +7,7 @@ All cuts are made by content. So the order of rows changes no prompt, and a new 
 the notes above it. All other answers come from the answer cache.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from flightllm.errors import InvalidInputError
 from flightllm.functions.aggregated import COMBINE, EXTRACT, LEAST_CONTEXT, ONE, WRITE
 from flightllm.functions.call import AICall
 from flightllm.functions.group_texts import is_group
+from flightllm.operators.sets.agg_tree import Node, Prompt, Tree, middle
 from flightllm.operators.sets.asker import Asker, Reply
 from flightllm.operators.sets.base import Failure, SetValues
 from flightllm.operators.sets.citations import Note, Sentence, cited, has_numbers
@@ -26,51 +26,11 @@ from flightllm.operators.sets.room import Room, room_of
 
 _LIKELY_NOTE: Final = "word " * 100
 """Stands for a predicted note, so that the predicted prompts above it have about the right size."""
+_LEVELS_OF_PARTS: Final = 5
+"""How often a prompt can have been cut in two for its parts to be known at once."""
 _UNCITED: Final = (
     "no sentence of the answer has the number of a row: leave out citations, or name a model that follows instructions"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Node:
-    """A node of the tree: its note, and the rank by which the level above is cut.
-
-    The rank is that of the last text or node below, and not that of the note: another note moves no cut.
-    """
-
-    note: Note | Failure
-    content: str
-
-
-@dataclass(slots=True)
-class _Tree:
-    """A group on its way to its answer."""
-
-    group: Group
-    nodes: list[_Node] = field(default_factory=list)
-    leaves: int = 0
-    levels: int = 1
-    calls: int = 0
-    answer: Any = None
-    done: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Prompt:
-    """A prompt of one tree: its question, its text, and the row of each number in it."""
-
-    tree: _Tree
-    question: str
-    text: str
-    rows: Mapping[int, int]
-    parts: "Sequence[Item] | Sequence[_Node]"
-    """The texts or the notes in the prompt."""
-
-    @property
-    def content(self) -> str:
-        """Return the text that decides the rank of the node that the reply makes."""
-        last = self.parts[-1]
-        return last.content if isinstance(last, _Node) else str(last.rank)
 
 
 def answers(values: SetValues, asker: Asker) -> Sequence[Any]:
@@ -92,6 +52,8 @@ class _Aggregate:
         first = next(iter(over.questions.values())) if over is not None else asker.call
         binding = asker.binding(first)
         self._count = binding.engine.count_tokens
+        self._counts = extras_of(binding.engine).has_tokenizer
+        """Whether no prompt can be too long, because all tokens are counted."""
         self._room: Room = room_of(asker.call, binding)
         self._drawn = {name for name, one in self._room.questions.items() if self._has_earlier_answers(one)}
         """In a dry run, the questions whose predicted answers are drawn from earlier ones."""
@@ -103,7 +65,7 @@ class _Aggregate:
                 f"{self._asker.call.text}: an aggregate over a model works in a query only: write it in SELECT,"
                 " and not in a function or a client's plan"
             )
-        trees = [_Tree(Group(text, most, self._count)) for text in texts]
+        trees = [Tree(Group(text, most, self._count)) for text in texts]
         self._ask([prompt for tree in trees for prompt in self._first(tree, most)])
         self._note(trees)
         while left := [tree for tree in trees if not tree.done]:
@@ -111,7 +73,7 @@ class _Aggregate:
         self._note(trees)
         return [tree.answer for tree in trees]
 
-    def _first(self, tree: _Tree, most: int) -> list[_Prompt]:
+    def _first(self, tree: Tree, most: int) -> list[Prompt]:
         """Return the prompts about texts: all of a group, or those of its leaves."""
         group = tree.group
         if group.tokens <= most:
@@ -120,11 +82,11 @@ class _Aggregate:
         tree.leaves = len(leaves)
         return [self._about(tree, EXTRACT, leaf) for leaf in leaves]
 
-    def _about(self, tree: _Tree, question: str, items: Sequence[Item]) -> _Prompt:
+    def _about(self, tree: Tree, question: str, items: Sequence[Item]) -> Prompt:
         rows = {number: item.row for number, item in enumerate(items, start=1)}
-        return _Prompt(tree, question, leaf_text(items, numbered=self._citing), rows, items)
+        return Prompt(tree, question, leaf_text(items, numbered=self._citing), rows, items)
 
-    def _above(self, tree: _Tree) -> list[_Prompt]:
+    def _above(self, tree: Tree) -> list[Prompt]:
         """Return the prompts about the notes of a tree's highest level, which they replace by the next level."""
         nodes, tree.nodes = tree.nodes, []
         if failed := [node.note for node in nodes if isinstance(node.note, Failure)]:
@@ -142,19 +104,22 @@ class _Aggregate:
         cut = [nodes[run.start : run.stop] for run in runs([1] * len(nodes), ranks, self._room.notes)]
         return [self._merging(tree, COMBINE, some) for some in cut]
 
-    def _merging(self, tree: _Tree, question: str, nodes: Sequence[_Node]) -> _Prompt:
+    def _merging(self, tree: Tree, question: str, nodes: Sequence[Node]) -> Prompt:
         notes = [node.note for node in nodes if isinstance(node.note, Note)]
         cited_rows = dict.fromkeys(row for note in notes for row in note.rows)
         numbers = {row: number for number, row in enumerate(cited_rows, start=1)}
         shown = [text for note in notes if (text := note.shown(numbers))]
         rows = {number: row for row, number in numbers.items()}
-        return _Prompt(tree, question, SEPARATOR.join(shown), rows, nodes)
+        return Prompt(tree, question, SEPARATOR.join(shown), rows, nodes)
 
-    def _ask(self, prompts: Sequence[_Prompt]) -> None:
+    def _ask(self, prompts: Sequence[Prompt]) -> None:
         """Ask prompts, and give each tree its result or its next nodes, in the order of the prompts.
 
         An endpoint can count more tokens than we do. A prompt that is too long for it is asked in two parts.
         """
+        if not self._counts:
+            known = self._known_parts(prompts, _LEVELS_OF_PARTS)
+            prompts = [one for own, some in zip(prompts, known, strict=True) for one in self._instead(own, some or [])]
         found = list(zip(prompts, self._replies(prompts), strict=True))
         while parts := [self._in_parts(prompt) if reply and reply.too_long else [] for prompt, reply in found]:
             new = [prompt for some in parts for prompt in some]
@@ -163,12 +128,13 @@ class _Aggregate:
             answered, before = iter(list(zip(new, self._replies(new), strict=True))), found
             found = []
             for (prompt, reply), some in zip(before, parts, strict=True):
+                self._instead(prompt, some)
                 found += list(islice(answered, len(some))) or [(prompt, reply)]
                 prompt.tree.calls += bool(some)
         for prompt, reply in found:
             self._take(prompt, reply)
 
-    def _replies(self, prompts: Sequence[_Prompt]) -> list[Reply | None]:
+    def _replies(self, prompts: Sequence[Prompt]) -> list[Reply | None]:
         """Return the reply to each prompt; None where there is nothing to ask about."""
         replies: list[Reply | None] = [None] * len(prompts)
         places = {
@@ -185,29 +151,53 @@ class _Aggregate:
                 replies[at] = reply
         return replies
 
-    def _in_parts(self, prompt: _Prompt) -> list[_Prompt]:
+    def _known_parts(self, prompts: Sequence[Prompt], levels: int) -> list[list[Prompt] | None]:
+        """Return the prompts about the parts of each prompt whose answers are known; None where one is not known.
+
+        An endpoint that refused a prompt refuses it again. So a rerun asks neither it nor its parts.
+        """
+        own, known = list(prompts), [False] * len(prompts)
+        for name, question in self._room.questions.items():
+            places = [at for at, one in enumerate(own) if one.question == name and one.text]
+            for at, there in zip(places, self._asker.known(question, [(own[at].text,) for at in places]), strict=True):
+                known[at] = there
+        parts = [[] if there or not levels else self._in_parts(one) for one, there in zip(own, known, strict=True)]
+        below = iter(self._known_parts([one for some in parts for one in some], levels - 1) if any(parts) else [])
+        found: list[list[Prompt] | None] = []
+        for one, there, some in zip(own, known, parts, strict=True):
+            lower = [next(below) for _ in some]
+            whole = [part for each in lower if each is not None for part in each]
+            found.append([one] if there else whole if some and None not in lower else None)
+        return found
+
+    def _instead(self, prompt: Prompt, parts: Sequence[Prompt]) -> Sequence[Prompt]:
+        """Return the prompts that are asked in place of one, and count the leaves of its tree."""
+        if len(parts) > 1 and prompt.question in {ONE, EXTRACT}:
+            prompt.tree.leaves += len(parts) - (prompt.tree.leaves > 0)
+        return parts or [prompt]
+
+    def _in_parts(self, prompt: Prompt) -> list[Prompt]:
         """Return two prompts about the parts of one, cut by content; none if it is as short as can be."""
         tree = prompt.tree
         items = [one for one in prompt.parts if isinstance(one, Item)]
-        nodes = [one for one in prompt.parts if isinstance(one, _Node)]
+        nodes = [one for one in prompt.parts if isinstance(one, Node)]
         if items:
-            if not (cut := _middle([item.rank for item in items], 1)):
+            if not (cut := middle([item.rank for item in items], 1)):
                 return []
-            tree.leaves += 1 if tree.leaves else 2
             return [self._about(tree, EXTRACT, half) for half in (items[:cut], items[cut:])]
-        cut = _middle([rank(node.content, tree.levels) for node in nodes], 2)  # a call about one note brings nothing
+        cut = middle([rank(node.content, tree.levels) for node in nodes], 2)  # a call about one note brings nothing
         return [self._merging(tree, COMBINE, half) for half in (nodes[:cut], nodes[cut:])] if cut else []
 
-    def _take(self, prompt: _Prompt, reply: Reply | None) -> None:
+    def _take(self, prompt: Prompt, reply: Reply | None) -> None:
         tree = prompt.tree
         tree.calls += reply is not None
         if prompt.question in {ONE, WRITE}:
             tree.done = True
             tree.answer = self._result(prompt, reply)
         else:
-            tree.nodes.append(_Node(self._noted(prompt, reply), prompt.content))
+            tree.nodes.append(Node(self._noted(prompt, reply), prompt.content))
 
-    def _noted(self, prompt: _Prompt, reply: Reply | None) -> Note | Failure:
+    def _noted(self, prompt: Prompt, reply: Reply | None) -> Note | Failure:
         if reply is None:
             return Note([])  # the notes below are empty, too
         if reply.error is not None or reply.value is None:
@@ -225,7 +215,7 @@ class _Aggregate:
         fewer = max(LEAST_CONTEXT, self._room.context // 2)
         return Failure(f"{error.rstrip('.')}; write context_tokens => {fewer}, or as many as the endpoint has")
 
-    def _foreseen(self, prompt: _Prompt, text: str) -> Note:
+    def _foreseen(self, prompt: Prompt, text: str) -> Note:
         """Return the note of a predicted answer.
 
         An earlier answer of the question tells how long notes are, and whether they cite rows. Without one, a note has
@@ -246,7 +236,7 @@ class _Aggregate:
         asked = question.function, question.instruction, question.parameters
         return extras_of(self._asker.binding(question).engine).answer_share(asked, bool) is not None
 
-    def _result(self, prompt: _Prompt, reply: Reply | None) -> Any:
+    def _result(self, prompt: Prompt, reply: Reply | None) -> Any:
         if reply is None or reply.error is not None or reply.value is None:
             return self._failure(reply, "the group has no answer")
         if not self._citing:
@@ -259,7 +249,7 @@ class _Aggregate:
         numbers = {row: number for number, row in enumerate(note.rows, start=1)}
         return {"value": note.shown(numbers), "citations": [prompt.tree.group.keys[row] for row in note.rows]}
 
-    def _note(self, trees: Sequence[_Tree]) -> None:
+    def _note(self, trees: Sequence[Tree]) -> None:
         """Note the shape of the trees, for EXPLAIN."""
         large = [tree for tree in trees if tree.leaves]
         small = len(trees) - len(large)
@@ -279,13 +269,3 @@ class _Aggregate:
                     else "at most these calls: a run makes no call for notes that cite no row"
                 )
         self._asker.counters.note(0, 0, steps="; ".join(told) or "no groups")
-
-
-def _middle(ranks: Sequence[int], least: int) -> int:
-    """Return the size of the first part of a sequence that is cut in two, each with at least `least` items; or 0.
-
-    The cut is after the item of the highest rank in the middle half, so that a new item rarely moves the cut.
-    """
-    count = len(ranks)
-    cuts = range(max(least, count // 4), min(count - least, count - count // 4) + 1)
-    return max(cuts, key=lambda cut: ranks[cut - 1], default=0)

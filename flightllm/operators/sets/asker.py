@@ -95,6 +95,13 @@ class Asker:
         [replies] = self.ask_each([(question, prompts)])
         return replies
 
+    def known(self, question: AICall, prompts: Sequence[Texts]) -> list[bool]:
+        """Return for each prompt whether the answer cache has its answer; this asks nothing."""
+        site = self.site(question)
+        keys = [self._key(site, one) for one in prompts]
+        known = self.binding(question).cache.peek(keys)
+        return [key in known for key in keys]
+
     def ask_each(
         self, asked: Sequence[tuple[AICall, Sequence[Texts]]], *, spares_too_long: bool = False
     ) -> list[list[Reply]]:

@@ -1,5 +1,6 @@
 """Prompts of an aggregate that an endpoint refuses, because its tokenizer counts more than ours."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.batch_endpoint import BatchProvider, batch_provider
 from tests.databases import ask
+from tests.servers import await_true
 
 ROOM = 180
 """The words of a prompt for which the endpoint has room. Ours counts a token for about four characters."""
@@ -40,7 +42,7 @@ def database(provider: BatchProvider, tmp_path_factory: pytest.TempPathFactory) 
     config = Config(engine=EngineConfig("openai", "gpt-test", 8, options), data_folder=tmp_path_factory.mktemp("long"))
     database = Database.open(config)
     database.session().update(
-        """CREATE TABLE many AS SELECT value % 2 AS g, CASE WHEN value = 1 THEN repeat('a b ', 300)
+        """CREATE TABLE many AS SELECT value AS id, value % 2 AS g, CASE WHEN value = 1 THEN repeat('a b ', 300)
             ELSE 'I say ' || value || ' to it ' || repeat('x y ', value % 7) END AS t FROM generate_series(1, 120)"""
     )
     yield database
@@ -63,9 +65,17 @@ def test_a_leaf_is_asked_in_parts(session: Session, provider: BatchProvider) -> 
     assert all(len(prompt.split()) <= ROOM for prompt in provider.chats)
     told = "\n".join(provider.chats)
     assert all(f"I say {number} to it" in told for number in range(2, 121, 2))
+    assert ran.calls > provider.chats.total()
+
+
+def test_a_rerun_asks_nothing(session: Session, provider: BatchProvider) -> None:
+    """Neither a refused prompt nor its parts are sent again, and EXPLAIN knows it."""
+    sql = f"SELECT g, {CALL.format('struct')} AS a FROM many WHERE id > 1 GROUP BY g ORDER BY g"
+    before = ask(session, sql)
     bought = provider.chats.total()
-    assert ran.calls > bought
-    ask(session, f"SELECT {CALL.format('null')} AS a FROM many WHERE g = 0")
+    assert json.loads(ask(session, f"EXPLAIN (FORMAT json) {sql}").rows[0]["plan"])["total"]["predicted"]["calls"] == 0
+    again = ask(session, sql)
+    assert (again.calls, again.rows) == (0, before.rows)
     assert provider.chats.total() == bought
 
 
@@ -97,6 +107,21 @@ def test_where_a_failure_ends_the_query(session: Session, provider: BatchProvide
     assert set(provider.chats.values()) == {1}
     with pytest.raises(AnswerError, match=r"maximum context length.*write context_tokens => 400"):
         ask(session, f"SELECT {CALL.format('fail')} AS a FROM many WHERE g = 1")
+
+
+def test_in_a_job(session: Session, provider: BatchProvider) -> None:
+    """A deferred statement asks a refused prompt in parts, too, and buys each part once."""
+    provider.asked.clear()
+    session.update("SET flightllm.delivery = 'batch'")
+    sql = f"SELECT {CALL.format('struct')} AS a FROM many WHERE g = 0"
+    handle = ask(session, sql).rows[0]["id"]
+    session.update("SET flightllm.delivery = 'immediate'")
+    state = f"SELECT state FROM system.batches WHERE id = '{handle}'"
+    await_true(lambda: ask(session, state).rows[0]["state"] in {"done", "failed"})
+    [row] = ask(session, f"SELECT * FROM batch_result('{handle}')").rows
+    assert row["a"]["error"] is None
+    assert set(provider.asked.values()) == {1}
+    assert ask(session, sql).calls == 0
 
 
 def test_notes_that_are_too_long(tmp_path: Path) -> None:
