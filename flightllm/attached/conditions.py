@@ -152,6 +152,21 @@ def where(tree: Tree | None, columns: Mapping[str, Column], literal: Literal) ->
     return None
 
 
+def is_exact(tree: Tree | None, columns: Mapping[str, Column], literal: Literal) -> bool:
+    """Return whether the source finds exactly the rows of a condition, with the result of `where`.
+
+    Texts do not count: a collation of the source can find more of them equal.
+    """
+    if not isinstance(tree, Call):
+        return False
+    if tree.function in _AND or tree.function in _OR:
+        return all(is_exact(one, columns, literal) for one in tree.arguments)
+    found = [column for one in tree.arguments if (column := _column(one, columns)) is not None]
+    kinds = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_date, pa.types.is_timestamp)
+    plain = tree.function in {"is_null", "is_valid"} or any(kind(one.type) for one in found for kind in kinds)
+    return plain and where(tree, columns, literal) is not None
+
+
 def _column(tree: Tree, columns: Mapping[str, Column]) -> Column | None:
     return columns.get(tree.name) if isinstance(tree, Field) else None
 

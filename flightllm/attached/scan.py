@@ -18,10 +18,11 @@ import structlog
 from pyarrow import dataset
 
 from flightllm.attached.columns import Column, SourceTable
-from flightllm.attached.conditions import Tree, applied, fields_of, read_tree, where
+from flightllm.attached.conditions import Tree, applied, fields_of, is_exact, read_tree, where
 from flightllm.attached.select import select_text
 from flightllm.attached.source import MixedValuesError, Rows, Source
 from flightllm.common.redaction import redacted
+from flightllm.datafusion.scans import note_scan, notes_scans, scan_limit
 from flightllm.errors import FlightLLMError, MissingExtraError, SqlError, UnsupportedError
 
 _log = structlog.get_logger(__name__)
@@ -92,11 +93,15 @@ class AttachedTable(dataset.Dataset):  # type: ignore[misc]
     def scanner(self, columns: Sequence[str] | None = None, **options: Any) -> "_Scan":
         """Return a scan of some columns; it begins when its batches are pulled."""
         names = self._schema.names if columns is None else list(columns)
-        return _Scan(self._database, self._source, self._table, names, options.get("filter"))
+        scan = _Scan(self._database, self._source, self._table, names, options.get("filter"), options.get("limit"))
+        if notes_scans():
+            scan.limit = scan_limit()
+            scan.note()
+        return scan
 
     def get_fragments(self, *_: Any) -> "list[_Part]":
-        """Return one part: one SELECT reads a table."""
-        return [_Part(self)]
+        """Return one part: one SELECT reads a table. The thread that plans the scan calls this."""
+        return [_Part(self, scan_limit())]
 
     def __reduce__(self) -> Any:
         raise TypeError("a table of an attached database cannot be copied to another process")
@@ -105,10 +110,11 @@ class AttachedTable(dataset.Dataset):  # type: ignore[misc]
 @dataclass(frozen=True, slots=True)
 class _Part:
     table: AttachedTable
+    limit: int | None
 
     def scanner(self, schema: pa.Schema | None = None, **options: Any) -> "_Scan":
         del schema
-        return self.table.scanner(**options)
+        return self.table.scanner(**options, limit=self.limit)
 
 
 class _Scan:
@@ -121,10 +127,26 @@ class _Scan:
         table: SourceTable,
         names: Sequence[str],
         condition: pc.Expression | None,
+        limit: int | None,
     ) -> None:
         self._database, self._source, self._table = database, source, table
         self._names, self._condition = names, condition
+        self.limit = limit
+        """The number of rows that are enough, or None."""
         self.projected_schema = pa.schema([table.arrow_schema.field(name) for name in names])
+
+    def note(self) -> None:
+        """Note the SELECT for those who explain the query; a column that cannot be read is an error of its run."""
+        with suppress(UnsupportedError):
+            tree = None if self._condition is None else read_tree(self._condition)
+            note_scan(self._database, self._text(self._table.chosen(self._needed(tree)), tree))
+
+    def _text(self, chosen: Sequence[Column], tree: Tree | None) -> str:
+        """Return the SELECT; it has a limit only if the source applies the whole condition as this server does."""
+        columns = {column.name: column for column in self._table.columns}
+        condition = where(tree, columns, self._source.literal)
+        whole = self._condition is None or is_exact(tree, columns, self._source.literal)
+        return select_text(self._table, chosen, condition, self._source.dialect, self.limit if whole else None)
 
     def _needed(self, tree: Tree | None) -> list[str]:
         """Return the columns to read: the wanted ones and those of the condition; all if these are not known."""
@@ -142,8 +164,7 @@ class _Scan:
         """
         tree = None if self._condition is None else read_tree(self._condition)
         chosen = self._table.chosen(self._needed(tree))
-        conditions = where(tree, {column.name: column for column in self._table.columns}, self._source.literal)
-        text = select_text(self._table, chosen, conditions, self._source.dialect)
+        text = self._text(chosen, tree)
         _log.debug("a scan begins", database=self._database, sql=text)
         schema = pa.schema([(column.name, column.type) for column in chosen])
         kept = None if self._condition is None else applied(tree, self._condition, schema)

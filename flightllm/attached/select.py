@@ -7,7 +7,9 @@ from sqlglot import exp
 from flightllm.attached.columns import ALIAS, Column, SourceTable, named
 
 
-def select_text(table: SourceTable, columns: Sequence[Column], where: exp.Expr | None, dialect: str) -> str:
+def select_text(
+    table: SourceTable, columns: Sequence[Column], where: exp.Expr | None, dialect: str, limit: int | None = None
+) -> str:
     """Return a SELECT of some columns and rows of a table in a dialect; names and constants are quoted.
 
     Without columns, each row has the constant 1.
@@ -24,4 +26,6 @@ def select_text(table: SourceTable, columns: Sequence[Column], where: exp.Expr |
     query = exp.Select(expressions=items or [exp.Literal.number(1)]).from_(place)
     if where is not None:
         query = query.where(where)
+    if limit is not None:
+        query = query.limit(limit)
     return query.sql(dialect=dialect, comments=False)

@@ -8,7 +8,7 @@ import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -89,7 +89,8 @@ class _SqliteRows:
 
     def cancel(self) -> None:
         """Stop the statement."""
-        self._connection.interrupt()
+        with suppress(sqlite3.ProgrammingError):  # the statement has ended, and the connection is closed
+            self._connection.interrupt()
 
     def close(self) -> None:
         """Close the file."""

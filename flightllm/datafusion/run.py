@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Final, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from datafusion.record_batch import RecordBatch, RecordBatchStream
 from flightllm.common.limits import Sum
 from flightllm.datafusion.errors import mapped_error
 from flightllm.datafusion.kernels import running_kernels, still_running
+from flightllm.datafusion.scans import limited
 from flightllm.errors import CancelledError, check_cancelled
 
 _T = TypeVar("_T")
@@ -33,6 +34,8 @@ _REST_SECONDS = 60.0
 _SCANS = ("Projection:", "TableScan:", "SubqueryAlias:", "Limit:")
 _GROUPING_SETS = re.compile(r"GROUPING SETS|CUBE|ROLLUP")
 _JOIN = re.compile(r"^ *(?:\w+ )?Join:", re.MULTILINE)
+_OF_ATTACHED = re.compile(r"TableScan: [^\s.]+\.[^\s.]+\.")
+"""A scan of a table whose schema has a dot, as that of an attached database; few other names look so."""
 _TRUE = ("Filter: Boolean(true)", "Filter: Int64(1) = Int64(1)")
 """Conditions that tools write for "no condition"."""
 
@@ -163,7 +166,9 @@ def with_plan(frame: DataFrame, context: SessionContext | None, use: Callable[[D
     through, as other errors do.
     """
     try:
-        return use(frame)
+        of_attached = _OF_ATTACHED.search(frame.logical_plan().display_indent())
+        with limited(frame) if of_attached else nullcontext():
+            return use(frame)
     except Exception as error:
         if context is None or not any(failure in str(error) for failure in _FAILURES):
             raise

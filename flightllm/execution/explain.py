@@ -5,7 +5,7 @@ With ANALYZE, the query runs and the work of its calls is measured.
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from flightllm.common.names import STORED_SUFFIX
 from flightllm.datafusion.run import Batches
+from flightllm.datafusion.scans import noted_scans
 from flightllm.engines.predict import PromptTokens
 from flightllm.engines.registry import OpenModel
 from flightllm.errors import AICallError, CancelledError, EngineError, FlightLLMError
@@ -86,6 +87,11 @@ def explain(
     return pa.RecordBatch.from_arrays([pa.array(part) for part in zip(*lines, strict=True)], schema=TEXT_SCHEMA)
 
 
+def _sent(scans: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return titles and texts of the SELECTs that attached databases get."""
+    return [(f"sent to {database}", text) for database, text in scans]
+
+
 def _told(
     query: ShownQuery, record: QueryRecord, *, analyze: bool, by_rule: bool, drawn: bool
 ) -> tuple[Explained, ModelCosts]:
@@ -94,12 +100,13 @@ def _told(
         own = text.replace(STORED_SUFFIX, "")
         return without_sizes(own) if query.services.rights.policies else own
 
-    plan = [(title, shown(text)) for title, text in query.explain()]
+    with noted_scans() as sent:
+        plan = [(title, shown(text)) for title, text in query.explain()]
     parts = [_shown(part, shown) for part in query.parts()] if drawn and isinstance(query, DrawnQuery) else []
     engine = query.services.engines.own_name
     if not isinstance(query, PredictableQuery):
         return Explained(
-            "plain", engine, plan, None, _run(query, record) if analyze else None, parts=parts
+            "plain", engine, [*plan, *_sent(sent)], None, _run(query, record) if analyze else None, parts=parts
         ), ModelCosts({})
     models: Mapping[str | None, OpenModel] = {}
     predicted, savings, notes = None, [], []
@@ -107,7 +114,9 @@ def _told(
         try:
             models = held.enter_context(models_of(query, record.cancelled.is_set))
             asking = _Asking(query, models, record.cancelled.is_set, prompt_tokens(models))
-            predicted = asking.predict(query)
+            with noted_scans() as sent:
+                predicted = asking.predict(query)
+            plan += _sent(sent)
             if (prices := both_prices(predicted.works, models, query.settings.delivery)) is not None:
                 plan.append(("delivery", prices))
             savings = list(asking.savings()) if by_rule else []

@@ -26,7 +26,7 @@ def tag_of(tokens: Sequence[Token]) -> Callable[[int], str]:
         if first == "create" and "as" in words and kinds[:1] == ["table"]:
             return lambda rows: f"SELECT {rows}" if rows >= 0 else named
         return lambda _: named
-    if first in ("explain", "show", "set", "reset", "use", "grant", "revoke"):
+    if first in ("explain", "show", "set", "reset", "use", "grant", "revoke", "attach", "detach"):
         return lambda _: "SET" if first == "use" else first.upper()
     if first == "truncate":
         return lambda _: "TRUNCATE TABLE"

@@ -87,6 +87,8 @@ def _configured(config: Config) -> Iterator[tuple[str, str, str]]:
 
 def _shown(name: str, value: Any, default: Any) -> tuple[str, str, str]:
     source = "default" if value == default else "config"
+    if name == "attached":  # users without a grant there must not learn the names
+        return name, "set" if value else "not set", source
     if isinstance(value, Mapping):
         return name, ", ".join(sorted(value)), source
     hidden = _SECRET.search(name.rpartition(".")[2]) or isinstance(value, Path | tuple)

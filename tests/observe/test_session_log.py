@@ -66,7 +66,7 @@ def test_settings_and_where_they_come_from(tmp_path: Path) -> None:
     changed = found["flightllm.cache", "session"]
     assert (changed["value"], changed["session_id"], changed["user"]) == ("off", other.id, "ann")
     missing = rows(session, "SELECT name FROM system.settings WHERE description = ''")
-    of_users = {"tables", "storage.object_stores", "models.aliases"}  # names that the user chose
+    of_users = {"tables", "attached", "storage.object_stores", "models.aliases"}  # names that the user chose
     assert {row["name"] for row in missing} == of_users
     database.close()
 
