@@ -75,8 +75,13 @@ def room_of(call: AICall, binding: ModelBinding) -> Room:
 
 def fitting(question: AICall, binding: ModelBinding, after: str = "") -> Callable[[str], bool]:
     """Return the function that says whether a prompt of a question has room for a text with `after` behind it."""
-    left, count = _usable(_context_of(binding), binding) - _taken(question, binding), binding.engine.count_tokens
+    left, count = tokens_left(question, binding), binding.engine.count_tokens
     return lambda text: count(text + after) <= left
+
+
+def tokens_left(question: AICall, binding: ModelBinding) -> int:
+    """Return the tokens that a prompt of a question leaves for its texts."""
+    return _usable(_context_of(binding), binding) - _taken(question, binding)
 
 
 def _context_of(binding: ModelBinding) -> int:
