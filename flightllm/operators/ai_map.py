@@ -334,6 +334,7 @@ class _Pass:
             tracker,
             runtime.settings.dedup,
             expected,
+            runtime.errors,
         )
         places = range(len(self._calls))
         try:

@@ -21,6 +21,7 @@ from flightllm.operators.calibrator import Calibrator
 from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.encoded_rows import EncodedRows
 from flightllm.operators.label_budget import LabelBudget
+from flightllm.operators.rows import Response
 from flightllm.operators.searches import Searcher
 from flightllm.plan.stages import register, stage_frame
 
@@ -114,7 +115,8 @@ class Runtime:
     """Whether a stage, by the identity of its plan, runs in this process."""
     counters: dict[str, list[CallRecord]] = field(default_factory=dict)
     """The call sites of operators that began, by name. Kept here, because an operator can run once per wave of rows."""
-
+    errors: dict[bytes, Response] = field(default_factory=dict)
+    """The errors of prompts, by key: a later step of the query does not send them again."""
     label_budgets: dict[tuple[str, int], LabelBudget] = field(default_factory=dict)
     """The label budgets of calls that ask their model about every row, by operator and place."""
     _proxies: dict[tuple[str, str, str], CallRecord] = field(default_factory=dict)

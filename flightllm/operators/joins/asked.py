@@ -111,7 +111,9 @@ def replied(
             yield batch
 
     counters.note(len(tuples), len(tuples))
-    context = CallContext(binding, binding.in_flight.open(), [site], all_at_once(1), prompts_counted=False)
+    context = CallContext(
+        binding, binding.in_flight.open(), [site], all_at_once(1), prompts_counted=False, errors=runtime.errors
+    )
     done = CallExecutor(context).answer(batches(), runtime.cancelled)
     try:
         for batch in done:
