@@ -34,6 +34,7 @@ _WAITING: Final = 2
 _LONGEST: Final = 500
 _STATEMENT: Final = re.compile(r"\s*(?:\bLINE \d+:|Query was:)")
 """The begin of the part of an error that quotes the statement."""
+_QUERY: Final = re.compile(r"query '.*': ")
 _OF_VALUES: Final = ("22", "23")
 """The classes of SQLSTATE for errors about values: their texts quote the values."""
 _EMBEDDED: Final = frozenset({"duckdb", "_duckdb", "sqlite3"})
@@ -53,7 +54,7 @@ def source_error(database: str, error: BaseException) -> FlightLLMError:
     """Return the error of a source as clients see it: one line, without secrets."""
     if isinstance(error, UnsupportedError | MissingExtraError):
         return error
-    text = " ".join(str(error).split())
+    text = _QUERY.sub("query: ", " ".join(str(error).split()))
     _log.warning("an attached database failed", database=database, error=redacted(text))
     if not _can_be_shown(error, text):
         text = "a value of one of its rows is not valid there; the server's log has its error"

@@ -12,7 +12,7 @@ from flightllm.catalog.attached import is_of, refresh, schema_of
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.store import TableStore
 from flightllm.common.names import TableName
-from flightllm.errors import InvalidInputError
+from flightllm.errors import InvalidInputError, UnsupportedError
 from flightllm.sql.names import identifier, read_parts
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import Token, TokenKind
@@ -20,8 +20,10 @@ from flightllm.sql.tokens import Token, TokenKind
 _BEFORE_TABLES = ("from", "join", "into", "table", "update", "describe", "desc", "summarize", "exists")
 _OF_TABLES = ("grant", "revoke")
 _BEFORE_SCHEMAS = ("schema", "use")
-_BACKTICKS = frozenset({"mysql", "bigquery", "spark", "databricks", "hive", "clickhouse", "trino_mysql"})
+_BACKTICKS = frozenset({"databricks", "spark"})
 """Dialects in which double quotes can be around a text."""
+_DOTTED = frozenset({"bigquery"})
+"""Dialects that divide a name in quotes at its dots."""
 
 
 def known_to(rights: Rights, databases: Mapping[str, AttachedDatabase]) -> Mapping[str, AttachedDatabase]:
@@ -39,6 +41,7 @@ def with_attached_names(sql: str, store: TableStore, rights: Rights, dialect: st
 
     Raises:
         InvalidInputError: the text names a table of a database whose tables could not be read.
+        UnsupportedError: the dialect has no name for an attached table.
         SqlError: the text cannot be split into tokens.
     """
     databases = store.attached.all
@@ -51,8 +54,14 @@ def with_attached_names(sql: str, store: TableStore, rights: Rights, dialect: st
         return sql
     refresh(store, frozenset(known))
     quote = "`" if dialect in _BACKTICKS else '"'
-    for start, end, name in reversed(list(_Names(text.tokens, known, store.entries).found())):
-        sql = f"{sql[:start]}{quote}{name}{quote}{sql[end:]}"
+    found = list(_Names(text.tokens, known, store.entries, dialect).found())
+    if found and dialect in _DOTTED:
+        raise UnsupportedError(
+            f"the dialect {dialect} divides names at dots, so it cannot name a table of the attached database"
+            f" {sql[found[0][0] : found[0][1]]}: make a view of the table in the dialect default, and read the view"
+        )
+    for start, end, schema in reversed(found):
+        sql = f"{sql[:start]}{quote}{schema}{quote}{sql[end:]}"
     return sql
 
 
@@ -60,9 +69,14 @@ class _Names:
     """The names in the tokens of a text."""
 
     def __init__(
-        self, tokens: Sequence[Token], databases: Mapping[str, AttachedDatabase], entries: Mapping[TableName, Entry]
+        self,
+        tokens: Sequence[Token],
+        databases: Mapping[str, AttachedDatabase],
+        entries: Mapping[TableName, Entry],
+        dialect: str,
     ) -> None:
         self._tokens, self._databases, self._entries = tokens, databases, entries
+        self._dotted = dialect in _DOTTED
         alone = (
             identifier(token)
             for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False)
@@ -72,7 +86,7 @@ class _Names:
         """The names of databases that the text also uses as names of one part, such as an alias."""
 
     def found(self) -> Iterator[tuple[int, int, str]]:
-        """Yield the begin and end of what to replace, and the schema to write there."""
+        """Yield the begin and end of the text to replace, and the schema to write there."""
         place = 0
         while place < len(self._tokens):
             parts, after = read_parts(self._tokens, place)
@@ -80,11 +94,17 @@ class _Names:
                 place += 1
                 continue
             follows_dot = place > 0 and self._tokens[place - 1].is_symbol(".")
-            if parts[0] in self._databases and not follows_dot:
+            first = self._tokens[place]
+            inner = tuple(first.text.split("."))
+            if self._dotted and len(parts) == 1 and first.kind is TokenKind.QUOTED and inner[0] in self._databases:
+                schema, taken = self._schema(place, inner)
+                if taken:
+                    yield first.start, first.end, schema
+            elif parts[0] in self._databases and not follows_dot:
                 schema, taken = self._schema(place, parts)
                 if taken:
                     last = self._tokens[place + 2 * (taken - 1)]
-                    yield self._tokens[place].start, last.end, schema
+                    yield first.start, last.end, schema
             place = max(after, place + 1)
 
     def _schema(self, place: int, parts: tuple[str, ...]) -> tuple[str, int]:
@@ -117,6 +137,8 @@ class _Names:
             return False
         before = self._tokens[place - 1]
         if before.is_word(*_BEFORE_SCHEMAS):
+            return True
+        if self._tokens[0].is_word("set") and any(token.is_word("search_path") for token in self._tokens[1:3]):
             return True
         lists = self._tokens[0].is_word("show") and any(token.is_word("tables", "views") for token in self._tokens[1:3])
         return lists and before.is_word("from", "in")
