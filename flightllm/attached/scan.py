@@ -131,7 +131,9 @@ class _Scan:
         limit: int | None,
     ) -> None:
         self._database, self._source, self._table = database, source, table
-        self._names, self._condition = names, condition
+        constant: Any = condition if isinstance(condition, pa.Scalar) else None  # as DataFusion hands over constants
+        self._names, self._condition = names, condition if constant is None else None
+        self._is_empty = constant is not None and not constant.as_py()
         self.limit = limit
         """The number of rows that are enough, or None."""
         self.projected_schema = pa.schema([table.arrow_schema.field(name) for name in names])
@@ -163,6 +165,8 @@ class _Scan:
             SqlError: the source failed, or a value does not fit its column.
             UnsupportedError: a column cannot be read.
         """
+        if self._is_empty:
+            return
         tree = None if self._condition is None else read_tree(self._condition)
         chosen = self._table.chosen(self._needed(tree))
         text = self._text(chosen, tree)

@@ -14,6 +14,7 @@ from datafusion import DataFrame, ExecutionPlan, LogicalPlan, SessionContext
 from datafusion.record_batch import RecordBatch, RecordBatchStream
 
 from flightllm.common.limits import Sum
+from flightllm.datafusion.contexts import unfolded
 from flightllm.datafusion.errors import mapped_error
 from flightllm.datafusion.kernels import running_kernels, still_running
 from flightllm.datafusion.scans import limited
@@ -34,6 +35,8 @@ _REST_SECONDS = 60.0
 _SCANS = ("Projection:", "TableScan:", "SubqueryAlias:", "Limit:")
 _GROUPING_SETS = re.compile(r"GROUPING SETS|CUBE|ROLLUP")
 _JOIN = re.compile(r"^ *(?:\w+ )?Join:", re.MULTILINE)
+_CONSTANT: Final = "'pyarrow.lib.BooleanScalar' and"
+"""A part of the error for a scan whose conditions begin with a constant: DataFusion joins them by Python's `&`."""
 _OF_ATTACHED = re.compile(r"TableScan: [^\s.]+\.[^\s.]+\.")
 """A scan of a table whose schema has a dot, as that of an attached database; few other names look so."""
 _TRUE = ("Filter: Boolean(true)", "Filter: Int64(1) = Int64(1)")
@@ -170,6 +173,8 @@ def with_plan(frame: DataFrame, context: SessionContext | None, use: Callable[[D
         with limited(frame) if of_attached else nullcontext():
             return use(frame)
     except Exception as error:
+        if context is not None and _CONSTANT in str(error):
+            return use(unfolded(context, frame, ("push_down_filter",)))
         if context is None or not any(failure in str(error) for failure in _FAILURES):
             raise
     context.sql(f"SET {STATISTICS} = false")

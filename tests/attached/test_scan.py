@@ -60,3 +60,11 @@ def test_limits(session: Session) -> None:
     assert rows(session, "SELECT id FROM s.people ORDER BY id LIMIT 2 OFFSET 1") == [{"id": 2}, {"id": 3}]
     assert len(rows(session, "SELECT id FROM s.people WHERE id > 1 LIMIT 2 OFFSET 1")) == 2
     assert rows(session, "SELECT a.id FROM s.people a JOIN s.people b USING (id) WHERE b.id = 4 LIMIT 1") == [{"id": 4}]
+
+
+def test_constant_conditions(session: Session) -> None:
+    """A condition without a column keeps all rows or none."""
+    for condition, count in (("EXISTS (SELECT 1 FROM s.people)", 4), ("1 = 0", 0), ("NULL", 0), ("id = id", 4)):
+        assert rows(session, f"SELECT count(*) AS n FROM s.people WHERE {condition}") == [{"n": count}], condition
+        found = rows(session, f"SELECT 1 AS one FROM s.people WHERE {condition} AND score IS NOT NULL")
+        assert len(found) == min(count, 3), condition

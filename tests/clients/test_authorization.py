@@ -16,6 +16,8 @@ from flightllm.config import Config, EmbeddingConfig, EngineConfig, ServerConfig
 from flightllm.flight.messages import flight_message, pack, parse_flight, sql_message
 from flightllm.flight.server import FlightSqlServer
 from flightllm.session.database import Database
+from flightllm.session.session import Session
+from tests.sources import sqlite_file
 
 SMALL = pa.table({"a": [1]})
 
@@ -57,8 +59,22 @@ def _opened(tmp_path: Path) -> Iterator[Database]:
     for name in ("ann", "rob"):
         admin.update(f"GRANT USAGE ON MODEL open_m TO {name}")
         admin.update(f"GRANT USAGE ON PROMPT open_p TO {name}")
+    _attach(admin, tmp_path)
     yield database
     database.close()
+
+
+def _attach(admin: Session, tmp_path: Path) -> None:
+    """Attach a file with a table that is granted, one that is not, and one that is in part; and one without grants."""
+    made = [f"CREATE TABLE {name} (a INTEGER, b TEXT)" for name in "ohp"]
+    made += [f"INSERT INTO {name} VALUES (1, 'text'), (5, 'x')" for name in "ohp"]
+    path = sqlite_file(tmp_path / "attached.sqlite", *made, people=False)
+    admin.update(f"ATTACH '{path}' AS crm")
+    admin.update(f"ATTACH '{path}' AS erp")
+    for name in ("ann", "rob"):
+        admin.update(f"GRANT ALL ON crm.o TO {name}")
+        admin.update(f"GRANT SELECT ON crm.main.p TO {name}")
+        admin.update(f"CREATE ROW FILTER ON crm.p TO {name} AS a < 3")
 
 
 @pytest.fixture
@@ -164,6 +180,18 @@ READING: dict[str, tuple[Callable[[Any], Any], str]] = {
     "prepared granted": (_prepared("SELECT * FROM open_t WHERE a = ?"), "root ann rob"),
     "prepared not granted": (_prepared("SELECT * FROM shut_t WHERE a = ?"), "root"),
     "schema of a table": (lambda c: c.adbc_get_table_schema("shut_t"), "root"),
+    "attached": (_query("SELECT * FROM crm.o JOIN crm.main.p USING (a)"), "root ann rob"),
+    "attached not granted": (_query("SELECT * FROM crm.h"), "root"),
+    "attached by its schema": (_query('SELECT * FROM "crm.main".h'), "root"),
+    "attached, without any grant": (_query("SELECT * FROM erp.o"), "root"),
+    "attached, beside one that is granted": (_query("SELECT 1 FROM crm.o WHERE EXISTS (SELECT 1 FROM crm.h)"), "root"),
+    "AI call on attached": (_query("SELECT ai_gen('Say', b) FROM crm.p"), "root ann rob"),
+    "AI call on attached not granted": (_query("SELECT ai_gen('Say', b) FROM crm.h"), "root"),
+    "explain of attached": (_query("EXPLAIN SELECT ai_filter('Fine?', b) FROM crm.h"), "root"),
+    "describe attached": (_query("DESCRIBE crm.h"), "root"),
+    "prepared on attached": (_prepared("SELECT * FROM erp.main.h WHERE a = ?"), "root"),
+    "schema of an attached table": (lambda c: c.adbc_get_table_schema("h", db_schema_filter="crm.main"), "root"),
+    "use of an attached schema": (_update("USE erp"), "root"),
     "settings": (_update("SET flightllm.cache = 'off'"), "root ann rob eve"),
     "file": (_query("SELECT * FROM '/etc/passwd'"), ""),
 }
@@ -222,6 +250,16 @@ CHANGING: dict[str, tuple[Callable[[Any], Any], str]] = {
     "ingest in place of a view": (_ingest("open_v", "replace"), ""),
     "ingest into a system table": (_ingest("users", "append", "system"), ""),
     "external table": (_update("CREATE EXTERNAL TABLE x STORED AS CSV LOCATION '/etc/passwd'"), ""),
+    "attach": (_update("ATTACH ':memory:' AS other (TYPE sqlite)"), ""),
+    "detach": (_update("DETACH crm"), "root"),
+    "detach if it exists": (_update("DETACH IF EXISTS nothing"), "root"),
+    "refresh of attached": (_update("REFRESH DATABASE crm"), "root"),
+    "insert into attached": (_update("INSERT INTO crm.o VALUES (1, 'x')"), ""),
+    "drop of attached": (_update("DROP TABLE crm.o"), ""),
+    "view of attached": (_update("CREATE VIEW new_v AS SELECT * FROM crm.o"), "root ann"),
+    "view of attached not granted": (_update("CREATE VIEW new_v AS SELECT * FROM crm.h"), "root"),
+    "grant on attached": (_update("GRANT SELECT ON SCHEMA crm.main TO eve"), "root"),
+    "ingest into attached": (_ingest("o", "append", "crm.main"), ""),
     "copy": (_update("COPY open_t TO '/tmp/x.csv'"), ""),
     "server setting": (_update("SET datafusion.execution.batch_size = 1"), ""),
 }
@@ -297,6 +335,29 @@ def test_metadata(connect_unchanged: Connect, user: str, seen: set[str]) -> None
         for view in ("tables", "columns"):
             cursor.execute(f"SELECT table_name FROM information_schema.{view} WHERE table_schema = 'public'")
             assert {row[0] for row in cursor.fetchall()} == seen
+
+
+@pytest.mark.parametrize(("user", "seen"), [("root", "ohp"), ("ann", "op"), ("rob", "op"), ("eve", "")])
+def test_metadata_of_attached_databases(connect_unchanged: Connect, user: str, seen: str) -> None:
+    """Lists have the attached tables that can be read; no list names a database without a grant."""
+    connection = connect_unchanged(user)
+    catalogs = connection.adbc_get_objects(depth="tables").read_all().to_pylist()
+    schemas = {s["db_schema_name"]: s["db_schema_tables"] for c in catalogs for s in c["catalog_db_schemas"]}
+    assert {table["table_name"] for table in schemas.get("crm.main", ())} == set(seen)
+    assert ("erp.main" in schemas) == (user == "root")
+    with connection.cursor() as cursor:
+        told = list[tuple[object, ...]]()
+        for sql in ("SHOW DATABASES", "SELECT * FROM information_schema.schemata", "SELECT * FROM system.settings",
+                    "SELECT table_name FROM information_schema.tables WHERE table_schema = 'crm.main'"):  # fmt: skip
+            cursor.execute(sql)
+            told += cursor.fetchall()
+    assert {row for row in told if row[0] in {*"ohp"}} == {(name,) for name in seen}
+    assert ("erp" in str(told)) == (user == "root")
+    assert ("crm" in str(told)) == (user != "eve")
+    if user in {"ann", "rob"}:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT a FROM crm.p")
+            assert cursor.fetchall() == [(1,)]
 
 
 def test_system_tables(connect: Connect) -> None:
