@@ -20,7 +20,7 @@ from flightllm.session.session import Session
 from flightllm.sql.parsed_text import ParsedText
 from tests.databases import open_database, rows
 
-WITHHELD = {"close", "open_file", "register_opened", "create_external"}
+WITHHELD = {"close", "open_file", "open_attached", "register_opened", "create_external"}
 """Methods of the catalog that no statement of a user reaches; a new one is here, in `SHARED`, or written anew."""
 ROWS = [{"a": "A1", "b": "B1"}, {"a": "A2", "b": "B2"}]
 AI = "ai_gen('x {a}', a) AS g"

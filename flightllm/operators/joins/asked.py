@@ -53,6 +53,11 @@ class PairOracle:
             self.known[new[at]] = NO_ANSWER if answer is None else YES if answer else NO
         return np.asarray([self.known.get(pair, NO_ANSWER) for pair in asked.tolist()], np.int8)
 
+    def matches(self) -> Ints:
+        """Return the candidates that have the answer yes, each once."""
+        yes = np.unique(self.answers()[0])
+        return yes[self.candidates.has(yes)]
+
     def answers(self) -> tuple[Ints, Ints]:
         """Return the pairs that have the answer yes, and those with another answer or none; both in any order."""
         yes = np.asarray([pair for pair, answer in self.known.items() if answer == YES], np.int64)

@@ -101,7 +101,7 @@ class SomePairs:
 
     def has(self, pairs: Ints) -> NDArray[np.bool_]:
         """Return for each pair whether it is a candidate."""
-        return np.isin(pairs, self.pairs, assume_unique=True)
+        return np.isin(pairs, self.pairs)
 
 
 def merged(batches: Iterable[pa.RecordBatch], values: Values) -> SomePairs:

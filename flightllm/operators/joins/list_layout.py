@@ -1,7 +1,7 @@
 """Which values share a prompt: lists of the labels of one side, each with one or some values of the other side.
 
-Values whose candidates are the same labels share their lists. A hash of their content orders labels and values, so the
-order of rows decides nothing. Prompts with one list follow one another.
+Values whose candidates are the same labels share their lists. Labels and values are in the order of their numbers,
+which follow hashes of their content: the order of rows decides nothing. Prompts with one list follow one another.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,8 +40,6 @@ class Layout:
 
     candidates: Candidates
     left: bool
-    rank: Ints
-    """The place of each value in the order of the content, by number."""
     tokens: Ints
     """The tokens of each value, by number."""
     sizes: Sizes
@@ -49,7 +47,7 @@ class Layout:
 
     def prompts(self) -> Iterator[Shown]:
         """Yield the prompts; those with the same labels follow one another."""
-        for labels, others in self._groups():
+        for labels, others in self.groups():
             known = np.flatnonzero(self.tokens[labels] <= self.sizes.label_tokens)
             short = others[self.tokens[others] <= self.sizes.other_tokens]
             for at, some in enumerate(self._lists(labels[known])):
@@ -60,17 +58,17 @@ class Layout:
 
     def too_long(self) -> Iterator[Ints]:
         """Yield the pairs that no prompt has, because a value is longer than its place."""
-        for labels, others in self._groups():
+        for labels, others in self.groups():
             long_label = self.tokens[labels] > self.sizes.label_tokens
             long_other = self.tokens[others] > self.sizes.other_tokens
-            if long_label.any():
-                yield self.pairs(labels[long_label], others)
+            for label in labels[long_label]:
+                yield self.pairs(np.asarray([label]), others)
             for other in others[long_other]:
                 yield self.pairs(labels[~long_label], np.asarray([other]))
 
     def pairs(self, labels: Ints, others: Ints) -> Ints:
         """Return the numbers of all pairs of some labels and some others."""
-        count = len(self.rank)
+        count = len(self.tokens)
         if self.left:
             return (labels[:, None] * count + others[None, :]).ravel()
         return (others[None, :] * count + labels[:, None]).ravel()
@@ -86,16 +84,15 @@ class Layout:
         if start < len(labels):
             yield labels[start:]
 
-    def _groups(self) -> Iterator[tuple[Ints, Ints]]:
+    def groups(self) -> Iterator[tuple[Ints, Ints]]:
         """Yield labels and the others of which all these labels are the candidates, both in their order."""
-        candidates, rank = self.candidates, self.rank
+        candidates = self.candidates
         if isinstance(candidates, AllPairs):
             sides = (candidates.left, candidates.right) if self.left else (candidates.right, candidates.left)
-            labels, others = (side[np.argsort(rank[side], kind="stable")] for side in sides)
-            yield labels, others
+            yield sides
             return
-        labels, others = _split(candidates, len(rank), left=self.left)
-        order = np.lexsort((rank[labels], rank[others]))
+        labels, others = _split(candidates, len(self.tokens), left=self.left)
+        order = np.lexsort((labels, others))
         labels, others = labels[order], others[order]
         starts = np.flatnonzero(np.diff(others, prepend=-1))
         ends = np.append(starts[1:], len(others))
@@ -110,13 +107,12 @@ class Layout:
         if not self.symmetric:
             return False
         labels, others = shown.labels[:, None], shown.others[None, :]
-        later = self.rank[labels] < self.rank[others]
-        return bool(later.all() and self._reversed(shown).all())
+        return bool((labels < others).all() and self._reversed(shown).all())
 
     def _reversed(self, shown: Shown) -> NDArray[np.bool_]:
         """Return for each pair of a prompt whether its reverse is a candidate."""
         turned = np.sort(self.pairs(shown.others, shown.labels))
-        candidates, count = self.candidates, len(self.rank)
+        candidates, count = self.candidates, len(self.tokens)
         if isinstance(candidates, AllPairs):
             return _within(turned // count, candidates.left) & _within(turned % count, candidates.right)
         return _within(turned, _all_pairs(candidates))
@@ -148,8 +144,8 @@ def prompts_about(candidates: Candidates, count: int, sizes: Sizes, *, left: boo
         found = -(-labels // sizes.labels) * -(-others // sizes.others)
         shared = len(np.intersect1d(candidates.left, candidates.right)) if symmetric else 0
         return found - found * shared * (shared - 1) // (2 * max(1, candidates.distinct))
-    _, numbers = np.unique(_split(candidates, count, left=left)[1], return_counts=True)
-    return -(-int((-(-numbers // sizes.labels)).sum()) // sizes.others)
+    layout = Layout(candidates, left, np.zeros(count, np.int64), sizes, symmetric)
+    return sum(-(-len(labels) // sizes.labels) * -(-len(others) // sizes.others) for labels, others in layout.groups())
 
 
 def fitting(most: Sequence[tuple[int, int, int]], labels: Ints, others: Ints) -> Sizes | None:

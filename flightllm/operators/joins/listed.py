@@ -7,7 +7,7 @@ efficiently", arXiv 2510.08489). The answers are verdicts to prove: a model errs
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
@@ -26,7 +26,6 @@ from flightllm.operators.joins.mapped import _asking
 from flightllm.operators.joins.values import Ints
 from flightllm.operators.rows import sorted_elements
 from flightllm.operators.sets.asker import Asker
-from flightllm.operators.sets.cuts import rank
 from flightllm.operators.sets.known_answers import known_answers
 from flightllm.operators.sets.room import SEPARATOR_TOKENS, tokens_left
 
@@ -38,8 +37,8 @@ _PRICED: Final = 64
 """So many values of a side tell about how long all of them are."""
 _WAVES: Final = (64, 4_096)
 """The prompts of the first wave, and of a later one."""
-_MOST_ACCEPTED: Final = 1 << 24
-"""The most accepted pairs that are kept."""
+_MOST_KEPT: Final = 1 << 24
+"""The most accepted pairs that are kept, and the most pairs without a verdict."""
 _MOST_BAD: Final = 0.5
 """The way is left if more than this part of the answers is unusable."""
 
@@ -60,9 +59,11 @@ class Listed:
     def prompts(self) -> int:
         """Return about how many prompts there are; that of pairs if the model's context takes no list."""
         left, count = self._labels_left, len(self.asked.values.found)
-        sizes, _ = self._priced
+        sizes, usual = self._priced
         if sizes is None:
             return self.candidates.distinct
+        fit = max(1, int(sizes.label_tokens // usual[0]))
+        sizes = replace(sizes, labels=min(sizes.labels, fit))
         return prompts_about(self.candidates, count, sizes, left=left, symmetric=self.symmetric)
 
     @property
@@ -93,7 +94,7 @@ class Listed:
         layout = self._layout()
         if layout is None:
             return None, "the model's context is too small for a list of values"
-        most_unsure = self.candidates.distinct // 2
+        most_unsure = min(self.candidates.distinct // 2, _MOST_KEPT)
         found, unsure = _Pairs(), _Pairs()
         for pairs in layout.too_long():
             unsure.add(pairs)
@@ -119,8 +120,8 @@ class Listed:
                 break
             if bad > _MOST_BAD * asked or unsure.count > most_unsure:
                 return None, f"{bad:,} of {asked:,} answers name no records of the list"
-            if found.count > _MOST_ACCEPTED:
-                return None, f"more than {_MOST_ACCEPTED:,} pairs match"
+            if found.count > _MOST_KEPT:
+                return None, f"more than {_MOST_KEPT:,} pairs match"
         return self._verdicts(found, unsure), self._basis(layout, asked)
 
     def _verdicts(self, found: "_Pairs", unsure: "_Pairs") -> Near:
@@ -157,16 +158,13 @@ class Listed:
     def _layout(self) -> Layout | None:
         found = self.asked.values.found
         labels, others = self._sides
-        every = np.union1d(labels, others)
-        tokens, places = np.zeros(len(found), np.int64), np.zeros(len(found), np.int64)
+        tokens = np.zeros(len(found), np.int64)
         tokens[labels] = self._tokens(0, labels)
         tokens[others] = np.maximum(tokens[others], self._tokens(1, others))
         sizes = self._sizes(tokens[labels], tokens[others])
         if sizes is None:
             return None
-        hashes = np.asarray([rank(repr(found[n]), 0) for n in every.tolist()], np.uint64)
-        places[every[np.argsort(hashes, kind="stable")]] = np.arange(len(every))
-        return Layout(self.candidates, self._labels_left, places, tokens, sizes, self.symmetric)
+        return Layout(self.candidates, self._labels_left, tokens, sizes, self.symmetric)
 
     def _sizes(self, labels: Ints, others: Ints) -> Sizes | None:
         """Return the sizes of prompts for values with these tokens."""
@@ -271,7 +269,7 @@ def _matching(layout: Layout, shown: Shown, answer: Any) -> Ints | None:
     named = np.asarray(answer, np.int64).reshape(-1, 2) - 1
     if not ((named >= 0) & (named < (len(shown.labels), len(shown.others)))).all():
         return None
-    count = len(layout.rank)
+    count = len(layout.tokens)
     labels, others = shown.labels[named[:, 0]], shown.others[named[:, 1]]
     return labels * count + others if layout.left else others * count + labels
 

@@ -101,10 +101,10 @@ class Proof:
         """Yield the pairs that match: those with a positive verdict, and corrected by all answers about pairs."""
         if self._accepted is None:
             raise InternalError("verdicts are used before they are proved")
-        yes, others = self.oracle.answers()
+        yes, (_, others) = self.oracle.matches(), self.oracle.answers()
         extra = yes[self.classes.of(yes) != ACCEPT]
         if len(extra):
-            yield np.unique(extra[self.candidates.has(extra)])
+            yield extra
         for block in self._accepted.blocks(_BLOCK):
             kept = block[~np.isin(block, others)]
             if len(kept):

@@ -45,6 +45,8 @@ def run_join(
             return
     values.settle()
     candidates = _candidates(join, values, runtime)
+    if not candidates.distinct:
+        return
     asked = AskedPairs(join, values, runtime)
     symmetric = wish is not None and wish.symmetric
     if wish is not None and wish.targets is not None:

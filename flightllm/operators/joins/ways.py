@@ -2,7 +2,8 @@
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from itertools import chain
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -29,6 +30,19 @@ _PROOF: Final = 100
 """The least questions that a proof takes, about."""
 
 
+_Verdicts: TypeAlias = tuple[Classes | Near | None, str]
+"""The verdicts of a way and their basis, or None and the reason why the way is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A way whose verdicts are known: about how many pairs they leave to ask, the answers so far, and what to prove."""
+
+    left: int
+    oracle: PairOracle
+    runs: Iterator[tuple[int, _Verdicts]]
+
+
 @dataclass(frozen=True)
 class Ways:
     """The ways to find the pairs of one join."""
@@ -53,7 +67,7 @@ class Ways:
         elif self._binding.collects:
             told.append("a deferred statement asks for all answers at once, so the strategy is 'pairs'")
         else:
-            ways, late = list(self._order()), dict[str, int]()
+            ways, late = list(self._order()), dict[str, _Begun]()
             deltas = {way: self._delta(place, ways) for place, way in enumerate(ways)}
             self._note(self.wish.strategy, told)  # a dry run can end before a way is proved
             for place, way in enumerate(ways):
@@ -61,8 +75,8 @@ class Ways:
                 done = yield from self._tried(way, told, deltas[way], late, min(others, default=None))
                 if done:
                     return
-            for way in sorted(late, key=late.__getitem__):
-                done = yield from self._tried(way, told, deltas[way], late)
+            for way, begun in sorted(late.items(), key=lambda one: one[1].left):
+                done = yield from self._proved(way, told, deltas[way], begun)
                 if done:
                     return
         self._note("pairs", told)
@@ -81,29 +95,40 @@ class Ways:
         )
 
     def _tried(
-        self, way: str, told: list[str], delta: float | None, late: dict[str, int], limit: int | None = None
+        self, way: str, told: list[str], delta: float | None, late: dict[str, _Begun], limit: int | None
     ) -> Generator[Ints, None, bool]:
         """Yield the pairs that a way finds, if its proof holds; return whether the join is done.
 
         If the verdicts of the way leave more than `limit` pairs to ask, another way can ask fewer. So the way waits in
-        `late`, with the number of its pairs.
+        `late`, with what it has asked so far.
         """
         oracle = PairOracle(self.asked, self.candidates, self.counters, self.wish.symmetric)
-        most = max(_PROOF, self.prices[PAIRS] // 2)
-        for attempt, (classes, how) in enumerate(self._runs(way, oracle, delta)):
+        runs = enumerate(self._runs(way, oracle, delta))
+        for attempt, (classes, how) in runs:
             if classes is None:
                 told.append(f"strategy '{way}' is left: {how}")
                 continue
-            if limit is not None and (left := self._unsure(classes)) > limit:
+            left, rest = 0 if limit is None else self._unsure(classes), chain([(attempt, (classes, how))], runs)
+            if limit is not None and left > limit:
                 told.append(f"strategy '{way}' waits for the others: its verdicts leave {left:,} pairs to ask")
-                late[way] = left
+                late[way] = _Begun(left, oracle, rest)
                 return False
+            return (yield from self._proved(way, told, delta, _Begun(left, oracle, rest)))
+        return False
+
+    def _proved(self, way: str, told: list[str], delta: float | None, begun: _Begun) -> Generator[Ints, None, bool]:
+        """Yield the pairs that a way finds, if one of its proofs holds; return whether the join is done."""
+        oracle, most = begun.oracle, max(_PROOF, self.prices[PAIRS] // 2)
+        for attempt, (classes, how) in begun.runs:
+            if classes is None:
+                told.append(f"strategy '{way}' is left: {how}")
+                continue
             proof = Proof(way, self.candidates, classes, oracle, self.wish, most, self._foresees, attempt)
             proof.delta = delta
             held = proof.prove()
             if not held and self._refused:
                 self._cut_off()
-                yield np.unique(oracle.answers()[0])
+                yield oracle.matches()
                 return True
             if held:
                 self._note(f"{way}{how}", told)
@@ -172,7 +197,8 @@ class Ways:
             if self.wish.strategy != PAIRS and prices[self.wish.strategy] < prices[PAIRS]:
                 yield self.wish.strategy
             return
-        yield from (way for way in (MAP, PIVOT, EMBEDDING, CLASSIFY) if prices[way] < prices[PAIRS])
+        longer = sorted((EMBEDDING, CLASSIFY), key=prices.__getitem__)
+        yield from (way for way in (MAP, PIVOT, *longer) if prices[way] < prices[PAIRS])
 
     @cached_property
     def prices(self) -> dict[str, int]:

@@ -370,3 +370,48 @@ def test_a_volatile_condition(session: Session) -> None:
     """A condition that changes with each evaluation cannot choose the pairs and their rows twice."""
     with pytest.raises(AICallError, match="volatile"):
         ask(session, opposite("strategy => 'map'", "random() < 0.5"))
+
+
+STRATEGIES = ("auto", "map", "pivot", "classify", "block", "pairs")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("options", ["", ", symmetric => true"])
+def test_no_candidates(session: Session, strategy: str, options: str) -> None:
+    """A join whose other conditions let no pair through has no rows, asks nothing, and can be explained."""
+    sql = opposite(f"strategy => '{strategy}'{options}", "a.id = b.id + 1000")
+    ran = ask(session, sql)
+    assert (ran.rows, ran.calls) == ([], 0)
+    left = sql.replace("texts a JOIN", "texts a LEFT JOIN")
+    assert {(row["i"], row["j"]) for row in ask(session, left).rows} == {(i, None) for i in range(2 * COUNT)}
+    assert ask(session, f"EXPLAIN {sql}").rows
+
+
+@pytest.mark.parametrize("beside", ["a.id > b.id", "a.id % 3 < b.id % 4", "a.id <> b.id"])
+def test_symmetric_pairs_of_repeated_values(session: Session, beside: str) -> None:
+    """Samples draw pairs of rows, so a pair of values comes several times: each is asked once, in one order."""
+    session.update(
+        "CREATE OR REPLACE TABLE often AS SELECT value AS id, 'left ' || (value % 20) AS t FROM generate_series(0, 119)"
+    )
+    call = "ai_filter('Is {x} near {y}?', x => a.t, y => b.t, symmetric => true, strategy => 'pivot')"
+    ran = ask(session, f"SELECT a.id AS i, b.id AS j FROM often a JOIN often b ON {beside} AND {call}")
+    every = [(i, j) for i in range(120) for j in range(120)]
+    kept = {
+        "a.id > b.id": [(i, j) for i, j in every if i > j],
+        "a.id % 3 < b.id % 4": [(i, j) for i, j in every if i % 3 < j % 4],
+        "a.id <> b.id": [(i, j) for i, j in every if i != j],
+    }[beside]
+    assert pairs(ran) == {(i, j) for i, j in kept if abs(i % 20 - j % 20) < 4}
+    assert ran.calls <= 20 * 21 // 2
+    session.update("DROP TABLE often")
+
+
+def test_a_spent_budget_with_other_conditions(session: Session) -> None:
+    """No pair is returned that the other conditions exclude, also where one answer is about both orders."""
+    call = "ai_filter('Is {x} near {y}?', x => a.t, y => b.t, symmetric => true, strategy => 'pivot')"
+    session.update("SET flightllm.on_budget = 'null'")
+    ran = ask(
+        session, f"SELECT a.id AS i, b.id AS j FROM lefts a JOIN lefts b ON a.id < b.id AND {call}", max_calls="200"
+    )
+    assert pairs(ran) <= {(i, j) for i in range(COUNT) for j in range(COUNT) if i < j < i + 4}
+    assert not promise(ran)["held"]
