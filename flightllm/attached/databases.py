@@ -30,6 +30,8 @@ class AttachedDatabases:
         """
         self._path = None if folder is None else folder / FILE
         self._lock = Lock()
+        self.changing = Lock()
+        """Held while a statement attaches or detaches a database, so that no other one takes its name meanwhile."""
         self.configured = frozenset(configured or ())
         """The names in the server's configuration."""
         self._stored = _read(self._path)

@@ -35,7 +35,10 @@ def with_times(value: pa.Scalar) -> exp.Expr | None:
         return None
     kind = value.type
     if pa.types.is_date(kind):
-        day: date = value.as_py()
+        try:
+            day: date = value.as_py()
+        except (OverflowError, ValueError):  # a year that Python's dates do not have
+            return None
         return exp.cast(exp.Literal.string(day.isoformat()), exp.DataType.Type.DATE)
     if pa.types.is_timestamp(kind):
         return _timestamp(value)

@@ -38,8 +38,14 @@ _QUERY: Final = re.compile(r"query '.*': ")
 _OF_VALUES: Final = ("22", "23")
 """The classes of SQLSTATE for errors about values: their texts quote the values."""
 _EMBEDDED: Final = frozenset({"duckdb", "_duckdb", "sqlite3"})
-_ABOUT_VALUES: Final = ("Conversion Error", "Invalid Input Error", "Out of Range Error", "Constraint Error")
-"""The begins of DuckDB's errors that quote values."""
+_ABOUT_VALUES: Final = (
+    "Conversion Error",
+    "Invalid Input Error",
+    "Out of Range Error",
+    "Constraint Error",
+    "Could not decode",
+)
+"""The begins of the errors of DuckDB, and of Python's module for SQLite, that quote values."""
 _STATUSES: Final = frozenset({"IO", "TIMEOUT", "UNAUTHENTICATED", "UNAUTHORIZED", "NOT_FOUND", "NOT_IMPLEMENTED"})
 """The kinds of ADBC's errors that are not about values."""
 _HARMLESS: Final = re.compile(
@@ -266,11 +272,20 @@ def _cast(values: pa.Array, column: Column) -> pa.Array:
     try:
         if pa.types.is_date32(wanted) or pa.types.is_timestamp(wanted):
             _check_finite(values, column)
+        if pa.types.is_boolean(wanted) and pa.types.is_integer(given):
+            _check_truth(values, column)
         if not of_text or pa.types.is_string(wanted) or pa.types.is_decimal(wanted):
             return values.cast(wanted)
     except pa.ArrowException:
         pass
     raise misfit(column)
+
+
+def _check_truth(values: pa.Array, column: Column) -> None:
+    """Refuse whole numbers that are not 0 or 1, which a cast would make true."""
+    ends = pc.min_max(values).as_py()
+    if ends["max"] is not None and (ends["max"] > 1 or ends["min"] < 0):
+        raise misfit(column)
 
 
 def _check_finite(values: pa.Array, column: Column) -> None:

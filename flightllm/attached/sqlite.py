@@ -101,10 +101,10 @@ def _array(place: int, values: Sequence[Any]) -> pa.Array:
     """Return the values of a column.
 
     Raises:
-        MixedValuesError: there are values of several types.
+        MixedValuesError: there are values of several types, or of numbers that have no common type.
     """
     kinds = {type(value) for value in values if value is not None}
-    if kinds == {int, float}:
+    if kinds == {int, float} and all(type(value) is not int or int(float(value)) == value for value in values):
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
     if len(kinds) > 1:
         raise MixedValuesError(place)
@@ -130,7 +130,10 @@ def _column(name: str, kind: str) -> Column:
 
 
 def _as_text(column: exp.Expr) -> exp.Expr:
-    return exp.cast(column, exp.DataType.Type.TEXT)
+    """Return a value as a text; a float has all of its digits, of which a cast would keep 15."""
+    is_float = exp.EQ(this=exp.func("typeof", column), expression=exp.Literal.string("real"))
+    text = exp.cast(column, exp.DataType.Type.TEXT)
+    return exp.paren(exp.case().when(is_float, exp.Anonymous(this="quote", expressions=[column.copy()])).else_(text))
 
 
 def _text_key(column: exp.Expr) -> exp.Expr:

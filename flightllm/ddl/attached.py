@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, Final
 
 from flightllm.attached.database import AttachedDatabase
@@ -25,7 +26,14 @@ def change_attached(statement: Statement, services: Services) -> int:
     Raises:
         FlightLLMError: the statement is wrong, or the source failed; nothing was changed.
     """
-    name, databases = statement.key or "", services.catalog.store.attached
+    databases = services.catalog.store.attached
+    guard = nullcontext() if statement.kind == "refresh_database" else databases.changing
+    with guard:
+        return _changed(statement.key or "", statement, services)
+
+
+def _changed(name: str, statement: Statement, services: Services) -> int:
+    databases = services.catalog.store.attached
     if statement.kind == "attach":
         _attach(name, statement, services)
         return -1
@@ -77,6 +85,7 @@ def _attach(name: str, statement: Statement, services: Services) -> None:
         database = AttachedDatabase(name, _config(statement))
         _ = database.source()  # which notes its secrets
     if former is not None:
+        _probe(database)
         _detach(former, services)
     store.attached.add(database)
     try:
@@ -85,6 +94,17 @@ def _attach(name: str, statement: Statement, services: Services) -> None:
         store.attached.remove(name)
         database.close()
         raise
+
+
+def _probe(database: AttachedDatabase) -> None:
+    """Read the tables of a database that is not attached yet, so that a failure does not touch the former one."""
+    try:
+        with database.lock:
+            database.tables()
+    except BaseException:
+        database.close()
+        raise
+    database.expire()
 
 
 def _config(statement: Statement) -> AttachedConfig:

@@ -115,3 +115,9 @@ def test_many_texts_and_names() -> None:
             assert {one.name for one in tree.find_all(sqlglot.exp.Column)} == {name}
             given = [one.this for one in tree.find_all(sqlglot.exp.Literal) if one.is_string]
             assert given == ([] if condition is None else [value])
+
+
+@pytest.mark.parametrize("days", [2_932_897, -719_163, 1 << 30])
+def test_a_day_that_python_lacks(days: int) -> None:
+    """A day before the year 1 or after 9999 does not go out, and is no error."""
+    assert with_times(pa.scalar(days, pa.date32())) is None

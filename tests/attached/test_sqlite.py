@@ -96,3 +96,56 @@ def test_memory_is_bounded(tmp_path: Path, session: Session) -> None:
     assert max(sizes) <= 4_096
     session.update(f"ATTACH '{path}' AS large")
     assert len(rows(session, "SELECT * FROM large.n LIMIT 5")) == 5
+
+
+LARGE = 9_007_199_254_740_993
+"""A whole number that no float has."""
+
+
+def test_numbers_keep_their_digits(tmp_path: Path, session: Session) -> None:
+    """A float in a column without a type has all of its digits, and a number that would change is an error."""
+    path = sqlite_file(
+        tmp_path / "n.sqlite",
+        "CREATE TABLE n (id INT, plain, day DATE, amount NUMERIC)",
+        f"INSERT INTO n VALUES (1, 0.1234567890123456, 2460000.123456789, {LARGE}), (2, 0.1, '2024-01-02', 0.5)",
+        "INSERT INTO n VALUES (3, 1e300, NULL, 7)",
+    )
+    session.update(f"ATTACH '{path}' AS n")
+    found = rows(session, "SELECT plain, day FROM n.n ORDER BY id")
+    assert [float(row["plain"]) for row in found] == [0.1234567890123456, 0.1, 1e300]
+    assert [float(found[0]["day"]), found[1]["day"], found[2]["day"]] == [2460000.123456789, "2024-01-02", None]
+    for column in ("plain", "day"):
+        for row in found[:2]:
+            assert rows(session, f"SELECT {column} FROM n.n WHERE {column} = '{row[column]}'") == [
+                {column: row[column]}
+            ]
+    for condition in ("", " WHERE id = 1"):
+        with pytest.raises(SqlError, match="does not fit double"):
+            rows(session, f"SELECT amount FROM n.n{condition}")
+    assert rows(session, "SELECT amount FROM n.n WHERE id > 1 ORDER BY id") == [{"amount": 0.5}, {"amount": 7.0}]
+
+
+def test_numbers_that_are_no_truth_values(tmp_path: Path, session: Session) -> None:
+    """Only 0 and 1 are truth values: other numbers are an error, and not true."""
+    path = sqlite_file(
+        tmp_path / "b.sqlite",
+        "CREATE TABLE b (ok BOOL, bad BOOLEAN)",
+        "INSERT INTO b VALUES (1, 2), (0, -1), (NULL, 0)",
+    )
+    session.update(f"ATTACH '{path}' AS b")
+    assert rows(session, "SELECT ok FROM b.b") == [{"ok": True}, {"ok": False}, {"ok": None}]
+    with pytest.raises(SqlError, match="does not fit bool"):
+        rows(session, "SELECT bad FROM b.b")
+
+
+def test_a_text_that_is_no_utf_8(tmp_path: Path, session: Session) -> None:
+    """The error does not show the text, which a row filter or a mask can hide."""
+    path = sqlite_file(
+        tmp_path / "u.sqlite", "CREATE TABLE u (id INT, t TEXT)", "INSERT INTO u VALUES (1, CAST(x'736563ff' AS TEXT))"
+    )
+    session.update(f"ATTACH '{path}' AS u")
+    for sql in ("SELECT t FROM u.u", "SELECT id FROM u.u WHERE t LIKE 'x%'"):
+        with pytest.raises(SqlError) as raised:
+            rows(session, sql)
+        assert "sec" not in str(raised.value)
+    assert rows(session, "SELECT id FROM u.u") == [{"id": 1}]

@@ -236,3 +236,18 @@ def test_wrong_options(database: Database) -> None:
         session_of(database, "ann").update("ATTACH 'x' AS x (TYPE oracle)")
     with pytest.raises(FlightLLMError, match="EXPLAIN works only for"):
         session.update("EXPLAIN ATTACH 'x' AS x")
+
+
+def test_a_failed_replacement_changes_nothing(file: Path, database: Database, tmp_path: Path) -> None:
+    """The former database stays, with its grants, where the new one cannot be read."""
+    session, ann = database.session(), session_of(database, "ann")
+    session.update(f"ATTACH '{file}' AS shop")
+    session.update("GRANT SELECT ON shop.people TO ann")
+    wanted = rows(ann, "SELECT * FROM shop.people ORDER BY id")
+    for address in ("postgresql://127.0.0.1:1/db", f"{tmp_path}/gone.sqlite"):
+        assert "failed" in refused(session, f"ATTACH OR REPLACE '{address}' AS shop")
+        assert rows(session, "SHOW DATABASES") == [{"database_name": "flightllm"}, {"database_name": "shop"}]
+        assert rows(ann, "SELECT * FROM shop.people ORDER BY id") == wanted
+    session.update(f"ATTACH OR REPLACE '{file}' AS shop")
+    assert rows(session, "SELECT * FROM shop.people ORDER BY id") == wanted
+    assert "not found" in refused(ann, "SELECT * FROM shop.people")

@@ -1,14 +1,15 @@
 """Ask a join's call about single pairs of values, and keep the answers for the whole join."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from flightllm.errors import check_cancelled
-from flightllm.functions.call import ELEMENT_END, AICall
+from flightllm.functions.base import Answer
+from flightllm.functions.call import ELEMENT_END, AICall, name_stub
 from flightllm.observe.query_record import CallRecord
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.call_context import CallContext, CallSite, ModelBinding, all_at_once
@@ -75,6 +76,33 @@ class PairOracle:
                 found = runtime.calibrator().of(ai, runtime.bindings[ai.binding], self.counters)
                 self._asked = ai if found is None else found.ask(runtime.cancelled)
         return self._asked
+
+
+def asking(ai: AICall, answer: Answer, fields: tuple[str, ...]) -> AICall:
+    """Return a call of the same model with another question."""
+    parameters = replace(
+        ai.parameters, max_tokens=answer.max_tokens, constraint=answer.constraint, probability=answer.probability
+    )
+    call = replace(
+        ai,
+        instruction=answer.instruction,
+        task=answer.instruction,
+        asked=answer.asked,
+        fields=fields,
+        required=frozenset(),
+        lists=frozenset(),
+        parameters=parameters,
+        output=answer.output,
+        parse=answer.parse,
+        on_error="struct",
+        reading=answer.reading,
+        room=answer.room,
+        usual=answer.usual,
+        labelled=None,
+        uncalibrated="",
+        join=None,
+    )
+    return name_stub(call)
 
 
 def answered(

@@ -16,13 +16,12 @@ import numpy as np
 from flightllm.common.cached import cached_property
 from flightllm.functions.call import AICall, name_stub
 from flightllm.operators.call_context import ModelBinding
-from flightllm.operators.joins.asked import answered
+from flightllm.operators.joins.asked import answered, asking
 from flightllm.operators.joins.candidates import Candidates
 from flightllm.operators.joins.classes import Near
 from flightllm.operators.joins.exact import AskedPairs, both_ways
 from flightllm.operators.joins.list_layout import Layout, Shown, Sizes, fitting, prompts_about
 from flightllm.operators.joins.list_question import BLOCK_FIELDS, FIELDS, list_question
-from flightllm.operators.joins.mapped import _asking
 from flightllm.operators.joins.values import Ints
 from flightllm.operators.rows import sorted_elements
 from flightllm.operators.sets.asker import Asker
@@ -116,7 +115,7 @@ class Listed:
                 else:
                     found.add(matching)
             asked += len(wave)
-            if self._refused:
+            if self._binding.refusal:
                 break
             if bad > _MOST_BAD * asked or unsure.count > most_unsure:
                 return None, f"{bad:,} of {asked:,} answers name no records of the list"
@@ -176,7 +175,7 @@ class Listed:
     def _call(self, sizes: Sizes) -> AICall:
         """Return the call that asks the question about lists."""
         answer = list_question(self.asked.join.ai, sizes.labels, sizes.others if self.block else None)
-        call = _asking(self.asked.join.ai, answer, BLOCK_FIELDS if self.block else FIELDS)
+        call = asking(self.asked.join.ai, answer, BLOCK_FIELDS if self.block else FIELDS)
         return name_stub(call)
 
     def _tokens(self, role: int, numbers: Ints) -> Ints:
@@ -221,11 +220,6 @@ class Listed:
     @property
     def _binding(self) -> ModelBinding:
         return self.asked.runtime.bindings[self.asked.join.ai.binding]
-
-    @property
-    def _refused(self) -> bool:
-        budget = self._binding.budget
-        return budget is not None and budget.refusal is not None
 
 
 class _Pairs:

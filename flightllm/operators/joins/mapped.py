@@ -15,8 +15,8 @@ import pyarrow as pa
 from flightllm.common.text import well_formed
 from flightllm.functions.answers import choice_answer, json_answer
 from flightllm.functions.base import Answer
-from flightllm.functions.call import AICall, name_stub
-from flightllm.operators.joins.asked import answered
+from flightllm.functions.call import AICall
+from flightllm.operators.joins.asked import answered, asking
 from flightllm.operators.joins.candidates import Candidates
 from flightllm.operators.joins.classes import ACCEPT, ASK, REJECT, Classes
 from flightllm.operators.joins.values import Ints, Value, Values
@@ -96,7 +96,7 @@ class Mapper:
             CancelledError: the query was cancelled.
         """
         ai = self.join.ai
-        call = _asking(ai, json_answer(_ASKED, _SCHEMA), ("condition", "left_records", "right_records"))
+        call = asking(ai, json_answer(_ASKED, _SCHEMA), ("condition", "left_records", "right_records"))
         call = replace(call, output=pa.string(), parse=_as_text, reading="join")
         sides = [self._shown(side, numbers) for side, numbers in enumerate((candidates.left, candidates.right))]
         counters = self.runtime.proxy_counters(self.join.name, call, ai.binding)
@@ -134,7 +134,7 @@ class Mapper:
 
     def question(self, question: str, found: Property, side: int) -> AICall:
         """Return the call that asks for the label of a value of a side."""
-        return _asking(self.join.ai, _label_answer(question, found.labels), self._names(side))
+        return asking(self.join.ai, _label_answer(question, found.labels), self._names(side))
 
     def _labels(self, question: str, found: Property, numbers: Ints, side: int) -> Ints:
         ai, call = self.join.ai, self.question(question, found, side)
@@ -166,33 +166,6 @@ def _label_answer(question: str, labels: Sequence[str]) -> Answer:
     instruction = f"{question}\n\nAnswer with one of these labels: {', '.join(labels)}"
     reply = f"Answer with one of these labels: {', '.join(labels)}"
     return choice_answer(instruction, labels).in_parts(question, task="Classify the record.", reply=reply)
-
-
-def _asking(ai: AICall, answer: Answer, fields: tuple[str, ...]) -> AICall:
-    """Return a call of the same model with another question."""
-    parameters = replace(
-        ai.parameters, max_tokens=answer.max_tokens, constraint=answer.constraint, probability=answer.probability
-    )
-    call = replace(
-        ai,
-        instruction=answer.instruction,
-        task=answer.instruction,
-        asked=answer.asked,
-        fields=fields,
-        required=frozenset(),
-        lists=frozenset(),
-        parameters=parameters,
-        output=answer.output,
-        parse=answer.parse,
-        on_error="struct",
-        reading=answer.reading,
-        room=answer.room,
-        usual=answer.usual,
-        labelled=None,
-        uncalibrated="",
-        join=None,
-    )
-    return name_stub(call)
 
 
 def _as_text(text: str) -> str:

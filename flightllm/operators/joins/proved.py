@@ -59,8 +59,8 @@ class Proof:
             BudgetExceededError: the budget is spent, and the session wants the query to fail then.
             CancelledError: the query was cancelled.
         """
-        if self._refused():
-            self.reason = self._refused()
+        if self._refusal:
+            self.reason = self._refusal
             return False
         accepted, rejected, unsure = (with_verdict(self.candidates, self.classes, v) for v in (ACCEPT, REJECT, ASK))
         self._accepted = accepted
@@ -82,8 +82,8 @@ class Proof:
                 drawn = regions.accepted.drawn, regions.rejected.drawn
                 wave = min(wave[0], _FORESEEN - drawn[0]), min(wave[1], _FORESEEN - drawn[1])
             yes, no = (self.oracle.ask(draw.next(size)) for draw, size in zip(draws, wave, strict=True))
-            if self._refused():
-                self.reason = self._refused()
+            if self._refusal:
+                self.reason = self._refusal
                 return False
             wrong, missed = int((yes != YES).sum()), int((no == YES).sum())
             if self.foreseen:  # predicted answers prove nothing
@@ -117,9 +117,10 @@ class Proof:
             yes += int(verdicts.rows_of(block[self.oracle.ask(block) == YES]).sum())
         return yes, verdicts.rows
 
-    def _refused(self) -> str:
-        binding = self.oracle.pairs.runtime.bindings[self.oracle.pairs.join.ai.binding]
-        return "" if binding.budget is None or binding.budget.refusal is None else binding.budget.refusal
+    @property
+    def _refusal(self) -> str:
+        pairs = self.oracle.pairs
+        return pairs.runtime.bindings[pairs.join.ai.binding].refusal
 
     def _seed(self) -> int:
         """Return the same number for the same question and targets, so that a rerun asks about the same pairs."""

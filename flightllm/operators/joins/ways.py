@@ -81,17 +81,17 @@ class Ways:
                     return
         self._note("pairs", told)
         yield from self.asked.matching(self.candidates, tracker, symmetric=symmetric)
-        if self._refused:
+        if self._binding.refusal:
             self._cut_off()
         elif not self._foresees:
             self.counters.promise = self._exact("; ".join(told) or "All pairs are asked.")
 
     def _cut_off(self) -> None:
         """Say that nothing is promised, because the budget has cut off the questions."""
-        self.counters.promise = {**self._exact(self._refused), "held": False}
+        self.counters.promise = {**self._exact(self._binding.refusal), "held": False}
         self.asked.runtime.record.warn(
             f"{self.asked.join.ai.text}: the promise {self.wish.targets} is not held, and pairs without an answer are"
-            f" left out: {self._refused}"
+            f" left out: {self._binding.refusal}"
         )
 
     def _tried(
@@ -126,7 +126,7 @@ class Ways:
             proof = Proof(way, self.candidates, classes, oracle, self.wish, most, self._foresees, attempt)
             proof.delta = delta
             held = proof.prove()
-            if not held and self._refused:
+            if not held and self._binding.refusal:
                 self._cut_off()
                 yield oracle.matches()
                 return True
@@ -275,7 +275,3 @@ class Ways:
     @property
     def _foresees(self) -> bool:
         return self._binding.asked_share is not None
-
-    @property
-    def _refused(self) -> str:
-        return self._binding.refusal

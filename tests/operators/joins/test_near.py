@@ -94,7 +94,7 @@ class Given(Similar):
 
 
 def _oracle(candidates: Candidates, truth: Callable[[Ints], NDArray[np.bool_]]) -> Known:
-    runtime = SimpleNamespace(bindings={"model": SimpleNamespace(budget=None)}, cancelled=lambda: False)
+    runtime = SimpleNamespace(bindings={"model": SimpleNamespace(refusal="")}, cancelled=lambda: False)
     ai = SimpleNamespace(binding="model", function="ai_filter", instruction="same?")
     asked: Any = SimpleNamespace(join=SimpleNamespace(ai=ai, name="join"), runtime=runtime)
     counters: Any = None
