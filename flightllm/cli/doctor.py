@@ -40,6 +40,7 @@ EXTRAS = {
     "web": ("anyio", "prometheus-client", "starlette", "uvicorn"),
     "mcp": ("anyio", "mcp", "starlette", "uvicorn"),
     "postgres": ("duckdb",),
+    "attached": ("adbc-driver-postgresql", "duckdb"),
     "sqlalchemy": ("sqlalchemy",),
     "jwt": ("pyjwt",),
     "otel": ("opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"),
@@ -60,6 +61,7 @@ _FOR = {
     "sqlalchemy": "the dialect of SQLAlchemy",
     "jwt": "logins by JSON Web Tokens",
     "otel": "OpenTelemetry traces",
+    "attached": "attached databases of PostgreSQL and DuckDB",
 }
 """The purpose of each extra that is not for an engine."""
 _LOW_DISK_BYTES = 1 << 30

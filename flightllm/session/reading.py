@@ -65,15 +65,25 @@ class Rewritten(NamedTuple):
 
 
 class StatementReader:
-    """Reads the statements of one session; `services` returns the server's services as the session sees them now."""
+    """Reads the statements of one session.
+
+    `services` returns the services of the server as the session sees them now; `attaches` tells whether databases are
+    attached.
+    """
 
     def __init__(
-        self, place: SessionPlace, services: Callable[[], Services], limits: LimitsConfig, session_id: Callable[[], str]
+        self,
+        place: SessionPlace,
+        services: Callable[[], Services],
+        limits: LimitsConfig,
+        session_id: Callable[[], str],
+        attaches: Callable[[], bool],
     ) -> None:
         self._place = place
         self._services = services
         self._limits = limits
         self._session_id = session_id
+        self._attaches = attaches
         self.as_postgres = False
         """Whether the client speaks PostgreSQL's protocol; then `information_schema` names types as PostgreSQL does."""
         self.restores = False
@@ -160,9 +170,10 @@ class StatementReader:
         return Rewritten(read, cache(lambda: output_names(sent, as_postgres=self.as_postgres)))
 
     def _with_attached_names(self, sql: str, dialect: str) -> str:
+        if not self._attaches():  # the rights of a user who is gone are an error, which parsing comes before
+            return sql
         services = self._services()
-        store = services.catalog.store
-        return with_attached_names(sql, store, services.rights, dialect) if store.attached.all else sql
+        return with_attached_names(sql, services.catalog.store, services.rights, dialect)
 
     def assignment(self, sql: str, settings: Settings) -> Assignment | None:
         """Return the variables that a statement of Snowflake or BigQuery sets; None for any other statement.

@@ -116,10 +116,15 @@ class Session:
         self._queries = queries
         self._sessions = sessions
         self._settings = Settings()
-        self._place = SessionPlace(
-            services.catalog.store, lambda: self._services.catalog, principal.name, services.functions.own_names
+        store = services.catalog.store
+        self._place = SessionPlace(store, lambda: self._services.catalog, principal.name, services.functions.own_names)
+        self._reader = StatementReader(
+            self._place,
+            lambda: self._services,
+            services.config.limits,
+            lambda: self.id,
+            lambda: bool(store.attached.all),
         )
-        self._reader = StatementReader(self._place, lambda: self._services, services.config.limits, lambda: self.id)
         self._reader.restores = principal.is_admin
         self._transactions = Transactions()
         self._files = KeptRows()
