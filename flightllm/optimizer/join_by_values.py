@@ -6,16 +6,23 @@ Filter(f(a.x, b.y), AiMap(f, Filter(a.n < b.n, …)))  →  AiJoin(a, b, f, a.n 
 Filters and calls between the call and the join that read one side only move to this side. The operator then needs no
 table of all pairs. A call that names a strategy must become such an operator. Other calls do only where no equality
 limits the pairs: rows that an equality has joined are few, and the ordinary operator can do more with them.
+
+The call can read both sides of an inner join below another one. A table that an equality binds to one of its sides
+joins this side first. Any other join comes after the operator, where the call names a strategy.
+
+Filter(f(a.x, b.y), AiMap(f, Join(Join(a, b), c, b.k = c.k)))  →  AiJoin(a, Join(b, c, b.k = c.k), f)
+Filter(f(a.x, b.y), AiMap(f, Join(Join(a, b), c)))             →  Join(AiJoin(a, b, f), c)
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 from substrait.algebra_pb2 import Expression, JoinRel
 
 from flightllm.errors import AICallError
-from flightllm.functions.call import MODEL, AICall
+from flightllm.functions.call import MODEL
 from flightllm.optimizer.join_before_ai import compares_sides
+from flightllm.optimizer.join_sides import Sides, moved_call, must_see_rows, take_apart
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import (
@@ -27,7 +34,6 @@ from flightllm.plan.nodes import (
     Join,
     Node,
     Project,
-    call_expressions,
     has_window,
     over_input,
     transform,
@@ -58,59 +64,6 @@ def join_by_values(root: Node, functions: Functions, *, every: bool = True) -> N
     return changed
 
 
-@dataclass(slots=True)
-class _Sides:
-    """An inner join taken apart; `columns` compute the output of the nodes above it from both sides."""
-
-    left: Node
-    right: Node
-    conditions: list[Expression]
-    columns: list[Expression]
-
-    @property
-    def split(self) -> int:
-        return self.left.width
-
-    def side(self, expression: Expression) -> bool | None:
-        """Return whether an expression reads the left side only, or the right side only; None if it reads both."""
-        read = ex.fields(expression)
-        if all(c < self.split for c in read):
-            return True
-        return False if min(read) >= self.split else None
-
-    def add(self, condition: Expression) -> None:
-        """Filter the side that a condition reads, or the pairs."""
-        side = self.side(condition)
-        if side is None or not ex.fields(condition):
-            self.conditions.append(condition)
-        elif side:
-            self.left = Filter(self.left, condition)
-        else:
-            self.right = Filter(self.right, ex.shift(condition, -self.split))
-
-    def ask(self, call: Call, *, left: bool) -> None:
-        """Put a call on the side that it reads; `columns` and `conditions` see its answer behind the side's columns."""
-        split = self.split
-        if not left:
-            self.right = AiMap(self.right, (_moved(call, -split),))
-            self.columns.append(field(split + self.right.width - 1))
-            return
-        self.left = AiMap(self.left, (call,))
-        self.columns = [_apart(c, split) for c in self.columns]
-        self.conditions = [_apart(c, split) for c in self.conditions]
-        self.columns.append(field(split))
-
-
-def _apart(expression: Expression, split: int) -> Expression:
-    """Make room for one column behind the left side."""
-    return ex.substitute(expression, lambda i: field(i if i < split else i + 1))
-
-
-def _moved(call: Call, by: int) -> Call:
-    when = None if call.when is None else ex.shift(call.when, by)
-    return replace(call, arguments=tuple(ex.shift(a, by) for a in call.arguments), when=when)
-
-
 def _joined(node: Node, functions: Functions, *, every: bool) -> Node:
     if not isinstance(node, Filter) or not isinstance(node.input, AiMap) or len(node.input.calls) != 1:
         return node
@@ -121,21 +74,63 @@ def _joined(node: Node, functions: Functions, *, every: bool) -> Node:
     operands = functions.operands(node.condition, "and")
     others = [o for o in operands if ex.field_index(o) != answer]
     moves = call.ai.join is not None
-    sides = None if len(others) == len(operands) else _taken_apart(asking.input, functions, calls=moves)
-    if sides is None:
+    if len(others) == len(operands):
         return node
-    if not moves and any(compares_sides(c, sides.split, functions) for c in sides.conditions):
+    sides = take_apart(asking.input, functions, call.arguments, calls=moves)
+    joined = None if sides is None else _over_pairs(call, sides, functions)
+    if joined is None and moves:
+        joined = _below(asking.input, call, functions, every=every)
+    if joined is None:
         return node
+    rest = functions.conjunction(others)
+    return joined if rest is None else Filter(joined, rest)
+
+
+def _over_pairs(call: Call, sides: Sides, functions: Functions) -> Node | None:
+    """Return the operator for the pairs of both sides, with the answer as last column; None if it does not fit."""
+    if call.ai.join is None and any(compares_sides(c, sides.split, functions) for c in sides.conditions):
+        return None
     arguments = [over_input(a, sides.columns, functions) for a in call.arguments]
     known = tuple(a for a in arguments if a is not None)
     places = [sides.side(a) for a in known]
     read = {place for place, a in zip(places, known, strict=True) if ex.fields(a)}
     if len(known) < len(arguments) or read != {True, False}:
-        return node
+        return None
     pairs = AiJoin(sides.left, sides.right, functions.conjunction(sides.conditions), replace(call, arguments=known))
-    result: Node = Project(pairs, (*sides.columns, _TRUE))
-    rest = functions.conjunction(others)
-    return result if rest is None else Filter(result, rest)
+    return Project(pairs, (*sides.columns, _TRUE))
+
+
+def _below(node: Node, call: Call, functions: Functions, *, every: bool) -> Node | None:
+    """Ask a call below the inner join, or the pairs, of which it reads one side; None if it cannot.
+
+    Filters and projections above this join stay above it. The answer is the last column of the result.
+    """
+    match node:
+        case Join(left, right, JoinRel.JOIN_TYPE_INNER, _) | AiJoin(left, right):
+            read = {i for a in call.arguments for i in ex.fields(a)}
+            if not read or min(read) < left.width <= max(read):
+                return None
+            first = max(read) < left.width
+            side, moved = (left, call) if first else (right, moved_call(call, -left.width))
+            asked = Filter(AiMap(side, (moved,)), field(side.width))
+            joined = _joined(asked, functions, every=every)
+            if joined is asked:
+                return None
+            own = Project(joined, tuple(field(i) for i in range(side.width)))
+            both = replace(node, left=own) if first else replace(node, right=own)
+        case Filter() if not functions.is_volatile(node.condition):
+            below = _below(node.input, call, functions, every=every)
+            return None if below is None else Filter(below, node.condition)
+        case Project() if not has_window(node):
+            arguments = [over_input(a, node.expressions, functions) for a in call.arguments]
+            if any(a is None for a in arguments):
+                return None
+            own_call = replace(call, arguments=tuple(a for a in arguments if a is not None))
+            below = _below(node.input, own_call, functions, every=every)
+            return None if below is None else Project(below, (*node.expressions, _TRUE))
+        case _:
+            return None
+    return Project(both, (*(field(i) for i in range(node.width)), _TRUE))
 
 
 def _compared(node: Node, functions: Functions) -> Node:
@@ -147,7 +142,7 @@ def _compared(node: Node, functions: Functions) -> Node:
     """
     if not isinstance(node, Filter) or not isinstance(node.input, AiMap):
         return node
-    sides = _taken_apart(node.input, functions, calls=True)
+    sides = take_apart(node.input, functions, (), calls=True)
     condition = None if sides is None or sides.conditions else over_input(node.condition, sides.columns, functions)
     if sides is None or condition is None or functions.is_volatile(condition):
         return node
@@ -164,62 +159,4 @@ def _suits(call: Call, *, every: bool) -> bool:
         return False
     if ai.join is not None:
         return True
-    return every and not _samples(ai)
-
-
-def _samples(ai: AICall) -> bool:
-    """Return whether a call must see its rows: a promise counts them, a sample calibrates by them, or each is asked."""
-    return ai.promise is not None or ai.by_rows or ai.fresh or ai.before is not None or bool(ai.learned_by)
-
-
-def _taken_apart(node: Node, functions: Functions, *, calls: bool) -> _Sides | None:
-    """Return the two sides of an inner join below row-wise nodes; None if something else is between them.
-
-    Without `calls`, other calls stay where they are: under a LIMIT, a side would ask more of them than some pairs do.
-    """
-    match node:
-        case Join(left, right, JoinRel.JOIN_TYPE_INNER, condition):
-            if condition is not None and functions.is_volatile(condition):
-                return None
-            sides = _Sides(left, right, [], [field(i) for i in range(left.width + right.width)])
-            for operand in [] if condition is None else functions.operands(condition, "and"):
-                sides.add(operand)
-            return sides
-        case Filter():
-            found = _taken_apart(node.input, functions, calls=calls)
-            moved = None if found is None else over_input(node.condition, found.columns, functions)
-            if found is None or moved is None or functions.is_volatile(moved):
-                return None
-            for operand in functions.operands(moved, "and"):
-                found.add(operand)
-            return found
-        case Project() if not has_window(node):
-            found = _taken_apart(node.input, functions, calls=calls)
-            columns = [] if found is None else [over_input(e, found.columns, functions) for e in node.expressions]
-            if found is None or any(c is None or functions.is_volatile(c) for c in columns):
-                return None
-            found.columns = [c for c in columns if c is not None]
-            return found
-        case AiMap() if calls and not node.steps:
-            found = _taken_apart(node.input, functions, calls=calls)
-            return None if found is None else _with_calls(found, node, functions)
-        case _:
-            return None
-
-
-def _with_calls(sides: _Sides, node: AiMap, functions: Functions) -> _Sides | None:
-    """Put the calls of an operator on the sides that they read; None if a call reads both, or must see its rows."""
-    columns = list(sides.columns)
-    for call in node.calls:
-        if _samples(call.ai) or call.ai.join is not None:
-            return None
-        current = sides.columns[: len(columns)]
-        moved = [over_input(e, current, functions) for e in call_expressions([call])]
-        read = [e for e in moved if e is not None]
-        places = {sides.side(e) for e in read if ex.fields(e)}
-        if len(read) < len(moved) or len(places) != 1 or None in places:
-            return None
-        count = len(call.arguments)
-        own = replace(call, arguments=tuple(read[:count]), when=None if call.when is None else read[count])
-        sides.ask(own, left=places == {True})
-    return sides
+    return every and not must_see_rows(ai)

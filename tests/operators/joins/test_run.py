@@ -108,6 +108,59 @@ def test_spellings(session: Session, sql: str) -> None:
     assert found(session, sql) == loop("JOIN")
 
 
+THIRD = "ai_filter('Are {x} and {y} alike?', x => b.y, y => c.y%s)"
+
+
+@pytest.mark.parametrize("options", ["", ", strategy => 'pairs'", ", symmetric => true"])
+@pytest.mark.parametrize(
+    ("joins", "holds"),
+    [
+        pytest.param("{f} JOIN b AS c ON c.id = b.id", lambda _a, b, c: b[0] == c[0], id="right"),
+        pytest.param("{f} JOIN b AS c ON c.id = a.id", lambda a, _b, c: a[0] == c[0], id="left"),
+        pytest.param(
+            "{f} JOIN b AS c ON c.id = a.id AND c.k <> b.k AND c.y <> a.x",
+            lambda a, b, c: a[0] == c[0] and c[2] != b[2] and bool(c[1]) and bool(a[1]) and c[1] != a[1],
+            id="also others",
+        ),
+        pytest.param("{f} CROSS JOIN b AS c WHERE c.id = a.id + b.id", lambda a, b, c: c[0] == a[0] + b[0], id="three"),
+        pytest.param("{f} CROSS JOIN b AS c WHERE c.id < 3", lambda _a, _b, c: c[0] < 3, id="cross"),
+        pytest.param(
+            "{f} JOIN b AS c ON {g} AND c.id < 9", lambda _a, b, c: c[0] < 9 and alike(b[1], c[1]), id="calls"
+        ),
+        pytest.param(
+            "{f} AND a.id = b.id JOIN b AS c ON {g}", lambda a, b, c: a[0] == b[0] and alike(b[1], c[1]), id="calls too"
+        ),
+        pytest.param(
+            "{f} JOIN b AS c ON c.id = b.id + 1 WHERE {g}",
+            lambda _a, b, c: c[0] == b[0] + 1 and alike(b[1], c[1]),
+            id="equality and calls",
+        ),
+    ],
+)
+def test_three_tables(session: Session, joins: str, holds: Callable[..., bool], options: str) -> None:
+    """A join beside the call's own tables, and a second call, change none of the rows."""
+    sql = f"SELECT a.id AS a, b.id AS b, c.id AS c FROM a JOIN b ON {joins.format(f=CALL % options, g=THIRD % options)}"
+    wanted = [(a[0], b[0], c[0]) for a, b, c in product(LEFT, RIGHT, RIGHT) if alike(a[1], b[1]) and holds(a, b, c)]
+    for rules in ("on", "off"):
+        rows = [(row["a"], row["b"], row["c"]) for row in ask(session, sql, optimizer=rules).rows]
+        assert sorted(rows) == sorted(wanted)
+    assert wanted
+
+
+def test_an_equality_limits_the_questions(session: Session) -> None:
+    """A table that an equality binds to one side joins this side before the pairs are asked."""
+    sql = f"SELECT a.id AS i FROM a JOIN b ON {CALL % SHARP.format('pairs')} JOIN b AS c ON c.id = b.id AND c.k = 1"
+    bound = {y for _, y, k in RIGHT if y and k == 1}
+    assert ask(session, sql).calls == len({(x, y) for _, x, _ in LEFT for y in bound if x})
+
+
+def test_two_calls_of_one_join_are_an_error(session: Session) -> None:
+    """Two calls with a strategy about the same two tables are no two joins."""
+    both = f"{CALL % SHARP.format('pairs')} AND {CALL.replace('alike', 'insect') % SHARP.format('pairs')}"
+    with pytest.raises(AICallError, match="at most one call of the join"):
+        ask(session, f"SELECT a.id FROM a JOIN b ON {both}")
+
+
 def test_one_side_has_a_call_too(session: Session) -> None:
     """A call that reads one side is asked on this side, and limits the pairs."""
     sql = (
