@@ -120,8 +120,8 @@ def must_see_rows(ai: AICall) -> bool:
 def take_apart(node: Node, functions: Functions, reading: Sequence[Expression], *, calls: bool) -> Sides | None:
     """Return the two sides of an inner join below row-wise nodes; None if something else is between them.
 
-    Where the expressions `reading` read only one input of the join, the two sides are those of a join in this input. Without `calls`,
-    other calls stay where they are: under a LIMIT, a side would ask more of them than some pairs do.
+    Where the expressions `reading` read only one input of the join, the two sides are those of a join in this input.
+    Without `calls`, other calls stay where they are: under a LIMIT, a side would ask more of them than some pairs do.
     """
     match node:
         case Join(left, right, JoinRel.JOIN_TYPE_INNER, condition):
