@@ -46,12 +46,17 @@ def named(column: Column) -> exp.Expr:
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """A table or view of a source. `rows` estimates the number of rows; None if the source does not tell."""
+    """A table or view of a source, or a SELECT over its tables.
+
+    `rows` estimates the number of rows; None if the source does not tell. The columns of a `query` are its columns in
+    order, with their names.
+    """
 
     schema: str
     name: str
     columns: tuple[Column, ...]
     rows: int | None = None
+    query: exp.Select | None = None
 
     @property
     def arrow_schema(self) -> pa.Schema:

@@ -84,7 +84,7 @@ class AttachedTable(dataset.Dataset):  # type: ignore[misc]
     """A table of a source. DataFusion uses the members of a data set that this class overrides, and no others."""
 
     def __init__(self, database: str, source: Source, table: SourceTable) -> None:
-        self._database, self._source, self._table = database, source, table
+        self.database, self.source, self.table = database, source, table
         self._schema = table.arrow_schema
 
     @property
@@ -95,12 +95,12 @@ class AttachedTable(dataset.Dataset):  # type: ignore[misc]
     @property
     def rows(self) -> int | None:
         """Return the estimated number of rows."""
-        return self._table.rows
+        return self.table.rows
 
     def scanner(self, columns: Sequence[str] | None = None, **options: Any) -> "_Scan":
         """Return a scan of some columns; it begins when its batches are pulled."""
         names = self._schema.names if columns is None else list(columns)
-        scan = _Scan(self._database, self._source, self._table, names, options.get("filter"), options.get("limit"))
+        scan = _Scan(self.database, self.source, self.table, names, options.get("filter"), options.get("limit"))
         if notes_scans():
             scan.limit = scan_limit()
             scan.note()

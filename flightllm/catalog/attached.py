@@ -78,19 +78,18 @@ def read_tables(store: HoldsTables, database: AttachedDatabase, wait: float = _W
         tables, source, run = database.tables(), database.source(), uuid4().hex
         if store.attached.all.get(database.name) is database:
             entries = [
-                Entry(
-                    TableName(schema_of(database.name, table.schema), table.name),
-                    "attached",
-                    table.arrow_schema,
-                    Table(AttachedTable(database.name, source, table)),
-                    format=run,
-                )
+                _entry(AttachedTable(database.name, source, table), run)
                 for table in tables
                 if table.columns and STORED_SUFFIX not in table.name
             ]
             store.put_attached(database.name, entries)
     finally:
         database.lock.release()
+
+
+def _entry(found: AttachedTable, run: str) -> Entry:
+    name = TableName(schema_of(found.database, found.table.schema), found.table.name)
+    return Entry(name, "attached", found.schema, Table(found), format=run, attached=found)
 
 
 def schemas_in(names: Collection[TableName], database: str) -> set[str]:

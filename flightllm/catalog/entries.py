@@ -12,6 +12,7 @@ from datafusion import SessionContext
 from datafusion.catalog import Table
 from pyarrow import dataset
 
+from flightllm.attached.scan import AttachedTable
 from flightllm.catalog.view_reads import Reads, Weight
 from flightllm.common.json_columns import ColumnTypes, json_types
 from flightllm.common.names import STORED_SUFFIX, TableName, table_name
@@ -185,6 +186,8 @@ class Entry:
     """The version of the passes that a view's text has passed; 0 if it is stored as it was sent."""
     plan: ViewPlan = field(default_factory=ViewPlan, compare=False, repr=False)
     """The cached plan of a view."""
+    attached: AttachedTable | None = field(default=None, compare=False, repr=False)
+    """The table of an attached database."""
 
     @property
     def is_view(self) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from flightllm.catalog.sent_parts import with_sent_parts
 from flightllm.common.arrow_types import value_width
 from flightllm.datafusion.run import Batches, has_grouping_sets, has_join
 from flightllm.execution.bind import MERGE_JOINS, frame_of, join_settings, named, scalar_context, shown, unevaluated
@@ -26,10 +27,11 @@ _BATCH_BYTES = 2 << 20
 class PlainQuery:
     """A query without AI calls; DataFusion runs it."""
 
-    def __init__(self, services: Services, extracted: Extracted) -> None:
+    def __init__(self, services: Services, extracted: Extracted, *, sends: bool = True) -> None:
+        """Plan the query; with `sends`, parts of it run at the attached databases that have their tables."""
         self.services = services
         self.extracted = extracted
-        self._stored = OverStoredNumbers(services, extracted, lambda found: PlainQuery(services, found))
+        self._stored = OverStoredNumbers(services, extracted, lambda found: PlainQuery(services, found, sends=sends))
         context = scalar_context(services, extracted)
         planned = frame_of(context, extracted)
         self.planned_schema = planned.schema()
@@ -37,6 +39,11 @@ class PlainQuery:
         self.schema = shown(planned, extracted)
         self.unbounded = unbounded(context, planned, services.config.limits)
         """Why the query can exceed its share of memory and runs in a separate process, or None if it does not."""
+        sends = sends and bool(services.catalog.store.attached.all)
+        if sends and (sent := with_sent_parts(services.catalog.store, context, planned, self.unbounded)) is not planned:
+            still = unbounded(context, sent, services.config.limits)
+            if still is None:  # else another process runs the query, which has no part of it
+                planned, self.unbounded = sent, None
         settings = join_settings(unevaluated(services, extracted, planned) if self.unbounded else planned)
         self.merges_joins = MERGE_JOINS in settings
         """Whether the query's outer joins are correct only as sort-merge joins."""

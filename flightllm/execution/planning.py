@@ -131,7 +131,7 @@ def _planned(
     extracted: Extracted, services: Services, settings: Settings, planned: Planned | None = None
 ) -> PlainQuery | BatchQuery | StagedQuery:
     if not extracted.calls:
-        return PlainQuery(services, extracted)
+        return PlainQuery(services, extracted, sends=settings.optimizer and settings.rules)
     if not settings.optimizer:
         return BatchQuery(services, settings, extracted, "the setting flightllm.optimizer is off")
     try:

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 from datafusion import SessionContext
 
+from flightllm.catalog.sent_parts import SentParts
 from flightllm.common.cached import cached_property
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.errors import full_disk_mapped
@@ -109,6 +110,10 @@ class StagedQuery:
         self._stored = OverStoredNumbers(
             services, extracted, lambda found: StagedQuery(services, settings, found, left_out, change=change)
         )
+        self._sent: SentParts | None = None
+        if settings.rules and self.unbounded is None and services.catalog.store.attached.all:
+            self._sent = SentParts(services.catalog.store, planning, read.functions)
+            root = self._sent.cut(root)
         self._joins = join_settings(unevaluated(services, extracted, frame) if self.unbounded else frame)
         self.merges_joins = MERGE_JOINS in self._joins
         self._context = self._set_up(parallel=True)
@@ -142,6 +147,8 @@ class StagedQuery:
         context = scalar_context(self.services, self.extracted, parallel=parallel)
         for setting in self._joins:
             context.sql(setting)
+        if self._sent is not None:
+            self._sent.register(context)
         return context
 
     @cached_property

@@ -100,7 +100,7 @@ def test_conditions(database: Database) -> None:
         "SELECT k FROM {} WHERE t IN ('Zoe', 'ann', 'b', 'c') ORDER BY k",
         "SELECT k FROM {} WHERE t LIKE '%n%' ORDER BY k",
         "SELECT k FROM {} WHERE q = 12.345 AND z < TIMESTAMP '2025-01-01' AND d >= DATE '2024-01-02'",
-        "SELECT t, count(*) AS n, max(f) AS f FROM {} GROUP BY t ORDER BY t",
+        "SELECT t, count(*) AS n, max(k) AS k FROM {} GROUP BY t ORDER BY t",
         "SELECT k, m FROM {} x JOIN keys USING (k) ORDER BY k",
         "SELECT k FROM {} WHERE k NOT IN (SELECT k FROM keys) ORDER BY k",
         "SELECT k, ai_filter('Is it a name?', t) AS a FROM {} ORDER BY k",
