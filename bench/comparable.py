@@ -79,7 +79,8 @@ SCRIPTS: Final[Mapping[str, Script]] = {
     "similar_join": Script(
         {"questions": "lower", "recall": "higher", "peak_mib": "lower"}, sizes=("rows", "matches", "dimensions")
     ),
-    "rank": Script({"methods / * / calls": "lower", "methods / * / recall": "higher"}, sizes=("items", "seeds")),
+    "attached_join": Script({"share": "lower", "ratio": "lower"}, sizes=("rows", "keys", "index")),
+    "rank": Script({"errors / * / * / calls": "lower", "errors / * / * / recall": "higher"}, sizes=("items", "seeds")),
     "fewest_calls": Script({"window *, * / on": "lower"}, smallest=("--quick", "--repeats", "1")),
     "llm_queries": Script(
         {"totals / * / calls": "lower", "totals / * / computed_tokens": "lower", "totals / * / cpu_seconds": "lower"}

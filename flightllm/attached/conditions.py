@@ -176,7 +176,7 @@ def _compared(tree: Call, columns: Mapping[str, Column], literal: Literal) -> ex
     if isinstance(left, Constant):
         function, left, right = _TURNED.get(function, function), right, left
     column = _column(left, columns)
-    if column is None or not isinstance(right, Constant) or not _fits(column.type, right.value.type):
+    if column is None or not isinstance(right, Constant) or not fits(column.type, right.value.type):
         return None
     if column.compared != "order" and not (function == "equal" and column.compared == "equality"):
         return None
@@ -190,14 +190,14 @@ def _compared(tree: Call, columns: Mapping[str, Column], literal: Literal) -> ex
 def _in(column: Column, values: Any, literal: Literal) -> exp.Expr | None:
     if not isinstance(values, pa.ListScalar) or len(values) > _MOST_VALUES:
         return None
-    constants = [literal(one) for one in values if one.is_valid and _fits(column.type, one.type)]
+    constants = [literal(one) for one in values if one.is_valid and fits(column.type, one.type)]
     known = [one for one in constants if one is not None]
     if not known or len(known) < len(values):
         return None
     return exp.In(this=column.same(named(column)), expressions=known)
 
 
-def _fits(column: pa.DataType, constant: pa.DataType) -> bool:
+def fits(column: pa.DataType, constant: pa.DataType) -> bool:
     """Return whether a constant has the kind of its column: DataFusion casts one of them if the kinds differ."""
     kinds = (
         pa.types.is_integer,

@@ -11,19 +11,21 @@ import pyarrow as pa
 from sqlglot import exp
 
 from flightllm.attached.columns import Column, SourceTable, as_it_is
+from flightllm.attached.idle import IdleConnections
 from flightllm.attached.literals import with_times
 from flightllm.attached.source import Rows
 from flightllm.errors import MissingExtraError
 
-_SETTINGS: Final = (
-    "SET default_transaction_read_only = on",
-    "SET standard_conforming_strings = on",
-    "SET TIME ZONE 'UTC'",
-    "SET extra_float_digits = 1",
-    "SET DateStyle = 'ISO'",
-    "SET IntervalStyle = 'postgres'",
-)
-"""The first statements of each connection: texts of values must not depend on the server's own settings."""
+_SETTINGS: Final = {
+    "default_transaction_read_only": "on",
+    "standard_conforming_strings": "on",
+    "TimeZone": "UTC",
+    "extra_float_digits": "1",
+    "DateStyle": "ISO",
+    "IntervalStyle": "postgres",
+}
+"""The settings of each connection: texts of values must not depend on the server's own settings."""
+_SET: Final = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SETTINGS.items())
 _BATCH_BYTES: Final = "1048576"
 _CATALOG: Final = """
 SELECT n.nspname AS schema_name, c.relname AS table_name, c.reltuples::float8 AS rows, a.attname AS column_name,
@@ -62,7 +64,7 @@ _OPTION: Final = re.compile(r"\bconnect_timeout\b")
 
 
 class PostgresSource:
-    """A PostgreSQL server; each scan has a connection of its own."""
+    """A PostgreSQL server; each scan has a connection of its own, which a later scan can use again."""
 
     dialect = "postgres"
 
@@ -74,6 +76,7 @@ class PostgresSource:
         self._driver = driver
         self._address = _with_options(address, login, connect_seconds)
         self.default_schema = schema or "public"
+        self._connections = IdleConnections(self._connect)
 
     literal = staticmethod(with_times)
 
@@ -81,8 +84,8 @@ class PostgresSource:
         connection = self._driver.connect(self._address, autocommit=True)
         try:
             with closing(connection.cursor()) as cursor:
-                for setting in _SETTINGS:
-                    cursor.execute(setting)
+                cursor.execute(_SET)
+                cursor.fetchall()
         except BaseException:
             connection.close()
             raise
@@ -103,25 +106,50 @@ class PostgresSource:
 
     def rows(self, text: str) -> Rows:
         """Begin a SELECT."""
-        return _PostgresRows(self._connect(), text)
+        return _PostgresRows(self._connections, text)
 
     def close(self) -> None:
-        """Do nothing: each connection closes with its scan."""
+        """Close the connections that wait; running scans keep theirs."""
+        self._connections.close()
 
 
 class _PostgresRows:
     """The rows of one SELECT, streamed by COPY."""
 
-    def __init__(self, connection: Any, text: str) -> None:
-        self._connection = connection
-        self._cursor = connection.cursor(adbc_stmt_kwargs={"adbc.postgresql.batch_size_hint_bytes": _BATCH_BYTES})
-        self._text = text
+    def __init__(self, connections: IdleConnections, text: str) -> None:
+        self._connections, self._text = connections, text
+        self._connection, self._used = connections.take()
+        self._cursor = self._begin()
+        self._done = False
+
+    def _begin(self) -> Any:
+        options = {"adbc.postgresql.batch_size_hint_bytes": _BATCH_BYTES}
+        return self._connection.cursor(adbc_stmt_kwargs=options)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows."""
-        self._cursor.execute(self._text)
+        """Yield the rows. A connection that was idle can be dead, so the statement then gets a new one."""
+        try:
+            self._cursor.execute(self._text)
+        except Exception:
+            if not self._used or not self._is_dead():
+                raise
+            self._release()
+            self._connections.close()  # what ended one connection has ended the others, too
+            self._connection, self._used = self._connections.take()
+            self._cursor = self._begin()
+            self._cursor.execute(self._text)
         with self._cursor.fetch_record_batch() as reader:
             yield from reader
+        self._done = True
+
+    def _is_dead(self) -> bool:
+        try:
+            with closing(self._connection.cursor()) as cursor:
+                cursor.execute("SELECT 1")
+                cursor.fetchall()
+        except Exception:  # noqa: BLE001 - each error means that the connection cannot be used
+            return True
+        return False
 
     def cancel(self) -> None:
         """Ask the server to stop."""
@@ -129,7 +157,16 @@ class _PostgresRows:
             self._cursor.adbc_cancel()
 
     def close(self) -> None:
-        """Close the connection."""
+        """Release the connection, or keep it if the statement has ended."""
+        if not self._done:
+            self._release()
+            return
+        with suppress(Exception):
+            self._cursor.close()
+        self._done = False
+        self._connections.give(self._connection)
+
+    def _release(self) -> None:
         with suppress(Exception):
             self._cursor.close()
         with suppress(Exception):

@@ -16,9 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 from pyarrow import dataset
+from sqlglot import exp
 
 from flightllm.attached.columns import Column, SourceTable
 from flightllm.attached.conditions import Tree, applied, fields_of, is_exact, read_tree, where
+from flightllm.attached.keys import Keys, Stopped, among, shown
 from flightllm.attached.select import select_text
 from flightllm.attached.source import MixedValuesError, Rows, Source
 from flightllm.common.redaction import redacted
@@ -83,7 +85,8 @@ def _can_be_shown(error: BaseException, text: str) -> bool:
 class AttachedTable(dataset.Dataset):  # type: ignore[misc]
     """A table of a source. DataFusion uses the members of a data set that this class overrides, and no others."""
 
-    def __init__(self, database: str, source: Source, table: SourceTable) -> None:
+    def __init__(self, database: str, source: Source, table: SourceTable, keys: Keys | None = None) -> None:
+        self.keys = keys
         self.database, self.source, self.table = database, source, table
         self._schema = table.arrow_schema
 
@@ -100,7 +103,7 @@ class AttachedTable(dataset.Dataset):  # type: ignore[misc]
     def scanner(self, columns: Sequence[str] | None = None, **options: Any) -> "_Scan":
         """Return a scan of some columns; it begins when its batches are pulled."""
         names = self._schema.names if columns is None else list(columns)
-        scan = _Scan(self.database, self.source, self.table, names, options.get("filter"), options.get("limit"))
+        scan = _Scan(self, names, options.get("filter"), options.get("limit"))
         if notes_scans():
             scan.limit = scan_limit()
             scan.note()
@@ -128,15 +131,10 @@ class _Scan:
     """One SELECT of a table."""
 
     def __init__(
-        self,
-        database: str,
-        source: Source,
-        table: SourceTable,
-        names: Sequence[str],
-        condition: pc.Expression | None,
-        limit: int | None,
+        self, scanned: AttachedTable, names: Sequence[str], condition: pc.Expression | None, limit: int | None
     ) -> None:
-        self._database, self._source, self._table = database, source, table
+        table = scanned.table
+        self._database, self._source, self._table, self._keys = scanned.database, scanned.source, table, scanned.keys
         constant: Any = condition if isinstance(condition, pa.Scalar) else None  # as DataFusion hands over constants
         self._names, self._condition = names, condition if constant is None else None
         self._is_empty = constant is not None and not constant.as_py()
@@ -148,14 +146,34 @@ class _Scan:
         """Note the SELECT for those who explain the query; a column that cannot be read is an error of its run."""
         with suppress(UnsupportedError):
             tree = None if self._condition is None else read_tree(self._condition)
-            note_scan(self._database, self._text(self._table.chosen(self._needed(tree)), tree))
+            among_keys = None if self._keys is None else shown(self._columns[self._keys.column])
+            note_scan(self._database, self._text(self._table.chosen(self._needed(tree)), tree, among_keys))
 
-    def _text(self, chosen: Sequence[Column], tree: Tree | None) -> str:
+    @property
+    def _columns(self) -> dict[str, Column]:
+        return {column.name: column for column in self._table.columns}
+
+    def _text(self, chosen: Sequence[Column], tree: Tree | None, among_keys: exp.Expr | None) -> str:
         """Return the SELECT; it has a limit only if the source applies the whole condition as this server does."""
-        columns = {column.name: column for column in self._table.columns}
-        condition = where(tree, columns, self._source.literal)
+        columns = self._columns
+        parts = [where(tree, columns, self._source.literal), among_keys]
+        known = [part for part in parts if part is not None]
         whole = self._condition is None or is_exact(tree, columns, self._source.literal)
-        return select_text(self._table, chosen, condition, self._source.dialect, self.limit if whole else None)
+        limit = self.limit if whole and self._keys is None else None
+        condition = exp.and_(*known) if known else None
+        return select_text(self._table, chosen, condition, self._source.dialect, limit)
+
+    def _begun(self, chosen: Sequence[Column], tree: Tree | None, stopped: Stopped) -> Rows:
+        """Begin the SELECT, with the keys of a join if there are few; the thread that reads its rows calls this."""
+        among_keys = None
+        if self._keys is not None:
+            column, keys = self._columns[self._keys.column], self._keys.distinct(stopped)
+            if keys == []:
+                return _NoRows()
+            among_keys = None if keys is None else among(column, keys, self._source.literal)
+        text = self._text(chosen, tree, among_keys)
+        _log.debug("a scan begins", database=self._database, sql=text)
+        return self._source.rows(text)
 
     def _needed(self, tree: Tree | None) -> list[str]:
         """Return the columns to read: the wanted ones and those of the condition; all if these are not known."""
@@ -175,11 +193,9 @@ class _Scan:
             return
         tree = None if self._condition is None else read_tree(self._condition)
         chosen = self._table.chosen(self._needed(tree))
-        text = self._text(chosen, tree)
-        _log.debug("a scan begins", database=self._database, sql=text)
         schema = pa.schema([(column.name, column.type) for column in chosen])
         kept = None if self._condition is None else applied(tree, self._condition, schema)
-        reader = _Reader(self._database, lambda: self._source.rows(text))
+        reader = _Reader(self._database, lambda stopped: self._begun(chosen, tree, stopped))
         nothing = self.projected_schema.empty_table().to_batches() or [
             pa.RecordBatch.from_pylist([], schema=self.projected_schema)
         ]
@@ -198,10 +214,24 @@ class _Scan:
             reader.stop()
 
 
+class _NoRows:
+    """The rows of a SELECT that needs no source: a join has no keys."""
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield nothing."""
+        yield from ()
+
+    def cancel(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 class _Reader:
     """A thread that pulls the rows of a SELECT, a few batches ahead."""
 
-    def __init__(self, database: str, begin: Callable[[], Rows]) -> None:
+    def __init__(self, database: str, begin: Callable[[Stopped], Rows]) -> None:
         self._database = database
         self._begin = begin
         self._found = Queue[pa.RecordBatch | BaseException | None](_WAITING)
@@ -233,7 +263,7 @@ class _Reader:
     def _read(self) -> None:
         last: BaseException | None = None
         try:
-            self._rows = self._begin()
+            self._rows = self._begin(self._stopped.is_set)
             try:
                 for batch in () if self._stopped.is_set() else self._rows.batches():
                     if not self._put(batch):

@@ -1,19 +1,26 @@
 """The parts of a query's plan that run at attached databases."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 from datafusion.catalog import Catalog, Schema, Table
-from substrait.algebra_pb2 import ReadRel
+from substrait.algebra_pb2 import Expression, ReadRel
 
+from flightllm.attached.keys import Keys, Stopped
 from flightllm.attached.pushed.cut import send_parts
+from flightllm.attached.pushed.reduce import reduce_scans
 from flightllm.attached.scan import AttachedTable
+from flightllm.catalog.entries import Entry
+from flightllm.catalog.sizes import table_size
 from flightllm.catalog.store import TableStore
-from flightllm.common.names import STORED_SUFFIX, TableName
+from flightllm.common.names import DEFAULT_SCHEMA, STORED_SUFFIX, TableName
+from flightllm.datafusion.run import Loop
+from flightllm.errors import InternalError
 from flightllm.plan.bounds import Unbounded
 from flightllm.plan.expressions import Functions
-from flightllm.plan.nodes import Node, Scan
+from flightllm.plan.nodes import Node, Project, Scan
 from flightllm.plan.planner import plan_query
 from flightllm.plan.stages import scan, stage_frame
 from flightllm.plan.substrait import NotExpressibleError, to_plan
@@ -27,14 +34,17 @@ class SentParts:
     """The parts of one query, as tables of its contexts."""
 
     store: TableStore
+    loop: Loop
+    fresh: Callable[[], SessionContext]
+    """Returns a context with all tables that the query can read."""
     context: SessionContext
-    """A context with all tables of the query, in which its plan was made."""
+    """The context in which the plan was made."""
     functions: Functions
     parts: dict[str, AttachedTable] = field(default_factory=dict)
 
     def cut(self, root: Node) -> Node:
         """Return a plan in which each part is a scan; the same object if nothing goes out."""
-        return send_parts(root, self.functions, self)
+        return reduce_scans(send_parts(root, self.functions, self), self.functions, self)
 
     def register(self, context: SessionContext) -> None:
         """Add the parts to another context of the query."""
@@ -42,15 +52,27 @@ class SentParts:
             _register(context, name, part)
 
     def table(self, rel: ReadRel) -> AttachedTable | None:
-        """Return the table of an attached database that a scan reads; None for each other table.
+        """Return the table or part of an attached database that a scan reads; None for each other table.
 
         Planning has checked the user's rights. Under row filters and masks, the plan reads the table's hidden name.
         """
+        entry = self._entry(rel)
+        return self.parts.get(".".join(rel.named_table.names)) if entry is None else entry.attached
+
+    def _entry(self, rel: ReadRel) -> Entry | None:
         if rel.WhichOneof("read_type") != "named_table":
             return None
-        schema, name = ["", "", *rel.named_table.names][-2:]
-        entry = self.store.entries.get(TableName(schema, name.removesuffix(STORED_SUFFIX)))
-        return None if entry is None else entry.attached
+        schema, name = ["", DEFAULT_SCHEMA, *rel.named_table.names][-2:]
+        return self.store.entries.get(TableName(schema, name.removesuffix(STORED_SUFFIX)))
+
+    def rows(self, rel: ReadRel) -> int | None:
+        """Return the number of rows of a table, about; None if it is not known."""
+        entry = self._entry(rel)
+        if entry is None or entry.attached is not None:
+            table = self.table(rel)
+            return None if table is None else table.rows
+        size = table_size(entry)
+        return None if size is None else size.rows
 
     def types(self, node: Node) -> list[pa.DataType]:
         """Return the types of the columns of a part."""
@@ -58,25 +80,50 @@ class SentParts:
 
     def put(self, part: AttachedTable) -> Scan:
         """Add a part to the context of planning, and return its scan."""
+        return scan(self.context, self._added(part))
+
+    def limited(self, rel: ReadRel, keys: Keys) -> Scan:
+        """Return the scan of a table that returns only rows with some keys."""
+        table = self.table(rel)
+        if table is None:
+            raise InternalError("keys are for tables of attached databases")
+        copy = ReadRel()
+        copy.CopyFrom(rel)
+        name = self._added(AttachedTable(table.database, table.source, table.table, keys))
+        copy.named_table.names[:] = name.split(".")
+        return Scan(copy)
+
+    def keys(self, side: Node, key: Expression, column: str) -> Keys:
+        """Return the values of an expression over a side of a join, as keys for a column."""
+        plan = to_plan(Project(side, (key,)), self.functions)
+
+        def find(stopped: Stopped) -> Iterator[pa.RecordBatch]:
+            context = self.fresh()
+            self.register(context)
+            yield from self.loop.stream(stage_frame(context, plan), stopped)
+
+        return Keys(column, find)
+
+    def _added(self, part: AttachedTable) -> str:
         name = f"{_CATALOG}.public.part{len(self.parts)}"
         self.parts[name] = part
         _register(self.context, name, part)
-        return scan(self.context, name)
+        return name
 
 
-def with_sent_parts(
-    store: TableStore, context: SessionContext, frame: DataFrame, unbounded: Unbounded | None
-) -> DataFrame:
+def sent_frame(parts: Callable[[Functions], SentParts], frame: DataFrame, unbounded: Unbounded | None) -> DataFrame:
     """Return a frame of a query without calls whose parts run at attached databases.
 
-    It is the same object if nothing goes out. `unbounded` tells why the query can exceed its limits here.
+    It is the same object if nothing goes out. `parts` makes the parts of the query's context. `unbounded` tells why the
+    query can exceed its limits here.
     """
-    if not _names_attached(store, frame) or (unbounded is not None and unbounded.while_planned):
+    found = parts(Functions({}))
+    if not _names_attached(found.store, frame) or (unbounded is not None and unbounded.while_planned):
         return frame
     try:
-        read = plan_query(context, frame, {})
-        root = SentParts(store, context, read.functions).cut(read.root)
-        return frame if root is read.root else stage_frame(context, to_plan(root, read.functions))
+        read = plan_query(found.context, frame, {})
+        root = parts(read.functions).cut(read.root)
+        return frame if root is read.root else stage_frame(found.context, to_plan(root, read.functions))
     except NotExpressibleError:
         return frame
 

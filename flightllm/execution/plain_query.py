@@ -1,8 +1,9 @@
 """A query without AI calls; DataFusion runs it as it is."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from flightllm.catalog.sent_parts import with_sent_parts
+from flightllm.catalog.sent_parts import SentParts, sent_frame
 from flightllm.common.arrow_types import value_width
 from flightllm.datafusion.run import Batches, has_grouping_sets, has_join
 from flightllm.execution.bind import MERGE_JOINS, frame_of, join_settings, named, scalar_context, shown, unevaluated
@@ -40,7 +41,9 @@ class PlainQuery:
         self.unbounded = unbounded(context, planned, services.config.limits)
         """Why the query can exceed its share of memory and runs in a separate process, or None if it does not."""
         sends = sends and bool(services.catalog.store.attached.all)
-        if sends and (sent := with_sent_parts(services.catalog.store, context, planned, self.unbounded)) is not planned:
+        fresh = partial(scalar_context, services, extracted)
+        parts = partial(SentParts, services.catalog.store, services.loop, fresh, context)
+        if sends and (sent := sent_frame(parts, planned, self.unbounded)) is not planned:
             still = unbounded(context, sent, services.config.limits)
             if still is None:  # else another process runs the query, which has no part of it
                 planned, self.unbounded = sent, None

@@ -112,7 +112,8 @@ class StagedQuery:
         )
         self._sent: SentParts | None = None
         if settings.rules and self.unbounded is None and services.catalog.store.attached.all:
-            self._sent = SentParts(services.catalog.store, planning, read.functions)
+            fresh = partial(scalar_context, services, extracted)
+            self._sent = SentParts(services.catalog.store, services.loop, fresh, planning, read.functions)
             root = self._sent.cut(root)
         self._joins = join_settings(unevaluated(services, extracted, frame) if self.unbounded else frame)
         self.merges_joins = MERGE_JOINS in self._joins

@@ -161,10 +161,23 @@ def test_a_cancelled_scan_ends_at_the_source(database: Database, postgres: Any) 
 
 
 def test_few_rows_of_a_large_table(database: Database, postgres: Any) -> None:
-    """LIMIT ends the scan, and closes its connection."""
+    """LIMIT ends the scan at the source."""
     assert len(rows(database.session(), "SELECT * FROM crm.many LIMIT 3")) == 3
     mine = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-    await_true(lambda: int(postgres[0].execute(mine).fetchone()[0]) == 0)
+    await_true(lambda: int(postgres[0].execute(f"{mine} AND state <> 'idle'").fetchone()[0]) == 0)
+
+
+def test_connections_are_used_again(database: Database, postgres: Any) -> None:
+    """Scans one after the other share a connection; a connection that the source ended is replaced."""
+    others = "FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    query = "SELECT count(*) AS n FROM crm.many WHERE id < 9"
+    database.catalog.store.attached.all["crm"].source().close()
+    await_true(lambda: int(postgres[0].execute(f"SELECT count(*) {others}").fetchone()[0]) == 0)
+    for _ in range(3):
+        assert rows(database.session(), query) == [{"n": 8}]
+    assert postgres[0].execute(f"SELECT count(*) {others}").fetchone() == (1,)
+    postgres[0].execute(f"SELECT pg_terminate_backend(pid) {others}")
+    assert rows(database.session(), query) == [{"n": 8}]
 
 
 def test_nothing_is_written(database: Database, postgres: Any) -> None:

@@ -38,7 +38,10 @@ ID = 'SELECT t."id" AS "c0" FROM "main"."people" AS t'
         ("SELECT id FROM s.people WHERE id % 2 = 1 LIMIT 2", ID),
         ("SELECT id FROM s.people ORDER BY id LIMIT 2", ID),
         ("SELECT count(*) FROM s.people LIMIT 2", 'SELECT 1 FROM "main"."people" AS t'),
-        ("SELECT id FROM s.people WHERE id IN (SELECT id FROM mine) LIMIT 2", ID),
+        (
+            "SELECT id FROM s.people WHERE id IN (SELECT id FROM mine) LIMIT 2",
+            f'{ID} WHERE t."id" IN (the keys of the join)',
+        ),
         (
             "SELECT id FROM s.people WHERE name = 'Ann' LIMIT 2",
             """SELECT t."id" AS "c0", t."name" AS "c1" FROM "main"."people" AS t WHERE t."name" = 'Ann'""",

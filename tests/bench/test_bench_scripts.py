@@ -155,14 +155,14 @@ def test_optimizer_never_asks_more() -> None:
 
 @pytest.mark.slow
 def test_llm_queries_takes_every_step(tmp_path: Path) -> None:
-    """Seven steps of four queries for each topic; no step makes more calls than the one before it."""
+    """Eight steps of four queries for each topic; no step makes more calls than the one before it."""
     plot = tmp_path / "steps.svg"
     drawn = ["--plot", str(plot)] if find_spec("matplotlib") else []
     figures = run("llm_queries", *drawn)
     assert set(figures["queries"]) == {"movies", "products"}
     for topic in ("movies", "products"):
         steps = list(figures["totals"][topic].values())
-        assert len(steps) == 7
+        assert len(steps) == 8
         assert steps[0]["cached_tokens"] == 0 < steps[1]["cached_tokens"]
         assert all(after["calls"] <= before["calls"] for before, after in pairwise(steps))
         assert steps[-1]["computed_tokens"] <= steps[1]["computed_tokens"]
