@@ -17,26 +17,31 @@ Stopped: TypeAlias = Callable[[], bool]
 """Returns whether nobody wants the keys any more."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Keys:
     """The keys for one column: a scan returns the rows with one of them, and can return more rows.
 
-    `find` yields the keys in batches of one column, with repeats. A scan calls it once its rows are wanted.
+    A query reads its keys before its scans begin. A scan that waits keeps a thread of DataFusion busy, and reading the
+    keys could need this thread.
     """
 
     column: str
     find: Callable[[Stopped], Iterable[pa.RecordBatch]]
+    """Yields the keys in batches of one column, with repeats."""
+    known: Sequence[pa.Scalar] | None = None
+    """The distinct keys without NULL. It is None before they are read, and for more than `MOST_KEYS`."""
 
-    def distinct(self, stopped: Stopped) -> list[pa.Scalar] | None:
-        """Return the distinct keys without NULL; None for more than `MOST_KEYS`."""
+    def read(self, stopped: Stopped) -> None:
+        """Read the keys."""
+        self.known = None
         found: pa.Array | None = None
         for batch in self.find(stopped):
             column = batch.column(0)
             both = column if found is None else pa.concat_arrays([found, column.cast(found.type)])
             found = pc.drop_null(pc.unique(both))
             if len(found) > MOST_KEYS:
-                return None
-        return [] if found is None else list(found)
+                return
+        self.known = [] if found is None else list(found)
 
 
 def among(

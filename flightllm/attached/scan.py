@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from flightllm.attached.columns import Column, SourceTable
 from flightllm.attached.conditions import Tree, applied, fields_of, is_exact, read_tree, where
-from flightllm.attached.keys import Keys, Stopped, among, shown
+from flightllm.attached.keys import Keys, among, shown
 from flightllm.attached.select import select_text
 from flightllm.attached.source import MixedValuesError, Rows, Source
 from flightllm.common.redaction import redacted
@@ -163,14 +163,13 @@ class _Scan:
         condition = exp.and_(*known) if known else None
         return select_text(self._table, chosen, condition, self._source.dialect, limit)
 
-    def _begun(self, chosen: Sequence[Column], tree: Tree | None, stopped: Stopped) -> Rows:
-        """Begin the SELECT, with the keys of a join if there are few; the thread that reads its rows calls this."""
-        among_keys = None
-        if self._keys is not None:
-            column, keys = self._columns[self._keys.column], self._keys.distinct(stopped)
-            if keys == []:
+    def _begun(self, chosen: Sequence[Column], tree: Tree | None) -> Rows:
+        """Begin the SELECT, with the keys of a join if they are known."""
+        keys, among_keys = None if self._keys is None else self._keys.known, None
+        if self._keys is not None and keys is not None:
+            if not keys:
                 return _NoRows()
-            among_keys = None if keys is None else among(column, keys, self._source.literal)
+            among_keys = among(self._columns[self._keys.column], keys, self._source.literal)
         text = self._text(chosen, tree, among_keys)
         _log.debug("a scan begins", database=self._database, sql=text)
         return self._source.rows(text)
@@ -195,7 +194,7 @@ class _Scan:
         chosen = self._table.chosen(self._needed(tree))
         schema = pa.schema([(column.name, column.type) for column in chosen])
         kept = None if self._condition is None else applied(tree, self._condition, schema)
-        reader = _Reader(self._database, lambda stopped: self._begun(chosen, tree, stopped))
+        reader = _Reader(self._database, lambda: self._begun(chosen, tree))
         nothing = self.projected_schema.empty_table().to_batches() or [
             pa.RecordBatch.from_pylist([], schema=self.projected_schema)
         ]
@@ -231,7 +230,7 @@ class _NoRows:
 class _Reader:
     """A thread that pulls the rows of a SELECT, a few batches ahead."""
 
-    def __init__(self, database: str, begin: Callable[[Stopped], Rows]) -> None:
+    def __init__(self, database: str, begin: Callable[[], Rows]) -> None:
         self._database = database
         self._begin = begin
         self._found = Queue[pa.RecordBatch | BaseException | None](_WAITING)
@@ -263,7 +262,7 @@ class _Reader:
     def _read(self) -> None:
         last: BaseException | None = None
         try:
-            self._rows = self._begin(self._stopped.is_set)
+            self._rows = self._begin()
             try:
                 for batch in () if self._stopped.is_set() else self._rows.batches():
                     if not self._put(batch):

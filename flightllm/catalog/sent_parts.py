@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 from datafusion.catalog import Catalog, Schema, Table
 from substrait.algebra_pb2 import Expression, ReadRel
+from substrait.plan_pb2 import Plan
 
 from flightllm.attached.keys import Keys, Stopped
 from flightllm.attached.pushed.cut import send_parts
@@ -16,17 +19,21 @@ from flightllm.catalog.entries import Entry
 from flightllm.catalog.sizes import table_size
 from flightllm.catalog.store import TableStore
 from flightllm.common.names import DEFAULT_SCHEMA, STORED_SUFFIX, TableName
+from flightllm.datafusion.contexts import QueryContext
 from flightllm.datafusion.run import Loop
+from flightllm.datafusion.table_size import TableSize
 from flightllm.errors import InternalError
 from flightllm.plan.bounds import Unbounded
 from flightllm.plan.expressions import Functions
 from flightllm.plan.nodes import Node, Project, Scan
 from flightllm.plan.planner import plan_query
 from flightllm.plan.stages import scan, stage_frame
-from flightllm.plan.substrait import NotExpressibleError, to_plan
+from flightllm.plan.substrait import NotExpressibleError, messages, to_plan
 
-_CATALOG = "sent"
+SENT_CATALOG: Final = "sent"
 """The catalog of a query's own context that holds the scans of its parts."""
+_SCHEMA: Final = "sent_parts"
+Sizes: TypeAlias = Callable[[str, str], TableSize | None]
 
 
 @dataclass(slots=True)
@@ -49,7 +56,17 @@ class SentParts:
     def register(self, context: SessionContext) -> None:
         """Add the parts to another context of the query."""
         for name, part in self.parts.items():
-            _register(context, name, part)
+            self._register(context, name, part)
+
+    def read_keys(self, stopped: Stopped) -> None:
+        """Read the keys of joins, before the query begins; the keys of a later part can need those of earlier ones."""
+        for part in self.parts.values():
+            if part.keys is not None:
+                part.keys.read(stopped)
+
+    def are_read_by(self, plan: Plan) -> bool:
+        """Return whether a plan reads one of the parts."""
+        return any(".".join(table.names) in self.parts for table in messages(plan, ReadRel.NamedTable))
 
     def table(self, rel: ReadRel) -> AttachedTable | None:
         """Return the table or part of an attached database that a scan reads; None for each other table.
@@ -105,36 +122,45 @@ class SentParts:
         return Keys(column, find)
 
     def _added(self, part: AttachedTable) -> str:
-        name = f"{_CATALOG}.public.part{len(self.parts)}"
+        name = f"{SENT_CATALOG}.{_SCHEMA}.part{len(self.parts)}"
         self.parts[name] = part
-        _register(self.context, name, part)
+        self._register(self.context, name, part)
         return name
 
+    def _register(self, context: SessionContext, name: str, part: AttachedTable) -> None:
+        if SENT_CATALOG not in context.catalog_names():  # its first part
+            context.register_catalog_provider(SENT_CATALOG, Catalog.memory_catalog())
+            context.catalog(SENT_CATALOG).register_schema(_SCHEMA, Schema.memory_schema())
+            if isinstance(context, QueryContext):
+                context.sizes = partial(self._size, context.sizes)
+        context.register_table(name, Table(part))
 
-def sent_frame(parts: Callable[[Functions], SentParts], frame: DataFrame, unbounded: Unbounded | None) -> DataFrame:
-    """Return a frame of a query without calls whose parts run at attached databases.
+    def _size(self, others: Sizes | None, schema: str, name: str) -> TableSize | None:
+        part = self.parts.get(f"{SENT_CATALOG}.{schema}.{name}")
+        if part is not None:
+            return None if part.rows is None else TableSize(part.rows)
+        return None if others is None else others(schema, name)
 
-    It is the same object if nothing goes out. `parts` makes the parts of the query's context. `unbounded` tells why the
-    query can exceed its limits here.
+
+def sent_frame(
+    parts: Callable[[Functions], SentParts], frame: DataFrame, unbounded: Unbounded | None
+) -> tuple[DataFrame, SentParts] | None:
+    """Return a frame of a query without calls whose parts run at attached databases; None if nothing goes out.
+
+    `parts` makes the parts of the query's context. `unbounded` tells why the query can exceed its limits here.
     """
     found = parts(Functions({}))
     if not _names_attached(found.store, frame) or (unbounded is not None and unbounded.while_planned):
-        return frame
+        return None
     try:
         read = plan_query(found.context, frame, {})
-        root = parts(read.functions).cut(read.root)
-        return frame if root is read.root else stage_frame(found.context, to_plan(root, read.functions))
+        found = parts(read.functions)
+        root = found.cut(read.root)
+        return None if root is read.root else (stage_frame(found.context, to_plan(root, read.functions)), found)
     except NotExpressibleError:
-        return frame
+        return None
 
 
 def _names_attached(store: TableStore, frame: DataFrame) -> bool:
     text = frame.logical_plan().display_indent()
     return any(f"TableScan: {name}" in text for name in store.attached.all)
-
-
-def _register(context: SessionContext, name: str, part: AttachedTable) -> None:
-    if _CATALOG not in context.catalog_names():  # its first part
-        context.register_catalog_provider(_CATALOG, Catalog.memory_catalog())
-        context.catalog(_CATALOG).register_schema("public", Schema.memory_schema())
-    context.register_table(name, Table(part))

@@ -7,7 +7,9 @@ from flightllm.datafusion.table_size import TableSize, size_of_files
 
 
 def table_size(entry: Entry) -> TableSize | None:
-    """Return the size of a table, or None if its files' metadata does not have it."""
+    """Return the size of a table, or None if neither its files' metadata nor its source tells."""
+    if entry.attached is not None:
+        return None if entry.attached.rows is None else TableSize(entry.attached.rows)
     if entry.rows is not None:
         paths = [entry.rows.path(index) for index in range(len(entry.rows.files))]
         return size_of_files(paths) or TableSize(sum(file.rows for file in entry.rows.files))

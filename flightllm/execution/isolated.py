@@ -13,6 +13,7 @@ from substrait.plan_pb2 import Plan
 
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.numbered import NumberedTable
+from flightllm.catalog.sent_parts import SENT_CATALOG
 from flightllm.catalog.shipping import shipped
 from flightllm.common.admission import AdmissionSlot
 from flightllm.datafusion.contexts import scratch_context
@@ -88,9 +89,15 @@ class Isolated:
             plan = given if isinstance(given, Plan) else Plan.FromString(given)
             read = [list(table.names) for table in messages(plan, ReadRel.NamedTable)]
             text, sent = " ".join(name for names in read for name in names), plan.SerializeToString()
-            own = {
+            names = list(map(".".join, read))
+            parts = {
+                name: self._part(context, name, wanted, open_things, cancelled)
+                for name in names
+                if name.startswith(f"{SENT_CATALOG}.")
+            }
+            own = parts | {
                 name: own[name] if name in own else _joint(context, name)
-                for name in map(".".join, read)
+                for name in names
                 if name in own or name.startswith(f"{STAGE_CATALOG}.")
             }
         tables = {
@@ -130,6 +137,20 @@ class Isolated:
         context = scratch_context()
         context.register_table("t", entry.provider)
         return str(open_things.enter_context(rows_file(self._services, context.table("t"), cancelled))[1])
+
+    def _part(
+        self,
+        context: SessionContext,
+        name: str,
+        wanted: Literal["rows", "plan"],
+        open_things: ExitStack,
+        cancelled: Callable[[], bool],
+    ) -> tuple[pa.Schema, Sequence[pa.RecordBatch] | Path]:
+        """Return the columns of a part that an attached database runs, and a file with its rows."""
+        frame = context.table(name)
+        if wanted == "plan":
+            return frame.schema(), ()
+        return open_things.enter_context(rows_file(self._services, frame, cancelled))
 
     @contextmanager
     def _placed(self, cancelled: Callable[[], bool]) -> Iterator[None]:

@@ -43,10 +43,10 @@ class PlainQuery:
         sends = sends and bool(services.catalog.store.attached.all)
         fresh = partial(scalar_context, services, extracted)
         parts = partial(SentParts, services.catalog.store, services.loop, fresh, context)
-        if sends and (sent := sent_frame(parts, planned, self.unbounded)) is not planned:
-            still = unbounded(context, sent, services.config.limits)
-            if still is None:  # else another process runs the query, which has no part of it
-                planned, self.unbounded = sent, None
+        self._parts: SentParts | None = None
+        sent = sent_frame(parts, planned, self.unbounded) if sends else None
+        if sent is not None and unbounded(context, sent[0], services.config.limits) is None:
+            (planned, self._parts), self.unbounded = sent, None
         settings = join_settings(unevaluated(services, extracted, planned) if self.unbounded else planned)
         self.merges_joins = MERGE_JOINS in settings
         """Whether the query's outer joins are correct only as sort-merge joins."""
@@ -65,6 +65,8 @@ class PlainQuery:
     def run(self, record: QueryRecord) -> Batches:
         """Stream DataFusion's batches."""
         cancelled = record.cancelled.is_set
+        if self._parts is not None:
+            self._parts.read_keys(cancelled)
         if self.unbounded is not None:
             yield from named(Isolated(self.services, self.extracted).stream(self._context, cancelled), self.schema)
         elif stored := self._stored.get(cancelled):

@@ -50,10 +50,11 @@ from flightllm.optimizer.promise_rows import Shares, promise_rows
 from flightllm.optimizer.reuse_calls import reuse_calls
 from flightllm.plan.bounds import unbounded
 from flightllm.plan.explain import explain_stages
+from flightllm.plan.expressions import Functions
 from flightllm.plan.nodes import AiMap, Node, Project, Scan, by_rows, joins, transform, walk
 from flightllm.plan.parts import PlanPart, unique
 from flightllm.plan.planner import PlannedQuery, plan_query
-from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational, scan, stage_frame
+from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational, all_stages, scan, stage_frame
 from flightllm.plan.substrait import to_plan
 from flightllm.plan.trace import traced
 from flightllm.sql.calls import Extracted
@@ -111,14 +112,13 @@ class StagedQuery:
             services, extracted, lambda found: StagedQuery(services, settings, found, left_out, change=change)
         )
         self._sent: SentParts | None = None
-        if settings.rules and self.unbounded is None and services.catalog.store.attached.all:
-            fresh = partial(scalar_context, services, extracted)
-            self._sent = SentParts(services.catalog.store, services.loop, fresh, planning, read.functions)
-            root = self._sent.cut(root)
         self._joins = join_settings(unevaluated(services, extracted, frame) if self.unbounded else frame)
         self.merges_joins = MERGE_JOINS in self._joins
-        self._context = self._set_up(parallel=True)
-        self._stage: Relational = Cutter(self._context, read.functions).cut(root)
+        sends = settings.rules and self.unbounded is None and bool(services.catalog.store.attached.all)
+        if not sends or not self._sends(root, planning, read.functions):
+            self._sent = None
+            self._context = self._set_up(parallel=True)
+            self._stage: Relational = Cutter(self._context, read.functions).cut(root)
         if any(call.over is not None for call in read.calls.values()):
             check_streams(self._stage, read.calls.values(), stores=services.stores)
         self.planned_schema = frame.schema()
@@ -143,6 +143,23 @@ class StagedQuery:
     def with_nodes(self, change: Callable[[Node], Node]) -> "StagedQuery":
         """Return the same query with another plan, which can have further columns of texts after those of the query."""
         return StagedQuery(self.services, self.settings, self.extracted, change=change)
+
+    def _sends(self, root: Node, planning: SessionContext, functions: Functions) -> bool:
+        """Cut a plan whose parts run at attached databases into stages.
+
+        Return False if there is no such part, or if a stage with one would run in a separate process: this process
+        first copies the rows of its tables, and little is known of the rows of a part.
+        """
+        fresh = partial(scalar_context, self.services, self.extracted)
+        store, loop = self.services.catalog.store, self.services.loop
+        self._sent = sent = SentParts(store, loop, fresh, planning, functions)
+        changed = sent.cut(root)
+        if changed is root:
+            return False
+        self._context = self._set_up(parallel=True)
+        self._stage = Cutter(self._context, functions).cut(changed)
+        frames = (stage_frame(self._context, s.plan) for s in all_stages(self._stage) if sent.are_read_by(s.plan))
+        return all(unbounded(self._context, frame, self.services.config.limits) is None for frame in frames)
 
     def _set_up(self, *, parallel: bool) -> SessionContext:
         context = scalar_context(self.services, self.extracted, parallel=parallel)
@@ -176,6 +193,8 @@ class StagedQuery:
             yield from stored.run_on(bindings, record)
             return
         self._fits.predict(bindings, record)
+        if self._sent is not None:
+            self._sent.read_keys(record.cancelled.is_set)
         limits = self.services.config.limits
         with (
             full_disk_mapped(),

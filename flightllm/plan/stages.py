@@ -1,6 +1,6 @@
 """Cut a plan at its AI operators: relational stages for DataFusion, and between them operators that fill tables."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
@@ -239,6 +239,15 @@ class United(_Named):
 
 
 StageInput: TypeAlias = Operator | PairJoin | Limit | RowIdStage | GroupLimited | United
+
+
+def all_stages(stage: Relational) -> Iterator[Relational]:
+    """Yield a stage and the stages that fill its inputs, at any depth."""
+    yield stage
+    for one in stage.inputs:
+        below = one.inputs if isinstance(one, PairJoin | United) else (one.input,)
+        for each in (*below, one.chain) if isinstance(one, GroupLimited) else below:
+            yield from all_stages(each)
 
 
 def stage_frame(context: SessionContext, plan: Plan) -> DataFrame:

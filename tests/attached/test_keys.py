@@ -14,8 +14,9 @@ from flightllm.attached.literals import with_times
 def keys_of(*batches: list[Any]) -> list[Any] | None:
     """Return the distinct keys of some batches as Python values."""
     made = [pa.record_batch({"k": pa.array(values, pa.int64())}) for values in batches]
-    found = Keys("k", lambda _: made).distinct(lambda: False)
-    return None if found is None else [one.as_py() for one in found]
+    keys = Keys("k", lambda _: made)
+    keys.read(lambda: False)
+    return None if keys.known is None else [one.as_py() for one in keys.known]
 
 
 def test_distinct() -> None:

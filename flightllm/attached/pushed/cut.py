@@ -114,10 +114,16 @@ class _Cutter:
             return None
         if query.order and not whole and not (isinstance(node, Fetch) and isinstance(node.input, Sort)):
             return None
-        scan = self.place.put(_as_table(source, query, self.place.types(node)))
+        scan = self.place.put(_as_table(source, query, self.place.types(node), self._rows(below, query)))
         if query.order and not whole and isinstance(node, Fetch) and isinstance(node.input, Sort):
             return Sort(scan, node.input.rel)  # the nodes above can need the order
         return scan
+
+    def _rows(self, nodes: list[Node], query: Query) -> int | None:
+        """Estimate the rows of a part: those of its largest table, or its limit."""
+        known = [None if (table := self.place.table(rel)) is None else table.rows for rel in _reads(nodes)]
+        largest = None if None in known else max((one for one in known if one is not None), default=None)
+        return largest if query.most is None or (largest is not None and largest < query.most) else query.most
 
     def _source(self, nodes: list[Node]) -> AttachedTable | None:
         """Return a table of the only source that nodes read; None for several sources, and for own tables."""
@@ -151,13 +157,13 @@ def _reads_in(message: Message) -> Iterator[ReadRel]:
     return messages(message, ReadRel)
 
 
-def _as_table(source: AttachedTable, query: Query, types: list[pa.DataType]) -> AttachedTable:
+def _as_table(source: AttachedTable, query: Query, types: list[pa.DataType], rows: int | None) -> AttachedTable:
     dialect = source.source.dialect
     columns = tuple(
         _column(f"c{i}", one, kind, dialect) for i, (one, kind) in enumerate(zip(query.columns, types, strict=True))
     )
     return AttachedTable(
-        source.database, source.source, SourceTable("", "a part of the query", columns, query=query.select())
+        source.database, source.source, SourceTable("", "a part of the query", columns, rows, query.select())
     )
 
 
