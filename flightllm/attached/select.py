@@ -14,7 +14,7 @@ def select_text(
 
     Without columns, each row has the constant 1. The rows of a query come in its order if all columns are wanted.
     """
-    if table.query is not None and where is None and list(columns) == list(table.columns):
+    if table.query is not None and where is None and columns and list(columns) == list(table.columns):
         return _as_it_is(table.query, columns, limit).sql(dialect=dialect, comments=False)
     items: list[exp.Expr] = [
         exp.alias_(

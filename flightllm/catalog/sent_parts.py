@@ -23,9 +23,10 @@ from flightllm.datafusion.contexts import QueryContext
 from flightllm.datafusion.run import Loop
 from flightllm.datafusion.table_size import TableSize
 from flightllm.errors import InternalError
+from flightllm.plan import expressions as ex
 from flightllm.plan.bounds import Unbounded
 from flightllm.plan.expressions import Functions
-from flightllm.plan.nodes import Node, Project, Scan
+from flightllm.plan.nodes import Node, Project, Scan, walk
 from flightllm.plan.planner import plan_query
 from flightllm.plan.stages import scan, stage_frame
 from flightllm.plan.substrait import NotExpressibleError, messages, to_plan
@@ -50,7 +51,14 @@ class SentParts:
     parts: dict[str, AttachedTable] = field(default_factory=dict)
 
     def cut(self, root: Node) -> Node:
-        """Return a plan in which each part is a scan; the same object if nothing goes out."""
+        """Return a plan in which each part is a scan; the same object if nothing goes out.
+
+        DataFusion cannot hand a condition with a constant, such as `NULL OR a = 1`, to a scan of Python. It then plans
+        the query without conditions in scans, which a plan that went through here has already.
+        """
+        scans = [node.rel for node in walk(root) if isinstance(node, Scan)]
+        if any(rel.HasField("filter") and any(map(_is_truth, ex.walk(rel.filter))) for rel in scans):
+            return root
         return reduce_scans(send_parts(root, self.functions, self), self.functions, self)
 
     def register(self, context: SessionContext) -> None:
@@ -140,6 +148,12 @@ class SentParts:
         if part is not None:
             return None if part.rows is None else TableSize(part.rows)
         return None if others is None else others(schema, name)
+
+
+def _is_truth(expression: Expression) -> bool:
+    """Return whether an expression is a constant truth value or NULL."""
+    kind = expression.literal.WhichOneof("literal_type") if expression.WhichOneof("rex_type") == "literal" else ""
+    return kind == "boolean" or (kind == "null" and expression.literal.null.WhichOneof("kind") == "bool")
 
 
 def sent_frame(

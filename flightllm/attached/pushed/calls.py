@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from flightllm.attached.pushed.typed import Typed, as_decimal
+from flightllm.attached.pushed.typed import Typed, as_decimal, is_null
 from flightllm.attached.pushed.words import Words, operand, wrapped
 
 _COMPARED: Final = {
@@ -113,7 +113,7 @@ def _divided(given: Given) -> Typed | None:
 
 def _like(given: Given) -> Typed | None:
     value, pattern, *others = given.values
-    escape = [one for one in others if not isinstance(one.sql, exp.Null)]  # NULL: no character is named
+    escape = [one for one in others if not is_null(one.sql)]  # NULL: no character is named
     if any(one.kind != "text" for one in given.values) or not isinstance(pattern.sql, exp.Literal):
         return None
     if any(not isinstance(one.sql, exp.Literal) or one.sql.name in pattern.sql.name for one in escape):

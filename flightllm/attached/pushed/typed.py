@@ -1,6 +1,6 @@
 """Expressions of a SELECT with the kinds of their values."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from math import isfinite
@@ -23,6 +23,18 @@ _KINDS: Final[dict[str, Kind]] = {
     "precision_timestamp": "timestamp",
     "interval_compound": "interval",
 }
+_NAMES: Final[dict[tuple[Kind, int], str]] = {
+    ("int", 16): "smallint",
+    ("int", 32): "int",
+    ("int", 64): "bigint",
+    ("float", 32): "real",
+    ("float", 64): "double",
+    ("text", 64): "text",
+    ("bool", 64): "boolean",
+    ("date", 64): "date",
+    ("timestamp", 64): "timestamp",
+}
+"""The names of types in casts, by their kinds and widths."""
 _FIRST_DAY: Final = date(1970, 1, 1)
 _LEAST: Final = -(2**63)
 _UNSIGNED: Final = 1
@@ -61,6 +73,26 @@ def of_type(sql: exp.Expr, given: Type) -> Typed:
     return Typed(sql, kind, width=width)
 
 
+def null_of(given: Type) -> Typed:
+    """Return NULL with a type: a source would give a bare NULL another type, or find no function for it.
+
+    Raises:
+        NotSayableError: the type has no equal.
+    """
+    found = of_type(exp.null(), given)
+    if found.kind == "decimal":
+        return replace(found, sql=as_decimal(exp.null(), found.digits))
+    name = _NAMES.get((found.kind, found.width))
+    if name is None:
+        raise NotSayableError("NULL of this type")
+    return replace(found, sql=exp.cast(exp.null(), exp.DataType.build(name)))
+
+
+def is_null(sql: exp.Expr) -> bool:
+    """Return whether an expression is NULL with a type."""
+    return isinstance(sql, exp.Cast) and isinstance(sql.this, exp.Null)
+
+
 def as_decimal(sql: exp.Expr, digits: tuple[int, int]) -> exp.Expr:
     """Return a cast to a decimal of a precision and a scale."""
     return exp.cast(sql, exp.DataType.build(f"decimal({digits[0]}, {digits[1]})"))
@@ -80,7 +112,7 @@ def constant(given: Expression.Literal) -> Typed:
     name = given.WhichOneof("literal_type") or ""
     match name:
         case "null":
-            return of_type(exp.null(), given.null)
+            return null_of(given.null)
         case "i8" | "i16" | "i32" | "i64" if given.type_variation_reference != _UNSIGNED:
             return Typed(_whole(getattr(given, name)), "int", width=int(name[1:]))
         case "fp64" if isfinite(given.fp64):

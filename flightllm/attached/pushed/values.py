@@ -8,7 +8,7 @@ from substrait.algebra_pb2 import Expression, Rel
 from substrait.type_pb2 import Type
 
 from flightllm.attached.pushed.calls import CALLS, Given, also_by_index
-from flightllm.attached.pushed.typed import NotSayableError, Typed, as_decimal, constant, of_type
+from flightllm.attached.pushed.typed import NotSayableError, Typed, as_decimal, constant, is_null, null_of, of_type
 from flightllm.attached.pushed.words import Words
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
@@ -77,15 +77,15 @@ class ValueWriter:
         default = self.value(getattr(given, "else"), columns) if given.HasField("else") else None
         if default is not None:
             results.append(default)
-        typed = [one for one in results if not isinstance(one.sql, exp.Null)]
+        typed = [one for one in results if not is_null(one.sql)]
         if not typed or len({one.shape for one in typed}) > 1 or typed[0].kind == "other":
             raise NotSayableError("CASE of several types")
         return replace(typed[0], sql=exp.Case(ifs=ifs, default=default.sql if default else None))
 
     def _cast(self, value: Typed, wanted: Type) -> Typed:
         goal = of_type(exp.null(), wanted)
-        if isinstance(value.sql, exp.Null):
-            return replace(goal, sql=value.sql)
+        if is_null(value.sql):
+            return null_of(wanted)
         if value.shape == goal.shape:
             return replace(goal, sql=value.sql)
         match value.kind, goal.kind:

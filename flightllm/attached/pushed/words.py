@@ -8,6 +8,8 @@ from sqlglot import exp
 from flightllm.attached.pushed.typed import NotSayableError, Typed, as_decimal, unit
 
 _MOST_DIGITS: Final = 38
+_WHOLE_DIGITS: Final = 15
+"""The digits before the point that a quotient must have room for; more of them are an error at the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +36,14 @@ class Words:
             step = exp.cast(exp.Literal.string(unit(scale)), exp.DataType.build("numeric"))
             return as_decimal(exp.Mul(this=whole, expression=step), digits)
         more = scale - left.digits[1] + right.digits[1]
-        if more < 0 or left.digits[0] + more > _MOST_DIGITS:
+        if more < 0 or left.digits[0] + more > _MOST_DIGITS or _MOST_DIGITS - 2 * scale < _WHOLE_DIGITS:
             raise NotSayableError("a quotient with more than 38 digits")
         factor = exp.cast(exp.Literal.number(10**more), exp.DataType.build("hugeint", dialect="duckdb"))
         whole = exp.IntDiv(
             this=exp.paren(exp.Mul(this=_unscaled(left), expression=factor)), expression=_unscaled(right)
         )
         step = exp.cast(exp.Literal.string(unit(scale)), exp.DataType.build(f"decimal({scale}, {scale})"))
-        return exp.Mul(this=as_decimal(whole, (digits[0] - scale, 0)), expression=step)
+        return exp.Mul(this=as_decimal(whole, (_MOST_DIGITS - scale, 0)), expression=step)
 
     def ratio(self, left: exp.Expr, right: exp.Expr) -> exp.Expr:
         """Return a quotient of floating point numbers; PostgreSQL has an error for a division by zero."""

@@ -148,7 +148,7 @@ class _Writer:
             raise NotSayableError("an order without a direction")
         descending, nulls_first = _ORDERS[sort.direction]
         value = self.values.value(sort.expr, columns)
-        if isinstance(value.sql, exp.Literal):  # ORDER BY 1 means the first column
+        if value.sql.find(exp.Column) is None:  # ORDER BY 1 means the first column
             raise NotSayableError("an order by a constant")
         return exp.Ordered(this=self.values.words.ordered(value), desc=descending, nulls_first=nulls_first)
 
@@ -208,7 +208,7 @@ class _Writer:
         if list(wanted) != list(range(len(rel.grouping_expressions))):
             raise NotSayableError("a grouping in another order")
         keys = [self.values.value(one, below.columns) for one in rel.grouping_expressions]
-        if any(isinstance(key.sql, exp.Literal | exp.Null) for key in keys):  # GROUP BY 1 means the first column
+        if any(key.sql.find(exp.Column) is None for key in keys):  # GROUP BY 1 means the first column
             raise NotSayableError("a group by a constant")
         keys = [replace(key, sql=self.values.words.ordered(key)) for key in keys]
         measures = [measured(one, below.columns, self.values) for one in rel.measures]
