@@ -76,7 +76,7 @@ PARTS = [
     "SELECT i % 3 AS r, i / 2 AS h, abs(i) AS a FROM t WHERE i IN (SELECT i FROM u) ORDER BY 2",
     "SELECT var_pop(f) AS v FROM t JOIN u USING (i, f)",
     "SELECT extract(day FROM q.d) AS y FROM (SELECT * FROM t WHERE i > NULL) q JOIN u ON q.i = u.i GROUP BY 1",
-    "SELECT i % 3 AS k, count(DISTINCT b) FROM t CROSS JOIN (SELECT 1 AS one FROM u WHERE f < z) AS q GROUP BY 1 ORDER BY 1",
+    "SELECT i % 3 AS k, count(DISTINCT b) FROM t CROSS JOIN (SELECT 1 FROM u WHERE f < z) AS q GROUP BY 1 ORDER BY 1",
     "SELECT t.i FROM t RIGHT JOIN (SELECT * FROM u WHERE f IN (NULL, 3)) AS q ON t.i = q.i ORDER BY 1",
     "SELECT count(*) AS n FROM t JOIN u USING (i) GROUP BY true",
     "SELECT count(*) AS n FROM t WHERE d + interval '1 month' > date '2020-03-01' AND EXISTS (SELECT 1 FROM u)",
